@@ -1,0 +1,1 @@
+//! The `#[distributed_lock]` attribute of the `distlock` crate.
