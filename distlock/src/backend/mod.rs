@@ -7,6 +7,8 @@
 //!
 //! Keys are logical here: the backend puts the prefix in front and takes it off again.
 
+pub(crate) mod memory;
+
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -18,6 +20,9 @@ use std::time::Duration;
 /// `dl1:<client>:<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) u64);
+
+/// A command of a broken connection is applied within this time or not at all.
+pub(crate) const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What every token and every auxiliary name of ours begins with.
 pub(crate) const MARK: &str = "dl1:";
@@ -105,20 +110,37 @@ pub(crate) enum Remaining {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.
-    Fresh { us: Option<ServerTime>, fence: Option<u64> },
+    Fresh {
+        us: Option<ServerTime>,
+        fence: Option<u64>,
+    },
     /// The lock was ours already, and its lease is at least the ttl sent.
-    Mine { us: Option<ServerTime>, fence: Option<u64> },
+    Mine {
+        us: Option<ServerTime>,
+        fence: Option<u64>,
+    },
     /// Somebody else holds it. `front`: our entry is the first in the queue.
-    Busy { us: Option<ServerTime>, holder: Arc<str>, remaining: Remaining, front: bool },
+    Busy {
+        us: Option<ServerTime>,
+        holder: Arc<str>,
+        remaining: Remaining,
+        front: bool,
+    },
     /// The key holds something that is not a lock of this kind.
-    WrongKind { found: Arc<str> },
+    WrongKind {
+        found: Arc<str>,
+    },
     /// The lock was ours and is not any more. `gap`: it was left free for plain pollers.
-    Released { gap: bool },
+    Released {
+        gap: bool,
+    },
     /// The lock was not ours, but the queue entry was; it is gone.
     Cancelled,
     /// Neither the lock nor a queue entry was ours.
     NotYours,
-    Renewed { us: ServerTime },
+    Renewed {
+        us: ServerTime,
+    },
 }
 
 /// Why there is no reply.
@@ -242,4 +264,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// For messages: what this is and where, without credentials.
     fn describe(&self) -> String;
+
+    /// What stands in front of every key on the server.
+    fn prefix(&self) -> &str;
 }
