@@ -1,1 +1,3 @@
 //! Distributed locks as an annotation.
+
+mod backend;

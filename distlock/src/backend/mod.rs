@@ -7,6 +7,9 @@
 //!
 //! Keys are logical here: the backend puts the prefix in front and takes it off again.
 
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
