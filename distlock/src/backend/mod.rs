@@ -8,6 +8,8 @@
 //! Keys are logical here: the backend puts the prefix in front and takes it off again.
 
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
 
 use std::error::Error;
 use std::fmt;

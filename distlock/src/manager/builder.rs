@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Defaults, LockManager};
+#[cfg(feature = "redis")]
+use crate::backend::redis::{RedisBackend, RedisConfig};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
 use crate::request::valid_ttl;
@@ -153,6 +155,17 @@ impl LockManagerBuilder {
             }
         }
         Ok(())
+    }
+
+    #[cfg(feature = "redis")]
+    fn redis(self, url: &str, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+        let mut config = RedisConfig::new(url, client).map_err(LockError::options)?;
+        config.prefix = self.prefix;
+        config.lazy = lazy;
+        config.tuning.gap = self.gap;
+        let tuning = config.tuning.clone();
+        let backend = RedisBackend::new(config).map_err(LockError::options)?;
+        Ok(LockManager::start(client.clone(), backend, &tuning, self.defaults))
     }
 
     #[cfg(not(feature = "redis"))]

@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use crate::backend::Backend;
 use crate::backend::Tuning;
 use crate::backend::memory::Memory;
 use crate::driver::{Alive, Core};
@@ -94,6 +96,11 @@ impl LockManager {
         let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..));
         memory.deliver_to(alive.core());
         LockManager { alive, defaults }
+    }
+
+    #[cfg(feature = "redis")]
+    fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
+        LockManager { alive: Core::start(client, backend, tuning, fastrand::u64(..)), defaults }
     }
 
     /// Connects to where the environment variable `DISTLOCK_URL` says.
