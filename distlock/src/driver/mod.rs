@@ -236,7 +236,6 @@ impl Core {
     }
 
     /// Sends one command. If it was answered at once: what the answer means for `mine`, and what to do next.
-    #[expect(clippy::type_complexity, reason = "one private caller, right above")]
     fn send(
         self: &Arc<Self>,
         context: Context,
