@@ -421,7 +421,8 @@ impl Events for Core {
             LinkEvent::Down { cause } => Some(LinkSeen::Down(cause.clone())),
             LinkEvent::Pushes(_) => None,
         };
-        trace::link(&*self.backend, &event);
+        let news = !matches!(*self.link.borrow(), LinkSeen::Down(_));
+        trace::link(&*self.backend, &event, news);
         let Some(core) = self.io.core() else { return };
         let effects = self.engine.link(clock::now(), &event);
         core.perform_batched(effects);
