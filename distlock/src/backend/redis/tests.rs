@@ -605,6 +605,24 @@ fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_lin
 }
 
 #[test]
+fn a_replica_never_says_that_a_lock_is_not_ours() {
+    let master = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
+    for op in [renew(1, TTL), leave(1)] {
+        let server = TestServer::start(&[]);
+        let rig = Rig::up(&server, "a");
+        rig.send("k", set(1)).unwrap();
+        server.run_words::<()>(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]);
+        // The master knows nothing of the lock: once its data is here, neither does the replica.
+        let start = Instant::now();
+        while server.run::<i64>("EXISTS k") == 1 {
+            assert!(start.elapsed() < TTL / 2, "no replication");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(failure(rig.send("k", op)), Failure::Later);
+    }
+}
+
+#[test]
 fn a_cluster_is_refused_with_the_scheme_to_use() {
     let conf = format!("distlock-test-{}-nodes.conf", std::process::id());
     let server = TestServer::start(&["--cluster-enabled", "yes", "--cluster-config-file", &conf]);
