@@ -538,12 +538,12 @@ fn alternatives(words: &[&str]) -> String {
     words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ")
 }
 
-/// The candidate that was probably meant: within a third of its length, at least one edit.
+/// The candidate that was probably meant: not more than every third letter differs.
 fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
         .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3).max(1))
+        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

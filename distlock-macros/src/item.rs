@@ -219,11 +219,11 @@ impl Function {
         let Shape::Future(future) = &mut self.shape else { return };
         for statement in &future.prelude {
             let Stmt::Local(local) = statement else { continue };
-            let Some(Expr::Path(source)) = local.init.as_ref().map(|init| &*init.expr) else { continue };
+            let Some(source) = local.init.as_ref().and_then(|init| plain_source(&init.expr)) else { continue };
             let mut names = Vec::new();
             bound_names(&local.pat, &mut names);
             future.rebound.extend(names.iter().cloned());
-            if source.path.is_ident("self") {
+            if source == "self" {
                 if let [name] = names.as_slice() {
                     self.receiver = Some(name.clone());
                 }
@@ -544,12 +544,26 @@ fn async_block(expr: &mut Expr) -> Option<&mut ExprAsync> {
     }
 }
 
+/// The variable in `x` and in `{ let x = x; x }`.
+fn plain_source(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        Expr::Block(block) => match block.block.stmts.as_slice() {
+            [Stmt::Local(local), Stmt::Expr(tail, None)] => {
+                let source = plain_source(&local.init.as_ref()?.expr)?;
+                (plain_source(tail)? == source).then_some(source)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// `let pattern = argument;`, and the dead `return` that `#[async_trait]` starts with.
 fn is_prelude(statement: &Stmt) -> bool {
     match statement {
         Stmt::Local(local) => local.init.as_ref().is_some_and(|init| {
-            init.diverge.is_none()
-                && matches!(&*init.expr, Expr::Path(path) if path.qself.is_none() && path.path.get_ident().is_some())
+            init.diverge.is_none() && plain_source(&init.expr).is_some()
         }),
         Stmt::Expr(Expr::If(expr), _) => {
             matches!(&*expr.cond, Expr::Let(condition)
