@@ -1,1 +1,56 @@
-//! Distributed locks as an annotation.
+//! Distributed locks as an annotation: critical sections across processes and machines.
+//!
+//! ```
+//! use std::time::Duration;
+//! use distlock::LockManager;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), distlock::LockError> {
+//! let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+//! let guard = manager.lock("order:42").ttl(Duration::from_secs(10)).acquire().await?;
+//! assert!(guard.is_held());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it guarantees
+//! - At most one holder per key, as long as the server keeps its data (no eviction, no restart without
+//!   persistence, no fail-over that loses writes) and its wall clock neither jumps forward nor runs more than
+//!   1 % fast against ours. Where that cannot be promised, [fencing tokens](FencingToken) still order the
+//!   writes.
+//! - Every lease expires: a crashed holder delays others by at most its ttl.
+//! - A holder can know first: [`Guard::is_held`] turns false before the server's expiry, without I/O.
+//! - [`LockRequest::run`] and the attribute stop an async body at its next await point when the lease is lost.
+//! - Nothing runs unlocked: busy, unreachable, misconfigured are errors.
+//! - Dropping anything at any time is safe.
+//!
+//! # What it does not
+//! A process that is not scheduled cannot act on a loss, a body that does not await is not interrupted, and
+//! what was done before a loss is not undone: let the data check the fencing token.
+
+#[macro_use]
+mod engine;
+
+mod backend;
+pub mod blocking;
+mod clock;
+mod driver;
+mod error;
+mod guard;
+mod key;
+mod manager;
+mod request;
+mod retry;
+mod scope;
+mod token;
+mod trace;
+
+pub use error::{LockError, LostReason};
+pub use guard::{Guard, Held};
+pub use key::{IntoLockKey, LockKey};
+pub use manager::{LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use request::LockRequest;
+pub use retry::Retry;
+pub use scope::{init, is_held_here, with_manager};
+pub use token::FencingToken;

@@ -1,0 +1,116 @@
+//! Locks in this process's memory: for development, unit tests, and programs that are one process.
+//!
+//! Answers at once, on the calling thread, so that hand-offs need no other thread.
+
+pub(crate) mod server;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use once_cell::sync::OnceCell;
+
+use super::{Backend, BoxFuture, Events, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes};
+use super::{Sending, ServerTime, Tuning};
+use crate::clock::{self, Time};
+use server::{News, Note, Sender, Server};
+
+/// The store, and its clock: the wall clock at the start, going on monotonically.
+pub(crate) struct Memory {
+    client: Arc<str>,
+    server: Mutex<Server>,
+    started: Time,
+    wall_at_start: u64,
+    events: OnceCell<Weak<dyn Events>>,
+}
+
+impl Memory {
+    pub(crate) fn new(client: &Arc<str>, tuning: Tuning) -> Arc<Self> {
+        let mut server = Server::new(tuning);
+        server.subscribe(client);
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Arc::new(Memory {
+            client: client.clone(),
+            server: Mutex::new(server),
+            started: clock::now(),
+            wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
+            events: OnceCell::new(),
+        })
+    }
+
+    /// Where pushes go. They are delivered on the thread whose operation caused them. The link is up from
+    /// here on.
+    pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
+        let events: Arc<dyn Events> = events.clone();
+        self.events.get_or_init(|| Arc::downgrade(&events));
+        events.link(LinkEvent::Up { settled: true, pushes: Pushes::On });
+    }
+
+    fn now(&self) -> ServerTime {
+        let elapsed = clock::now().since(self.started);
+        ServerTime(self.wall_at_start.saturating_add(u64::try_from(elapsed.as_micros()).unwrap_or(0)))
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deliver(&self, notes: Vec<Note>) {
+        let Some(events) = self.events.get().and_then(Weak::upgrade) else { return };
+        for Note { key, token, news, .. } in notes {
+            events.push(match news {
+                News::Grant { us, since, fence } => Push::Grant { key, token, us, since, fence },
+                News::Gap => Push::Gap { key, token },
+            });
+        }
+    }
+
+    fn apply(&self, key: &Arc<str>, op: &Op) -> OpResult {
+        let mut notes = Vec::new();
+        let from = Sender { client: &self.client, key };
+        let reply = self.server().apply(self.now(), &from, op, &mut notes);
+        self.deliver(notes);
+        Ok(reply)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+impl Backend for Memory {
+    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+        Sending::Ready(self.apply(key, &op))
+    }
+
+    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        let results = batch.iter().map(|(key, op)| self.apply(key, op)).collect();
+        Box::pin(std::future::ready(results))
+    }
+
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+        let found = self.server().inspect(self.now(), key);
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let mut notes = Vec::new();
+        let held = self.server().force_release(self.now(), key, &mut notes);
+        self.deliver(notes);
+        Box::pin(std::future::ready(Ok(held)))
+    }
+
+    fn run(self: Arc<Self>, _events: Arc<dyn Events>) -> BoxFuture<()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn describe(&self) -> String {
+        "memory".into()
+    }
+
+    fn prefix(&self) -> &str {
+        ""
+    }
+}

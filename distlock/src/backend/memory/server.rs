@@ -1,0 +1,359 @@
+//! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
+//! the simulation. It has no clock: time is passed in, and may jump.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{EnterMode, Inspection, Op, Remaining, Reply, ServerTime, Token, Tuning, token_text};
+
+/// The value of a key that `min_hold` keeps after its release: nobody's token.
+pub(crate) const HOLD: &str = "dl1:hold";
+
+/// A push, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) client: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) news: News,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Grant { us: ServerTime, since: ServerTime, fence: Option<u64> },
+    Gap,
+}
+
+/// A process in the queue.
+#[derive(Clone, Debug)]
+struct Entry {
+    client: Arc<str>,
+    token: Token,
+    until: ServerTime,
+    claim: Duration,
+    fences: u32,
+    listens: bool,
+    /// Only the mutant that mints too early uses it.
+    minted: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Value {
+    holder: Arc<str>,
+    /// `None`: never expires.
+    until: Option<ServerTime>,
+}
+
+/// One key: the lock, and the queue for it.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    value: Option<Value>,
+    queue: VecDeque<Entry>,
+}
+
+/// Whoever sends an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender<'a> {
+    pub(crate) client: &'a Arc<str>,
+    pub(crate) key: &'a Arc<str>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    tuning: Tuning,
+    slots: HashMap<Arc<str>, Slot>,
+    last_fence: u64,
+    listeners: HashSet<Arc<str>>,
+    /// When there are this many slots they are looked through for what has expired.
+    sweep_at: usize,
+}
+
+const FIRST_SWEEP: usize = 1024;
+
+impl Server {
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        Server {
+            tuning,
+            slots: HashMap::new(),
+            last_fence: 0,
+            listeners: HashSet::new(),
+            sweep_at: FIRST_SWEEP,
+        }
+    }
+
+    /// From now on pushes for `client` reach somebody.
+    pub(crate) fn subscribe(&mut self, client: &Arc<str>) {
+        self.listeners.insert(client.clone());
+    }
+
+    pub(crate) fn unsubscribe(&mut self, client: &str) {
+        self.listeners.remove(client);
+    }
+
+    /// Carries out one operation at `us`.
+    pub(crate) fn apply(
+        &mut self,
+        us: ServerTime,
+        from: &Sender<'_>,
+        op: &Op,
+        notes: &mut Vec<Note>,
+    ) -> Reply {
+        self.sweep(us);
+        let reply = match *op {
+            Op::Set { token, ttl } => self.set(us, from, token, ttl),
+            Op::Enter { token, ttl, claim, mode, fences } => {
+                self.enter(us, from, token, ttl, claim, mode, fences)
+            }
+            Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
+            Op::Renew { token, ttl } => self.renew(us, from, token, ttl),
+        };
+        if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
+            self.slots.remove(from.key);
+        }
+        reply
+    }
+
+    fn set(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+        let text = text(from, token);
+        let slot = self.slot(from.key);
+        match slot.live(us) {
+            None => {
+                slot.value = Some(Value { holder: text, until: Some(plus(us, ttl)) });
+                Reply::Fresh { us: None, fence: None }
+            }
+            Some(value) if value.holder == text => Reply::Mine { us: None, fence: None },
+            Some(value) => Reply::Busy {
+                us: None,
+                holder: value.holder.clone(),
+                remaining: Remaining::Unknown,
+                front: false,
+            },
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the script")]
+    fn enter(
+        &mut self,
+        us: ServerTime,
+        from: &Sender<'_>,
+        token: Token,
+        ttl: Duration,
+        claim: Duration,
+        mode: EnterMode,
+        fences: u32,
+    ) -> Reply {
+        let text = text(from, token);
+        let until = plus(us, ttl);
+        let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(us, fences)).flatten();
+        let keep = self.tuning.keep;
+        let slot = self.slot(from.key);
+        let fresh = match slot.live(us) {
+            None => {
+                slot.value = Some(Value { holder: text, until: Some(until) });
+                true
+            }
+            Some(value) if value.holder == text => {
+                if value.until.is_some_and(|old| old < until) {
+                    value.until = Some(until);
+                }
+                false
+            }
+            Some(value) => {
+                let holder = value.holder.clone();
+                let remaining = match value.until {
+                    None => Remaining::Forever,
+                    Some(until) => Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0))),
+                };
+                let mut front = false;
+                if mode != EnterMode::Try {
+                    let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
+                    let client = from.client.clone();
+                    let until = plus(us, keep);
+                    let entry = Entry { client, token, until, claim, fences, listens, minted };
+                    front = slot.enqueue(us, entry);
+                }
+                return Reply::Busy { us: Some(us), holder, remaining, front };
+            }
+        };
+        let again = matches!(mode, EnterMode::WaitAgain | EnterMode::PollAgain);
+        if again && !mutated!(EntryLeftAfterDirectAcquire) {
+            slot.remove(from.client, token);
+        }
+        let fence = self.mint(us, fences);
+        if fresh { Reply::Fresh { us: Some(us), fence } } else { Reply::Mine { us: Some(us), fence } }
+    }
+
+    fn leave(
+        &mut self,
+        us: ServerTime,
+        from: &Sender<'_>,
+        token: Token,
+        hold: Option<Duration>,
+        since: ServerTime,
+        notes: &mut Vec<Note>,
+    ) -> Reply {
+        let text = text(from, token);
+        let slot = self.slot(from.key);
+        let ours = slot.live(us).is_some_and(|value| value.holder == text);
+        let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
+        if mutated!(CancelWithoutTestingKey) && slot.remove(from.client, token) {
+            return Reply::Cancelled;
+        }
+        if !ours && !blind {
+            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
+        }
+        if let Some(hold) = hold {
+            let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
+            slot.value = Some(Value { holder, until: Some(plus(us, hold)) });
+            return Reply::Released { gap: false };
+        }
+        self.hand_over(us, from.key, since, notes)
+    }
+
+    /// Frees the key for the first in the queue that is alive, or for anybody.
+    fn hand_over(
+        &mut self,
+        us: ServerTime,
+        key: &Arc<str>,
+        since: ServerTime,
+        notes: &mut Vec<Note>,
+    ) -> Reply {
+        let since = if since.0 == 0 { us } else { since };
+        let Tuning { gap, every, .. } = self.tuning;
+        let slot = self.slot(key);
+        slot.value = None;
+        let gap_is_due = us.0.saturating_sub(since.0) >= micros(every);
+        if let Some(first) = slot.queue.front()
+            && !gap.is_zero()
+            && gap_is_due
+        {
+            let (client, token) = (first.client.clone(), first.token);
+            notes.push(Note { client, key: key.clone(), token, news: News::Gap });
+            return Reply::Released { gap: true };
+        }
+        while let Some(entry) = self.slot(key).queue.pop_front() {
+            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
+                continue;
+            }
+            if !entry.listens && mutated!(PollWaiterDropped) {
+                continue;
+            }
+            let heard = self.listeners.contains(&entry.client);
+            if entry.listens && !heard && !mutated!(DeadEntriesNotSkipped) {
+                continue;
+            }
+            let fence = entry.minted.or_else(|| self.mint(us, entry.fences));
+            let holder = token_text(&entry.client, entry.token).into();
+            self.slot(key).value = Some(Value { holder, until: Some(plus(us, entry.claim)) });
+            if entry.listens {
+                let news = News::Grant { us, since, fence };
+                notes.push(Note { client: entry.client, key: key.clone(), token: entry.token, news });
+            }
+            break;
+        }
+        Reply::Released { gap: false }
+    }
+
+    fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+        let text = text(from, token);
+        let until = plus(us, ttl);
+        let slot = self.slot(from.key);
+        match slot.live(us) {
+            Some(value) if value.holder == text => {
+                if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
+                    value.until = Some(until);
+                }
+                Reply::Renewed { us }
+            }
+            None if mutated!(RenewCreates) => {
+                slot.value = Some(Value { holder: text, until: Some(until) });
+                Reply::Renewed { us }
+            }
+            _ => Reply::NotYours,
+        }
+    }
+
+    fn mint(&mut self, us: ServerTime, fences: u32) -> Option<u64> {
+        if fences == 0 {
+            return None;
+        }
+        let first = if mutated!(FenceWithoutMaximum) { us.0 } else { us.0.max(self.last_fence + 1) };
+        let reserved = if mutated!(GrantReservesOneChainUsesTwo) { 1 } else { u64::from(fences) };
+        self.last_fence = first + reserved - 1;
+        Some(first)
+    }
+
+    pub(crate) fn inspect(&mut self, us: ServerTime, key: &Arc<str>) -> Option<Inspection> {
+        let slot = self.slots.get_mut(key)?;
+        let waiters = u64::try_from(slot.queue.iter().filter(|entry| entry.until > us).count()).unwrap_or(0);
+        let value = slot.live(us)?;
+        let remaining = value.until.map(|until| Duration::from_micros(until.0.saturating_sub(us.0)));
+        Some(Inspection { holder: value.holder.clone(), remaining, waiters })
+    }
+
+    /// Takes the lock from whoever holds it. False: it was free.
+    pub(crate) fn force_release(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) -> bool {
+        let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(us).is_some());
+        if held {
+            self.hand_over(us, key, ServerTime(0), notes);
+        }
+        held
+    }
+
+    fn slot(&mut self, key: &Arc<str>) -> &mut Slot {
+        self.slots.entry(key.clone()).or_default()
+    }
+
+    fn sweep(&mut self, us: ServerTime) {
+        if self.slots.len() < self.sweep_at {
+            return;
+        }
+        self.slots.retain(|_, slot| {
+            slot.queue.retain(|entry| entry.until > us);
+            slot.live(us).is_some() || !slot.queue.is_empty()
+        });
+        self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
+    }
+}
+
+impl Slot {
+    fn live(&mut self, us: ServerTime) -> Option<&mut Value> {
+        if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= us)) {
+            self.value = None;
+        }
+        self.value.as_mut()
+    }
+
+    /// Adds the entry or refreshes it where it stands. True if it is the first that is alive.
+    fn enqueue(&mut self, us: ServerTime, entry: Entry) -> bool {
+        let token = entry.token;
+        let client = entry.client.clone();
+        match self.queue.iter_mut().find(|e| e.token == token && e.client == client) {
+            Some(old) => *old = entry,
+            None => self.queue.push_back(entry),
+        }
+        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
+            self.queue.pop_front();
+        }
+        self.queue.front().is_some_and(|first| first.token == token && first.client == client)
+    }
+
+    fn remove(&mut self, client: &Arc<str>, token: Token) -> bool {
+        let before = self.queue.len();
+        self.queue.retain(|entry| entry.token != token || entry.client != *client);
+        self.queue.len() < before
+    }
+}
+
+fn text(from: &Sender<'_>, token: Token) -> Arc<str> {
+    token_text(from.client, token).into()
+}
+
+fn plus(us: ServerTime, d: Duration) -> ServerTime {
+    ServerTime(us.0.saturating_add(micros(d)))
+}
+
+fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,272 @@
+//! The contract between the engine and whatever keeps the locks.
+//!
+//! An operation is idempotent by its owner token, with two exceptions that the engine knows: [`Op::Set`] is
+//! never sent twice, and a repeated [`Op::Leave`] may answer [`Reply::NotYours`]. Replies to operations sent
+//! one after the other on an unbroken link are *executed* in the order sent; they may be *noticed* in another
+//! order, because different tasks await them.
+//!
+//! Keys are logical here: the backend puts the prefix in front and takes it off again.
+
+pub(crate) mod memory;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Owner token of one lease or one attempt at it: a number, unique within the client. On the wire it reads
+/// `dl1:<client>:<number>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Token(pub(crate) u64);
+
+/// A command of a broken connection is applied within this time or not at all.
+pub(crate) const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What every token and every auxiliary name of ours begins with.
+pub(crate) const MARK: &str = "dl1:";
+
+/// The token's text in the lock's key.
+pub(crate) fn token_text(client: &str, token: Token) -> String {
+    format!("{MARK}{client}:{}", token.0)
+}
+
+/// The number of a token of `client`, or nothing for somebody else's.
+pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
+    let number = text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?;
+    number.parse().ok().map(Token)
+}
+
+/// Microseconds of the server's wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerTime(pub(crate) u64);
+
+/// How the queue on the server behaves; the same for every client of a deployment.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuning {
+    /// How long an entry in the queue lives without a heartbeat.
+    pub(crate) keep: Duration,
+    /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
+    pub(crate) gap: Duration,
+    /// How often such a gap is made.
+    pub(crate) every: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            keep: Duration::from_secs(10),
+            gap: Duration::from_millis(10),
+            every: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What `enter` does when somebody else holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EnterMode {
+    /// Nothing.
+    Try,
+    /// Queue; the grant is pushed.
+    Wait,
+    /// Queue; nobody listens for pushes, the waiter asks again by itself.
+    Poll,
+    /// [`EnterMode::Wait`], and the token may be queued already.
+    WaitAgain,
+    /// [`EnterMode::Poll`], and the token may be queued already.
+    PollAgain,
+}
+
+/// One operation on one key. Durations are whole milliseconds, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Takes a free lock and nothing else: the cheapest command there is. A backend may carry it out as
+    /// `Enter` with [`EnterMode::Try`]. Replies: `Fresh`, `Mine`, `Busy`, `WrongKind`.
+    Set { token: Token, ttl: Duration },
+    /// Acquire, queue, heartbeat or claim. `claim` is for how long a grant made to this entry lives,
+    /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `Set`.
+    Enter { token: Token, ttl: Duration, claim: Duration, mode: EnterMode, fences: u32 },
+    /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
+    /// done. With `hold` the key stays taken (by nobody) that much longer. `since` is when the current run of
+    /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotYours`.
+    Leave { token: Token, hold: Option<Duration>, since: ServerTime },
+    /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
+    /// `NotYours`.
+    Renew { token: Token, ttl: Duration },
+}
+
+/// The time to live of a key that somebody else holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remaining {
+    /// The reply did not say.
+    Unknown,
+    /// The key never expires: not one of ours, or somebody's mistake.
+    Forever,
+    For(Duration),
+}
+
+/// What the server said. Every variant has been checked to belong to the operation's own token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The lock was free and is ours. `fence` is the first of the reserved tokens.
+    Fresh {
+        us: Option<ServerTime>,
+        fence: Option<u64>,
+    },
+    /// The lock was ours already, and its lease is at least the ttl sent.
+    Mine {
+        us: Option<ServerTime>,
+        fence: Option<u64>,
+    },
+    /// Somebody else holds it. `front`: our entry is the first in the queue.
+    Busy {
+        us: Option<ServerTime>,
+        holder: Arc<str>,
+        remaining: Remaining,
+        front: bool,
+    },
+    /// The key holds something that is not a lock of this kind.
+    WrongKind {
+        found: Arc<str>,
+    },
+    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers.
+    Released {
+        gap: bool,
+    },
+    /// The lock was not ours, but the queue entry was; it is gone.
+    Cancelled,
+    /// Neither the lock nor a queue entry was ours.
+    NotYours,
+    Renewed {
+        us: ServerTime,
+    },
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug)]
+pub(crate) struct OpError {
+    pub(crate) kind: Failure,
+    pub(crate) source: Arc<dyn Error + Send + Sync>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There was no link: the command never left this process.
+    NotSent,
+    /// The link broke or the answer did not come: the command may have been applied, or may still be.
+    Unknown,
+    /// The server refused for now (loading, busy with a script, cluster down, read-only until the master is
+    /// found): worth another try later.
+    Later,
+    /// The server refused and will refuse again (no permission, wrong password, out of memory).
+    Refused,
+}
+
+impl OpError {
+    pub(crate) fn new(kind: Failure, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        OpError { kind, source: Arc::from(source.into()) }
+    }
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+pub(crate) type OpResult = Result<Reply, OpError>;
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// An operation under way. Its place in the order of execution is fixed at the first poll of `Pending`.
+/// The future needs no particular executor, and is never dropped before it is ready: whoever does not want
+/// to wait hands it to the I/O thread. It always becomes ready: when the link is given up it fails with
+/// [`Failure::Unknown`].
+pub(crate) enum Sending {
+    Ready(OpResult),
+    Pending(BoxFuture<OpResult>),
+}
+
+impl fmt::Debug for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sending::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
+            Sending::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
+
+/// Whether grants reach us without being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushes {
+    /// Subscribed, on an unbroken connection.
+    On,
+    Off,
+}
+
+/// What happens to the connection. Every event ends the validity of what was known before it.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkEvent {
+    /// A new link is ready for commands. `settled`: nothing that was sent on an earlier link can be applied
+    /// any more (it was killed on the server, or there was none).
+    Up { settled: bool, pushes: Pushes },
+    /// There is no link. Also reported after each attempt to connect that failed.
+    Down { cause: OpError },
+    /// The push connection was lost, or found again. (Lost pushes may have been missed in between.)
+    Pushes(Pushes),
+}
+
+/// News from the server that nobody asked for. Hints: they may be late, doubled, or missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Push {
+    /// At `us` the lock was given to `token` for its claim time. `since`: see [`Op::Leave`].
+    Grant { key: Arc<str>, token: Token, us: ServerTime, since: ServerTime, fence: Option<u64> },
+    /// The lock is left free for plain pollers; `token` is still first in the queue and may ask again after
+    /// the gap.
+    Gap { key: Arc<str>, token: Token },
+}
+
+/// Receives what the backend reports. Called on the I/O thread, or (memory) on the thread whose operation
+/// caused it; never while a lock of the backend is held.
+pub(crate) trait Events: Send + Sync {
+    fn link(&self, event: LinkEvent);
+    fn push(&self, push: Push);
+}
+
+/// What the server knows about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspection {
+    pub(crate) holder: Arc<str>,
+    /// `None`: the key never expires.
+    pub(crate) remaining: Option<Duration>,
+    /// Processes queued on the server.
+    pub(crate) waiters: u64,
+}
+
+/// Something that keeps locks.
+pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// Starts one operation. Must be cheap: it is called on the caller's thread. If there is no link the
+    /// answer is `Ready(Err(NotSent))` at once, and an idle backend begins to connect.
+    fn send(&self, key: &Arc<str>, op: Op) -> Sending;
+
+    /// Carries out many operations in one round trip where it can; one result for each, in order.
+    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>>;
+
+    /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>>;
+
+    /// Deletes the lock whoever holds it, and hands on to the queue. Returns whether there was one.
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
+
+    /// Keeps the link alive, for ever, reporting to `events`. Polled on the I/O thread within a tokio
+    /// runtime (I/O and time enabled); dropped when the manager ends.
+    fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
+
+    /// For messages: what this is and where, without credentials.
+    fn describe(&self) -> String;
+
+    /// What stands in front of every key on the server.
+    fn prefix(&self) -> &str;
+}

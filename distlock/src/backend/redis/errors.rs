@@ -1,0 +1,174 @@
+//! What a failure means for the lock: which [`Failure`] it is, what to do about it, and whether the link that
+//! brought it is still good.
+
+use std::error::Error;
+use std::fmt;
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+use super::super::{Failure, OpError};
+
+/// A failure with its remedy. Keeps the client library's error as its source without showing its type.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    source: Option<RedisError>,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|error| error as &(dyn Error + 'static))
+    }
+}
+
+/// What an error reply of the server says.
+struct Verdict {
+    kind: Failure,
+    remedy: &'static str,
+    /// The link leads to the wrong server: find the right one.
+    wrong_server: bool,
+}
+
+fn verdict(code: &str) -> Option<Verdict> {
+    let (kind, remedy, wrong_server) = match code {
+        "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
+        "MASTERDOWN" => (Failure::Later, "the server is a replica whose master is down", true),
+        "LOADING" => (Failure::Later, "the server is still loading its data", false),
+        "BUSY" => (Failure::Later, "the server is busy with somebody's script", false),
+        "CLUSTERDOWN" | "TRYAGAIN" => (Failure::Later, "the cluster cannot serve this key now", false),
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            (Failure::Refused, "the server is part of a cluster: connect with `redis+cluster://`", false)
+        }
+        "OOM" => (
+            Failure::Refused,
+            "the server is out of memory: raise `maxmemory`, or give locks a server of their own",
+            false,
+        ),
+        "NOREPLICAS" => (
+            Failure::Refused,
+            "the server has fewer replicas than its `min-replicas-to-write` asks for: bring them back or lower it",
+            false,
+        ),
+        "MISCONF" => (
+            Failure::Refused,
+            "the server cannot save to disk and refuses writes: see its log, or `stop-writes-on-bgsave-error`",
+            false,
+        ),
+        "NOPERM" => (
+            Failure::Refused,
+            "the user may not do this: grant the commands that distlock's documentation lists \
+             (`+evalsha +eval +set +get +del ..`), the keys below the prefix and its channels",
+            false,
+        ),
+        "NOAUTH" => (Failure::Refused, "the server asks for a password: put it into the URL", false),
+        "WRONGPASS" => (Failure::Refused, "user or password is wrong: correct the URL", false),
+        "WRONGTYPE" => {
+            (Failure::Refused, "the key holds something that is not a lock: use another key", false)
+        }
+        _ => return None,
+    };
+    Some(Verdict { kind, remedy, wrong_server })
+}
+
+/// Servers before 7.0 wrap the error of a command inside a script: `ERR Error running script ..: -OOM ..`.
+fn embedded(details: &str) -> Option<Verdict> {
+    let mut words = details.split([' ', ':']).filter_map(|word| word.strip_prefix('-'));
+    words.find_map(verdict)
+}
+
+fn judge(error: &ServerError) -> Verdict {
+    let details = error.details().unwrap_or_default();
+    verdict(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| Verdict {
+        kind: Failure::Refused,
+        remedy: if details.contains("unknown command") {
+            "the server does not know a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)"
+        } else {
+            "the server refused the command"
+        },
+        wrong_server: false,
+    })
+}
+
+/// Whether the link leads to a server that cannot be the right one.
+pub(super) fn is_wrong_server(error: &ServerError) -> bool {
+    judge(error).wrong_server
+}
+
+/// An error reply to an operation.
+pub(super) fn replied(error: ServerError) -> OpError {
+    let Verdict { kind, remedy, .. } = judge(&error);
+    let error = RedisError::from(error);
+    OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
+}
+
+/// An operation that was sent and got no answer.
+pub(super) fn unanswered(error: RedisError) -> OpError {
+    let text = format!("the connection to the server broke before the answer came ({error})");
+    OpError::new(Failure::Unknown, Cause { text, source: Some(error) })
+}
+
+/// An attempt to connect that failed.
+pub(super) fn unconnected(place: &str, error: RedisError) -> OpError {
+    if error.kind() == ErrorKind::AuthenticationFailed {
+        let text = format!("{place} refuses the user or the password: correct the URL ({error})");
+        return OpError::new(Failure::Refused, Cause { text, source: Some(error) });
+    }
+    let known = error.code().and_then(verdict);
+    let kind = known.as_ref().map_or(Failure::NotSent, |verdict| verdict.kind);
+    let text = match known {
+        Some(Verdict { remedy, .. }) => format!("cannot use {place}: {remedy} ({error})"),
+        None => format!("cannot connect to {place}: {error}"),
+    };
+    OpError::new(kind, Cause { text, source: Some(error) })
+}
+
+/// A failure of our own finding.
+pub(super) fn found(kind: Failure, text: impl Into<String>) -> OpError {
+    OpError::new(kind, Cause { text: text.into(), source: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    fn server_error(line: &str) -> ServerError {
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("not an error: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn error_replies_are_later_or_refused_and_keep_their_source() {
+        for (line, kind) in [
+            ("READONLY You can't write against a read only replica.", Failure::Later),
+            ("LOADING Redis is loading the dataset in memory", Failure::Later),
+            ("BUSY Redis is busy running a script.", Failure::Later),
+            ("CLUSTERDOWN Hash slot not served", Failure::Later),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Failure::Refused),
+            ("NOPERM this user has no permissions", Failure::Refused),
+            ("MISCONF Redis is configured to save RDB snapshots", Failure::Refused),
+            ("ERR unknown command `EVALSHA`", Failure::Refused),
+        ] {
+            let error = replied(server_error(line));
+            assert_eq!(error.kind, kind, "{line}");
+            assert!(error.source.source().is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn errors_wrapped_by_old_servers_are_recognised() {
+        let line = "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: \
+                    -READONLY You can't write against a read only replica.";
+        assert_eq!(replied(server_error(line)).kind, Failure::Later);
+        assert!(is_wrong_server(&server_error(line)));
+    }
+}

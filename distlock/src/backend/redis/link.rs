@@ -1,0 +1,151 @@
+//! One connection for commands, as long as it lasts.
+//!
+//! A request's place in the order of execution is fixed at its first poll, and it always becomes ready: when
+//! the connection ends or is given up, with an error. It needs no runtime where it is polled, and no timer:
+//! the supervisor watches the connection as a whole.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::super::OpError;
+use super::stream::{Pulse, Stream};
+
+/// The queue in front of the socket. Without bound in effect, because a request that waits for room there has
+/// no fixed place in the order yet; it holds what is sent within one stall, which the supervisor ends.
+const QUEUE: usize = 1 << 20;
+
+/// A connection for commands.
+#[derive(Debug)]
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    pub(super) pulse: Arc<Pulse>,
+    in_flight: AtomicUsize,
+    /// The supervisor sleeps and wants to hear of the next request.
+    dozing: AtomicBool,
+    /// Wakes the supervisor.
+    pub(super) nudge: Notify,
+    fault: OnceLock<OpError>,
+}
+
+/// The task that moves a connection's bytes. Ends with its owner.
+#[derive(Debug)]
+pub(super) struct Driver(pub(super) JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Logs in over `stream` and starts the task that serves the connection.
+pub(super) async fn start(
+    login: &RedisConnectionInfo,
+    stream: Stream,
+    config: AsyncConnectionConfig,
+) -> RedisResult<(MultiplexedConnection, Driver)> {
+    let config = config.set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
+    let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
+    Ok((connection, Driver(tokio::spawn(driver))))
+}
+
+impl Link {
+    pub(super) fn new(connection: MultiplexedConnection, pulse: Arc<Pulse>) -> Link {
+        Link {
+            connection,
+            pulse,
+            in_flight: AtomicUsize::new(0),
+            dozing: AtomicBool::new(false),
+            nudge: Notify::new(),
+            fault: OnceLock::new(),
+        }
+    }
+
+    /// Sends one command.
+    pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let _flight = Flight::begin(self);
+        let mut connection = self.connection.clone();
+        self.until_ended(connection.send_packed_command(cmd)).await
+    }
+
+    /// Sends many commands in one write; one value for each, error replies among them.
+    pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+        let _flight = Flight::begin(self);
+        let mut connection = self.connection.clone();
+        self.until_ended(connection.send_packed_commands(pipeline, 0, pipeline.len())).await
+    }
+
+    /// Asks for a sign of life. Any answer is one. Not counted as a request.
+    pub(super) async fn ping(&self) -> RedisResult<Value> {
+        let mut connection = self.connection.clone();
+        self.until_ended(connection.send_packed_command(&redis::cmd("PING"))).await
+    }
+
+    async fn until_ended<T>(&self, sending: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+        // Without this a busy runtime could put the first poll, and with it the place in the queue, off.
+        let mut sending = pin!(tokio::task::unconstrained(sending));
+        poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            // A request that slipped into the queue while it was emptied for the last time.
+            Poll::Pending if self.pulse.has_ended() => {
+                Poll::Ready(Err(RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe))))
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// Asks to be nudged at the next request. False if there is one already.
+    pub(super) fn doze(&self) -> bool {
+        self.dozing.store(true, Ordering::SeqCst);
+        if self.in_flight() == 0 {
+            return true;
+        }
+        self.dozing.store(false, Ordering::SeqCst);
+        false
+    }
+
+    /// Says that this link must be replaced, from whichever thread found out.
+    pub(super) fn give_up(&self, why: OpError) {
+        // The first reason is the one to report.
+        if self.fault.set(why).is_ok() {
+            self.nudge.notify_one();
+        }
+    }
+
+    /// Why the link was given up, if it was.
+    pub(super) fn fault(&self) -> Option<&OpError> {
+        self.fault.get()
+    }
+}
+
+/// One request under way.
+struct Flight<'a>(&'a Link);
+
+impl<'a> Flight<'a> {
+    fn begin(link: &'a Link) -> Flight<'a> {
+        link.in_flight.fetch_add(1, Ordering::SeqCst);
+        if link.dozing.load(Ordering::SeqCst) && link.dozing.swap(false, Ordering::SeqCst) {
+            link.nudge.notify_one();
+        }
+        Flight(link)
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}

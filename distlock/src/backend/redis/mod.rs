@@ -1,0 +1,33 @@
+//! Locks on a Redis or Valkey server.
+//!
+//! Two connections: one for commands, pipelined and shared by all callers, and one that does nothing but
+//! listen for grants. Both are kept by [`Backend::run`](super::Backend::run) on the I/O thread and replaced
+//! for ever when they break; operations are sent from the caller's own thread. A connection that is given up
+//! fails whatever is under way on it, so that no operation hangs.
+//!
+//! What the server does is in `scripts/`: each file states its contract.
+
+mod backoff;
+mod command;
+mod config;
+mod errors;
+mod greet;
+mod link;
+mod names;
+mod push;
+mod reply;
+mod scripts;
+mod standalone;
+mod stream;
+mod supervise;
+#[cfg(feature = "tls")]
+mod tls;
+mod trace;
+
+#[cfg(test)]
+mod test_server;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use config::RedisConfig;
+pub(crate) use standalone::RedisBackend;

@@ -1,0 +1,21 @@
+-- Shared part: server time and fencing tokens.
+-- Microseconds since 1970 fit a double exactly (< 2^53), but `tostring` would round them: use `text`.
+
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Reserves `count` consecutive fencing tokens and returns the first. They rise with the clock, so that they
+-- go on rising after the counter was lost, and by at least one when the clock stands still or steps back.
+local function mint(counter, count, us)
+  local last = tonumber(redis.call('GET', counter) or 0) or 0
+  local first = math.max(last + 1, us)
+  redis.call('SET', counter, text(first + count - 1), 'PX', 2592000000)
+  return first
+end
+

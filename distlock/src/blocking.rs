@@ -1,0 +1,36 @@
+//! The same for threads.
+//!
+//! The runtime's futures need no executor of their own (connections and timers live on the manager's I/O
+//! thread), so a thread simply parks until one is ready. That works on any thread, also on a worker of a
+//! tokio runtime, which it blocks.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future of this crate on this thread.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            // May return early: then the future is simply polled once more.
+            Poll::Pending => thread::park(),
+        }
+    }
+}

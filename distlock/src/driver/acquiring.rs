@@ -1,0 +1,58 @@
+//! A request on its way to a lock.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use tokio::sync::oneshot;
+
+use super::{Alive, Core, Interest, Mine, Requester, Settled};
+use crate::clock;
+use crate::engine::cell::Ticket;
+use crate::engine::{Outcome, Want};
+
+/// Dropping it at any time leaves nothing behind: a request that is still waiting is cancelled, a lock that
+/// has just been acquired is let go, and a command under way is awaited by the I/O thread.
+struct Acquiring {
+    core: Arc<Core>,
+    key: Arc<str>,
+    ticket: Ticket,
+    mine: Mine,
+    answer: oneshot::Receiver<Settled>,
+    settled: bool,
+}
+
+/// Acquires `key`, or says why not.
+pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Settled {
+    let (sender, answer) = oneshot::channel();
+    let core = alive.core.clone();
+    let requester = Requester { answer: sender, alive: alive.clone() };
+    let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
+    let mut acquiring =
+        Acquiring { core, key, ticket, mine: Mine::new(Interest::Enter), answer, settled: false };
+    acquiring.core.clone().perform(effects, Some(&mut acquiring.mine));
+    poll_fn(move |cx| acquiring.poll(cx)).await
+}
+
+impl Acquiring {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Settled> {
+        let _: Poll<()> = self.mine.poll(&self.core, cx);
+        let answer = Pin::new(&mut self.answer).poll(cx);
+        answer.map(|answer| {
+            self.settled = true;
+            // The engine answers every request once; it drops one only with itself.
+            answer.unwrap_or(Settled::Not(Outcome::Closed))
+        })
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        self.mine.hand_over(&self.core);
+        if !self.settled {
+            let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);
+            self.core.perform(effects, None);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Giving a lock back, or asking for more time, and waiting for the answer.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Core, Grip, Interest, Mine};
+use crate::backend::OpError;
+use crate::clock;
+use crate::engine::cell::CellState;
+use crate::engine::{Release, Verdict};
+use crate::error::LostReason;
+
+/// Why a release or an extension did not do what was asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Failed {
+    Lost(LostReason),
+    /// Not confirmed. A release is repeated when the server can be reached.
+    Unconfirmed(OpError),
+}
+
+/// A command that its caller awaits; the I/O thread does if the caller does not.
+struct Awaited {
+    core: Arc<Core>,
+    mine: Mine,
+}
+
+impl Awaited {
+    async fn verdict(mut self) -> Verdict {
+        poll_fn(|cx| self.mine.poll(&self.core, cx)).await;
+        self.mine.verdict.take().unwrap_or(Verdict::None)
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.mine.hand_over(&self.core);
+    }
+}
+
+/// Ends a hold and waits for the server's word. The hold is over at the first poll.
+pub(crate) async fn release(grip: &Grip) -> Result<(), Failed> {
+    if !grip.lets_go() {
+        return Ok(());
+    }
+    let core = grip.alive.core();
+    let (release, effects) = core.engine.release(clock::now(), &grip.cell);
+    match release {
+        Release::HandedOn => {
+            core.perform(effects, None);
+            return Ok(());
+        }
+        Release::WasLost(reason) => {
+            core.perform(effects, None);
+            return Err(Failed::Lost(reason));
+        }
+        Release::Leaving => {}
+    }
+    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Leave) };
+    core.perform(effects, Some(&mut awaited.mine));
+    match awaited.verdict().await {
+        Verdict::None | Verdict::Fine => Ok(()),
+        Verdict::Lost(reason) => Err(Failed::Lost(reason)),
+        Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+    }
+}
+
+/// Asks for the lease to end `ttl` from now, at the earliest.
+pub(crate) async fn extend(grip: &Grip, ttl: Duration) -> Result<(), Failed> {
+    let (core, cell) = (grip.alive.core(), &grip.cell);
+    let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
+    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew) };
+    core.perform(effects, Some(&mut awaited.mine));
+    let lost = |otherwise| match cell.state(clock::now()) {
+        CellState::Lost(reason) => Err(Failed::Lost(reason)),
+        CellState::Until(_) | CellState::Released => otherwise,
+    };
+    if !held {
+        return lost(Err(Failed::Lost(LostReason::Expired)));
+    }
+    match awaited.verdict().await {
+        Verdict::None | Verdict::Fine => lost(Ok(())),
+        Verdict::Lost(reason) => Err(Failed::Lost(reason)),
+        Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+    }
+}

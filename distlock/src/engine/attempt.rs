@@ -1,0 +1,484 @@
+//! Getting a lock: asking for it, standing in the queue, being granted it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::hold::Ready;
+use super::key::{Stage, Step};
+use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
+use crate::backend::{
+    EnterMode, Failure, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
+};
+use crate::clock::{Time, lease_end};
+
+/// Behind a client that cannot hand over, the front of the queue asks this often at first …
+const POLL_FIRST: Duration = Duration::from_millis(10);
+/// … and this often in the end.
+const POLL_LAST: Duration = Duration::from_millis(100);
+/// Spread of the processes that ask when a holder's lease runs out.
+const EXPIRY_JITTER: Duration = Duration::from_millis(50);
+
+/// One attempt to get a lock: at most one queue entry on the server, named by the token.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) token: Token,
+    /// The latest `enter` (its number, when it was sent) while its answer is awaited.
+    asked: Option<(u64, Time)>,
+    /// The newest `enter` that was answered. Older answers say nothing new.
+    seen: u64,
+    /// An entry may stand in the queue on the server.
+    pub(super) queued: bool,
+    /// The fewest fencing tokens that any `enter` of this attempt reserved.
+    fences: Option<u32>,
+    claim: Duration,
+    /// The server's time in a reply that found us queued, and when that was asked for.
+    pair: Option<(ServerTime, Time)>,
+    /// Who held the lock when the server last said so.
+    pub(super) holder: Option<Arc<str>>,
+    /// When the run of hand-offs began in which the lock was given to us, if it was.
+    since: ServerTime,
+    ask_at: Option<Time>,
+    polls: u32,
+    /// Since when the server has not answered.
+    pub(super) silent: Option<Time>,
+    pub(super) cause: Option<OpError>,
+    /// The lease was ours already at this time; the local chain began then.
+    entered: Option<Time>,
+    /// An unanswered command of a link that could not be killed may still be applied.
+    pub(super) unsettled: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(token: Token) -> Self {
+        Attempt {
+            token,
+            asked: None,
+            seen: 0,
+            queued: false,
+            fences: None,
+            claim: CLAIM,
+            pair: None,
+            holder: None,
+            since: ServerTime(0),
+            ask_at: None,
+            polls: 0,
+            silent: None,
+            cause: None,
+            entered: None,
+            unsettled: false,
+        }
+    }
+
+    pub(super) fn due(&self, link_is_down: bool) -> Time {
+        let again = match self.asked {
+            Some((_, at)) if !link_is_down => at.after(ASK_AGAIN),
+            _ => Time::MAX,
+        };
+        self.ask_at.map_or(again, |at| at.min(again))
+    }
+
+    pub(super) fn may_be_applied(&self) -> bool {
+        self.queued || self.asked.is_some() || self.entered.is_some()
+    }
+}
+
+impl<W> Step<'_, W> {
+    /// Somebody waits, and this process has nothing on the server.
+    pub(super) fn first_attempt(&mut self) {
+        let mut attempt = Attempt::new(self.next_token());
+        let plain = self.state.waiters.fenced() == 0 && !self.env.hints.is_contended(self.key, self.now);
+        if plain {
+            self.ask_plainly(&mut attempt)
+        } else {
+            self.ask(&mut attempt)
+        }
+        self.state.stage = Stage::Attempt(Box::new(attempt));
+    }
+
+    /// The same after a lease ended while others wait here: the key is contended.
+    pub(super) fn next_attempt(&mut self, delay: Option<Duration>) {
+        let mut attempt = Attempt::new(self.next_token());
+        match delay {
+            Some(delay) => attempt.ask_at = Some(self.now.after(delay)),
+            None => self.ask(&mut attempt),
+        }
+        self.state.stage = Stage::Attempt(Box::new(attempt));
+    }
+
+    fn next_token(&mut self) -> Token {
+        if mutated!(TokenReused) { Token(1) } else { self.env.next_token() }
+    }
+
+    fn ask_plainly(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
+        self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
+    }
+
+    /// Asks for the lock on behalf of the first waiter: the one command that acquires, queues, keeps the
+    /// queue entry alive, and claims a grant.
+    pub(super) fn ask(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        let queues = self.state.waiters.any_patient();
+        let mode = match (queues, self.env.link.pushes, attempt.queued) {
+            (false, _, _) => EnterMode::Try,
+            (true, Pushes::On, false) => EnterMode::Wait,
+            (true, Pushes::On, true) => EnterMode::WaitAgain,
+            (true, Pushes::Off, false) => EnterMode::Poll,
+            (true, Pushes::Off, true) => EnterMode::PollAgain,
+        };
+        let fences = match self.state.waiters.fenced() {
+            0 => 0,
+            waiting => waiting.saturating_add(1).min(MAX_FENCES),
+        };
+        attempt.claim = CLAIM.min(ttl);
+        attempt.queued |= queues;
+        attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
+        let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
+        let op = Op::Enter { token: attempt.token, ttl, claim: attempt.claim, mode, fences };
+        self.send(attempt.token, purpose, op);
+    }
+
+    fn number(&mut self, attempt: &mut Attempt) -> u64 {
+        self.state.seq += 1;
+        attempt.asked = Some((self.state.seq, self.now));
+        attempt.ask_at = None;
+        if attempt.silent.is_none() {
+            attempt.silent = Some(self.now);
+            self.state.waiters.reach_is_counted_from(self.now);
+        }
+        self.state.seq
+    }
+
+    pub(super) fn send(&mut self, token: Token, purpose: Purpose, op: Op) {
+        self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now, purpose }, op));
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn abandon_attempt(&mut self) {
+        let Stage::Attempt(attempt) = &self.state.stage else { return };
+        let (token, applied, unsettled) = (attempt.token, attempt.may_be_applied(), attempt.unsettled);
+        self.state.stage = Stage::Idle;
+        if applied {
+            self.leave(token, None, ServerTime(0), Time(0), unsettled);
+        }
+    }
+
+    pub(super) fn attempt_is_due(&mut self) {
+        let link_is_down = self.env.link.is_down();
+        self.with_attempt(|step, mut attempt| {
+            if attempt.due(link_is_down) <= step.now {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// There is a new link, or pushes may have been missed.
+    pub(super) fn ask_afresh(&mut self) {
+        self.with_attempt(|step, mut attempt| {
+            if !mutated!(PairKeptOverReconnect) {
+                attempt.pair = None;
+            }
+            // While a gap is kept the attempt has sent nothing, and asks by itself.
+            if attempt.may_be_applied() || attempt.silent.is_some() {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// The link is gone: unanswered commands may have been applied.
+    pub(super) fn attempt_lost_link(&mut self, cause: &OpError) {
+        let now = self.now;
+        let mut counted = false;
+        if let Stage::Attempt(attempt) = &mut self.state.stage {
+            if !mutated!(PairKeptOverReconnect) {
+                attempt.pair = None;
+            }
+            attempt.cause = Some(cause.clone());
+            if attempt.silent.is_none() {
+                attempt.silent = Some(now);
+                counted = true;
+            }
+        }
+        if counted {
+            self.state.waiters.reach_is_counted_from(now);
+        }
+    }
+
+    pub(super) fn forget_pair(&mut self) {
+        if let Stage::Attempt(attempt) = &mut self.state.stage {
+            attempt.pair = None;
+        }
+    }
+
+    fn with_attempt(&mut self, change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>) {
+        match std::mem::take(&mut self.state.stage) {
+            Stage::Attempt(attempt) => {
+                if let Some(attempt) = change(self, attempt) {
+                    self.state.stage = Stage::Attempt(attempt);
+                }
+            }
+            other => self.state.stage = other,
+        }
+    }
+
+    /// The answer to an `enter` of the current attempt.
+    pub(super) fn entered(
+        &mut self,
+        context: &Context,
+        seq: u64,
+        ttl: Duration,
+        fences: u32,
+        result: OpResult,
+    ) {
+        let queues = matches!(context.purpose, Purpose::Enter { queues: true, .. });
+        let sent = context.sent;
+        self.with_attempt(|step, mut attempt| {
+            if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
+                return Some(attempt);
+            }
+            attempt.seen = attempt.seen.max(seq);
+            if attempt.asked.is_some_and(|(asked, _)| asked <= seq) {
+                attempt.asked = None;
+            }
+            match result {
+                Ok(Reply::Fresh { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
+                Ok(Reply::Mine { us, fence }) => step.got(attempt, sent, ttl, false, us, fence, fences),
+                Ok(Reply::Busy { us, holder, remaining, front }) => {
+                    attempt.silent = None;
+                    attempt.cause = None;
+                    attempt.entered = None;
+                    attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
+                    attempt.holder = Some(holder.clone());
+                    step.busy(attempt, &holder, remaining, front, queues)
+                }
+                Ok(Reply::WrongKind { found }) => {
+                    step.dismiss_all(&Outcome::WrongKind { found });
+                    None
+                }
+                Ok(Reply::Released { .. } | Reply::Cancelled | Reply::NotYours | Reply::Renewed { .. }) => {
+                    let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
+                    step.failed(attempt, odd)
+                }
+                Err(error) => step.failed(attempt, error),
+            }
+        });
+        if matches!(self.state.stage, Stage::Idle) && !self.state.waiters.is_empty() {
+            self.next_attempt(None);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one reply and of its request")]
+    fn got(
+        &mut self,
+        attempt: Box<Attempt>,
+        sent: Time,
+        ttl: Duration,
+        fresh: bool,
+        us: Option<ServerTime>,
+        fence: Option<u64>,
+        fences: u32,
+    ) -> Option<Box<Attempt>> {
+        let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
+        let deadline = if mutated!(NoDrift) { counted_from.after(ttl) } else { lease_end(counted_from, ttl) };
+        let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
+        let since = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.since };
+        if fresh && attempt.holder.is_some() {
+            self.state.occupied = None;
+        }
+        if self.state.occupied.is_none() {
+            self.state.occupied = Some(self.now);
+        }
+        let first = fence.unwrap_or(0);
+        let ready = Ready {
+            token: attempt.token,
+            deadline,
+            entered,
+            fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
+            since,
+            seen: attempt.seen,
+            unsettled: attempt.unsettled,
+        };
+        if deadline <= self.now {
+            // It took longer than the lease: give it back and try with a new token.
+            self.leave(ready.token, None, ready.since, Time(0), ready.unsettled);
+            return None;
+        }
+        self.start(ready, ttl);
+        self.take_attempt()
+    }
+
+    /// What `start` put there, for the callers that are about to put an attempt back.
+    fn take_attempt(&mut self) -> Option<Box<Attempt>> {
+        match std::mem::take(&mut self.state.stage) {
+            Stage::Attempt(attempt) => Some(attempt),
+            other => {
+                self.state.stage = other;
+                None
+            }
+        }
+    }
+
+    fn busy(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        holder: &Arc<str>,
+        remaining: Remaining,
+        front: bool,
+        queues: bool,
+    ) -> Option<Box<Attempt>> {
+        self.env.hints.contended(self.key, self.now);
+        self.state.occupied = None;
+        self.dismiss_impatient(holder);
+        if self.state.waiters.is_empty() {
+            if attempt.queued {
+                self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+            }
+            return None;
+        }
+        if queues {
+            attempt.ask_at = Some(self.next_ask(&mut attempt, holder, remaining, front));
+        } else {
+            self.ask(&mut attempt);
+        }
+        Some(attempt)
+    }
+
+    /// When to ask again if no push arrives.
+    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, front: bool) -> Time {
+        let heartbeat = attempt.claim * 4 / 5;
+        let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
+        let can_hand_over = holder.starts_with(MARK);
+        let expiry = match remaining {
+            Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
+            Remaining::Forever | Remaining::Unknown => heartbeat,
+        };
+        let wait = if mutated!(TimerIsRemainingOnly) {
+            expiry
+        } else if self.env.link.pushes == Pushes::Off || (front && !can_hand_over) {
+            self.poll_delay(attempt).min(expiry)
+        } else if can_hand_over {
+            heartbeat.min(expiry)
+        } else {
+            heartbeat
+        };
+        self.now.after(wait)
+    }
+
+    fn poll_delay(&mut self, attempt: &mut Attempt) -> Duration {
+        let delay = POLL_FIRST.saturating_mul(1 << attempt.polls.min(4)).min(POLL_LAST);
+        attempt.polls = attempt.polls.saturating_add(1);
+        delay - self.env.jitter(delay / 2)
+    }
+
+    fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
+        match error.kind {
+            Failure::Refused => {
+                if attempt.may_be_applied() {
+                    self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                }
+                self.dismiss_all(&Outcome::Unavailable(error));
+                return None;
+            }
+            Failure::NotSent if self.env.link.is_down() => {
+                // One attempt was asked for, and there is no server to make it on.
+                let unavailable = Outcome::Unavailable(error.clone());
+                for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
+                    self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+                }
+                if self.state.waiters.is_empty() {
+                    if attempt.queued {
+                        self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    }
+                    return None;
+                }
+            }
+            Failure::NotSent | Failure::Unknown | Failure::Later => {
+                let delay = self.poll_delay(&mut attempt);
+                attempt.ask_at = (!self.env.link.is_down()).then(|| self.now.after(delay));
+            }
+        }
+        attempt.cause = Some(error);
+        Some(attempt)
+    }
+
+    /// A push says that the lock is ours since `us`.
+    pub(super) fn granted(&mut self, token: Token, us: ServerTime, since: ServerTime, fence: Option<u64>) {
+        self.with_attempt(|step, mut attempt| {
+            if attempt.token != token {
+                return Some(attempt);
+            }
+            attempt.since = since;
+            let Some(deadline) = step.grant_deadline(&attempt, us) else {
+                return step.confirm(attempt, us);
+            };
+            let fences = u64::from(attempt.fences.unwrap_or(0)).min(u64::from(MAX_FENCES));
+            let fences = if mutated!(GrantReservesOneChainUsesTwo) { fences + 1 } else { fences };
+            let first = fence.unwrap_or(0);
+            let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
+            step.state.occupied = Some(step.now.before(Duration::from_micros(us.0.saturating_sub(since.0))));
+            let ready = Ready {
+                token,
+                deadline,
+                entered: step.now,
+                fences,
+                since,
+                seen: attempt.seen,
+                unsettled: attempt.unsettled,
+            };
+            step.start(ready, Duration::ZERO);
+            step.take_attempt()
+        });
+    }
+
+    /// Until when a grant made at `granted` may be relied on without asking:
+    /// `t_S + (1 − ρ)·((G − S) + C) − margin`. `None`: ask, and count from there.
+    fn grant_deadline(&self, attempt: &Attempt, granted: ServerTime) -> Option<Time> {
+        if mutated!(GrantDeadlineFromReceipt) {
+            return Some(lease_end(self.now, attempt.claim));
+        }
+        let (server, sent) = attempt.pair?;
+        let between = match granted.0.checked_sub(server.0) {
+            None if mutated!(StalePushSaturates) => 0,
+            between => between?,
+        };
+        let span = Duration::from_micros(between).saturating_add(attempt.claim);
+        let deadline = lease_end(sent, span);
+        (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
+    }
+
+    /// Takes a grant whose age is not known by asking again; ignores one that is older than what we know.
+    fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
+        let stale = attempt.pair.is_some_and(|(server, _)| granted < server);
+        if !stale {
+            self.ask(&mut attempt);
+        }
+        Some(attempt)
+    }
+
+    /// A push says that the key is left free for plain pollers for a moment.
+    pub(super) fn gap(&mut self, token: Token) {
+        let gap = self.env.tuning.gap;
+        let now = self.now;
+        if let Stage::Attempt(attempt) = &mut self.state.stage
+            && attempt.token == token
+        {
+            attempt.ask_at = Some(now.after(gap));
+        }
+    }
+
+    /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
+    pub(super) fn ask_for_more(&mut self, ready: Ready) {
+        let mut attempt = Attempt::new(ready.token);
+        attempt.entered = Some(ready.entered);
+        attempt.since = ready.since;
+        attempt.unsettled = ready.unsettled;
+        attempt.seen = self.state.seq;
+        self.ask(&mut attempt);
+        self.state.stage = Stage::Attempt(Box::new(attempt));
+    }
+}

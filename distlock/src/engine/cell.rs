@@ -1,0 +1,171 @@
+//! What a holder and the engine share: one word that says until when the lock is held.
+//!
+//! Whoever finds the deadline passed, the engine or the holder's own check, turns the word into `lost`, and a
+//! word that says `lost` never changes again. So "lost" is final whichever of the two looked first, and a
+//! check needs no lock and no I/O.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use event_listener::{Event, EventListener};
+
+use crate::backend::Token;
+use crate::clock::Time;
+use crate::error::LostReason;
+
+/// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+const RELEASED: u64 = 1;
+const EXPIRED: u64 = 2;
+const TAKEN: u64 = 3;
+const MAX_HOLD: u64 = 4;
+const SHUTDOWN: u64 = 5;
+/// Words from here on are deadlines.
+const FIRST_DEADLINE: u64 = 16;
+
+/// Whether the lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellState {
+    Until(Time),
+    Lost(LostReason),
+    Released,
+}
+
+#[derive(Debug)]
+pub(crate) struct HoldCell {
+    pub(crate) key: Arc<str>,
+    pub(crate) label: Cow<'static, str>,
+    pub(crate) ticket: Ticket,
+    pub(crate) token: Token,
+    pub(crate) fence: Option<u64>,
+    /// When the hold began.
+    pub(crate) since: Time,
+    /// The holder said `max_hold`: never held beyond this.
+    pub(crate) cap: Time,
+    word: AtomicU64,
+    ended: Event,
+}
+
+impl HoldCell {
+    #[expect(clippy::too_many_arguments, reason = "one call, every field named at it")]
+    pub(crate) fn new(
+        key: Arc<str>,
+        label: Cow<'static, str>,
+        ticket: Ticket,
+        token: Token,
+        fence: Option<u64>,
+        since: Time,
+        cap: Time,
+        until: Time,
+    ) -> Self {
+        let word = AtomicU64::new(word_of(until.min(cap)));
+        HoldCell { key, label, ticket, token, fence, since, cap, word, ended: Event::new() }
+    }
+
+    /// The state at `now`; a deadline that has passed becomes a loss here.
+    pub(crate) fn state(&self, now: Time) -> CellState {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let state = state_of(word);
+            let CellState::Until(deadline) = state else { return state };
+            if now < deadline {
+                return state;
+            }
+            match self.replace(word, self.expiry_word(now)) {
+                Ok(()) => return state_of(self.expiry_word(now)),
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Moves the deadline to `until` unless it is later already. False if the lock is not held any more.
+    pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
+        let wanted = until.min(self.cap);
+        loop {
+            let CellState::Until(deadline) = self.state(now) else { return false };
+            if wanted <= deadline || self.replace(word_of(deadline), word_of(wanted)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Moves the deadline to `until` unless it is earlier already.
+    pub(crate) fn shorten(&self, now: Time, until: Time) {
+        while let CellState::Until(deadline) = self.state(now) {
+            if until >= deadline || self.replace(word_of(deadline), word_of(until)).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the hold as lost. Returns the reason that counts: the first one.
+    pub(crate) fn lose(&self, now: Time, reason: LostReason) -> LostReason {
+        match self.end(now, word_of_reason(reason)) {
+            CellState::Lost(found) => found,
+            CellState::Until(_) | CellState::Released => reason,
+        }
+    }
+
+    /// Ends the hold as released. `Err` says why it was lost before.
+    pub(crate) fn release(&self, now: Time) -> Result<(), LostReason> {
+        match self.end(now, RELEASED) {
+            CellState::Lost(reason) => Err(reason),
+            CellState::Until(_) | CellState::Released => Ok(()),
+        }
+    }
+
+    /// Becomes ready when the hold has ended. Check the state after creating it, then wait.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.ended.listen()
+    }
+
+    /// Wakes everybody who listens; after the word says that the hold has ended.
+    pub(crate) fn notify(&self) {
+        self.ended.notify(usize::MAX);
+    }
+
+    fn end(&self, now: Time, last_word: u64) -> CellState {
+        loop {
+            let state = self.state(now);
+            let CellState::Until(deadline) = state else { return state };
+            if self.replace(word_of(deadline), last_word).is_ok() {
+                return state_of(last_word);
+            }
+        }
+    }
+
+    fn expiry_word(&self, now: Time) -> u64 {
+        if now >= self.cap { MAX_HOLD } else { EXPIRED }
+    }
+
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+}
+
+fn word_of(deadline: Time) -> u64 {
+    deadline.0.max(FIRST_DEADLINE)
+}
+
+fn word_of_reason(reason: LostReason) -> u64 {
+    match reason {
+        LostReason::Expired => EXPIRED,
+        LostReason::Taken => TAKEN,
+        LostReason::MaxHold => MAX_HOLD,
+        LostReason::Shutdown => SHUTDOWN,
+    }
+}
+
+fn state_of(word: u64) -> CellState {
+    match word {
+        RELEASED => CellState::Released,
+        TAKEN => CellState::Lost(LostReason::Taken),
+        MAX_HOLD => CellState::Lost(LostReason::MaxHold),
+        SHUTDOWN => CellState::Lost(LostReason::Shutdown),
+        deadline if deadline >= FIRST_DEADLINE => CellState::Until(Time(deadline)),
+        _ => CellState::Lost(LostReason::Expired),
+    }
+}

@@ -1,0 +1,278 @@
+//! One key in one process: who waits, and where this process stands with the server.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::attempt::Attempt;
+use super::cell::Ticket;
+use super::hold::Lease;
+use super::owed::OwedList;
+use super::shard::Env;
+use super::{Effect, Outcome, Patience, Want};
+use crate::backend::{OpError, token_text};
+use crate::clock::Time;
+
+/// Where this process stands.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    #[default]
+    Idle,
+    /// Asked for the lock, or queued for it.
+    Attempt(Box<Attempt>),
+    /// Somebody here holds it.
+    Held(Box<Lease>),
+}
+
+#[derive(Debug)]
+pub(super) struct KeyState<W> {
+    pub(super) waiters: Waiters<W>,
+    pub(super) stage: Stage,
+    /// Numbers the `enter`s of this key, in the order in which they are sent.
+    pub(super) seq: u64,
+    /// What the shard's timers hold for this key; the key may be due later, never earlier.
+    pub(super) timer: Option<Time>,
+    /// Since when plain pollers have had no gap, as far as this process knows.
+    pub(super) occupied: Option<Time>,
+}
+
+impl<W> Default for KeyState<W> {
+    fn default() -> Self {
+        KeyState { waiters: Waiters::default(), stage: Stage::Idle, seq: 0, timer: None, occupied: None }
+    }
+}
+
+impl<W> KeyState<W> {
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.waiters.is_empty()
+    }
+
+    /// When the next thing happens by itself.
+    pub(super) fn due(&self, link_is_down: bool) -> Time {
+        let stage = match &self.stage {
+            Stage::Idle => Time::MAX,
+            Stage::Attempt(attempt) => attempt.due(link_is_down),
+            Stage::Held(lease) => lease.due(link_is_down),
+        };
+        stage.min(self.waiters.due)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter<W> {
+    pub(super) ticket: Ticket,
+    pub(super) since: Time,
+    pub(super) want: Want,
+    pub(super) who: W,
+}
+
+/// The local queue, first in, first out. Tickets increase from front to back.
+#[derive(Debug)]
+pub(super) struct Waiters<W> {
+    queue: VecDeque<Waiter<W>>,
+    /// No waiter's time is up before this; it may be later.
+    pub(super) due: Time,
+    fenced: u32,
+    once: usize,
+}
+
+impl<W> Default for Waiters<W> {
+    fn default() -> Self {
+        Waiters { queue: VecDeque::new(), due: Time::MAX, fenced: 0, once: 0 }
+    }
+}
+
+impl<W> Waiters<W> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn front(&self) -> Option<&Waiter<W>> {
+        self.queue.front()
+    }
+
+    /// How many of them want a fencing token.
+    pub(super) fn fenced(&self) -> u32 {
+        self.fenced
+    }
+
+    /// Whether one of them would stand in the queue on the server.
+    pub(super) fn any_patient(&self) -> bool {
+        self.once < self.queue.len()
+    }
+
+    pub(super) fn push(&mut self, waiter: Waiter<W>) {
+        if let Patience::Until(until) = waiter.want.patience {
+            self.due = self.due.min(until);
+        }
+        self.fenced += u32::from(waiter.want.fenced);
+        self.once += usize::from(waiter.want.patience == Patience::Once);
+        self.queue.push_back(waiter);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiter<W>> {
+        let waiter = self.queue.pop_front()?;
+        self.forget(&waiter);
+        self.settle();
+        Some(waiter)
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
+        let index = self.queue.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        let waiter = self.queue.remove(index)?;
+        self.forget(&waiter);
+        self.settle();
+        Some(waiter)
+    }
+
+    /// The server is out of reach from `now` on: some may run out of time earlier than they would.
+    pub(super) fn reach_is_counted_from(&mut self, now: Time) {
+        for waiter in &self.queue {
+            self.due = self.due.min(now.after(waiter.want.reach));
+        }
+    }
+
+    /// Takes out all for whom `out` says so, in order.
+    pub(super) fn extract(&mut self, mut out: impl FnMut(&Waiter<W>) -> bool) -> Vec<Waiter<W>> {
+        let mut taken = Vec::new();
+        for waiter in std::mem::take(&mut self.queue) {
+            if out(&waiter) {
+                self.forget(&waiter);
+                taken.push(waiter);
+            } else {
+                self.queue.push_back(waiter);
+            }
+        }
+        self.settle();
+        taken
+    }
+
+    fn forget(&mut self, waiter: &Waiter<W>) {
+        self.fenced -= u32::from(waiter.want.fenced);
+        self.once -= usize::from(waiter.want.patience == Patience::Once);
+    }
+
+    fn settle(&mut self) {
+        if self.queue.is_empty() {
+            self.due = Time::MAX;
+        }
+    }
+}
+
+/// One event on one key.
+pub(super) struct Step<'a, W> {
+    pub(super) now: Time,
+    pub(super) key: &'a Arc<str>,
+    pub(super) state: &'a mut KeyState<W>,
+    pub(super) env: &'a mut Env,
+    pub(super) owed: &'a mut OwedList,
+    pub(super) out: &'a mut Vec<Effect<W>>,
+}
+
+impl<W> Step<'_, W> {
+    pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
+        let ticket = self.env.next_ticket();
+        if self.env.closed {
+            self.out.push(Effect::Done(who, Outcome::Closed));
+            return ticket;
+        }
+        let known_holder = match &self.state.stage {
+            Stage::Held(lease) => Some(self.own_text(lease.token)),
+            Stage::Attempt(attempt) if attempt.silent.is_none() => attempt.holder.clone(),
+            Stage::Attempt(_) | Stage::Idle => None,
+        };
+        if want.patience == Patience::Once && known_holder.is_some() {
+            let busy = Outcome::Busy { holder: known_holder, waited: std::time::Duration::ZERO };
+            self.out.push(Effect::Done(who, busy));
+            return ticket;
+        }
+        self.state.waiters.push(Waiter { ticket, since: self.now, want, who });
+        match &self.state.stage {
+            Stage::Idle => self.first_attempt(),
+            Stage::Attempt(attempt) if attempt.silent.is_some() => {
+                self.state.waiters.reach_is_counted_from(self.now)
+            }
+            Stage::Attempt(_) | Stage::Held(_) => {}
+        }
+        ticket
+    }
+
+    pub(super) fn cancel(&mut self, ticket: Ticket) {
+        if self.state.waiters.remove(ticket).is_some() && self.state.waiters.is_empty() {
+            self.abandon_attempt();
+        }
+    }
+
+    /// Waiters whose time is up, and those who have been out of the server's reach for too long.
+    pub(super) fn expire_waiters(&mut self) {
+        if self.now < self.state.waiters.due {
+            return;
+        }
+        let now = self.now;
+        let (silent, unheard, holder, cause) = match &self.state.stage {
+            Stage::Attempt(attempt) => {
+                let unheard =
+                    attempt.silent.is_some() && (attempt.holder.is_none() || self.env.link.is_down());
+                (attempt.silent, unheard, attempt.holder.clone(), attempt.cause.clone())
+            }
+            Stage::Held(lease) => (None, false, Some(self.own_text(lease.token)), None),
+            Stage::Idle => (None, false, None, None),
+        };
+        let late =
+            |waiter: &Waiter<W>| matches!(waiter.want.patience, Patience::Until(until) if until <= now);
+        let out_of_reach = |waiter: &Waiter<W>| {
+            silent.is_some_and(|silent| silent.max(waiter.since).after(waiter.want.reach) <= now)
+        };
+        for waiter in self.state.waiters.extract(|waiter| late(waiter) || out_of_reach(waiter)) {
+            let outcome = if unheard || out_of_reach(&waiter) {
+                Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
+            } else {
+                Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
+            };
+            self.out.push(Effect::Done(waiter.who, outcome));
+        }
+        self.state.waiters.due = Time::MAX;
+        for waiter in &self.state.waiters.queue {
+            if let Patience::Until(until) = waiter.want.patience {
+                self.state.waiters.due = self.state.waiters.due.min(until);
+            }
+            if let Some(silent) = silent {
+                let end = silent.max(waiter.since).after(waiter.want.reach);
+                self.state.waiters.due = self.state.waiters.due.min(end);
+            }
+        }
+        if self.state.waiters.is_empty() {
+            self.abandon_attempt();
+        }
+    }
+
+    /// Everybody who waits gets the same answer.
+    pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
+        for waiter in self.state.waiters.extract(|_| true) {
+            self.out.push(Effect::Done(waiter.who, outcome.clone()));
+        }
+    }
+
+    /// Those who do not wait learn that the lock is busy.
+    pub(super) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
+        if self.state.waiters.once == 0 {
+            return;
+        }
+        for waiter in self.state.waiters.extract(|waiter| waiter.want.patience == Patience::Once) {
+            let waited = self.now.since(waiter.since);
+            let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
+            self.out.push(Effect::Done(waiter.who, busy));
+        }
+    }
+
+    pub(super) fn own_text(&self, token: crate::backend::Token) -> Arc<str> {
+        token_text(&self.env.client, token).into()
+    }
+}
+
+fn no_answer() -> OpError {
+    OpError::new(crate::backend::Failure::Unknown, "the server did not answer in time")
+}

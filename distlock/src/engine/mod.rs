@@ -1,0 +1,334 @@
+//! The state machine of one process's locks: no sockets, no clock, no executor.
+//!
+//! Events go in (acquire, cancel, release, replies, pushes, link changes, time), effects come out (commands
+//! to send, requests to complete, holds to wake). The caller passes the time in with every event and carries
+//! the effects out, in their order, after the call. It may do so on any thread: the state is sharded by key
+//! behind mutexes that are held for one event only.
+//!
+//! Per key there is at most one *attempt* or *lease* of this process on the server, whoever waits here for
+//! it; the waiters stand in a local queue, first in, first out.
+//!
+//! The rules and their counterexamples are those of the protocol: time first (a passed deadline is a loss
+//! before anything else is looked at), deadlines from the instant before a command was sent, "mine" may
+//! extend but "fresh" while holding means that the lock was lost in between, a token is never reused, and
+//! every token that may have been applied without being wanted is left (`leave`) until that was answered.
+
+#[macro_use]
+pub(crate) mod mutant;
+
+mod attempt;
+pub(crate) mod cell;
+mod hold;
+mod key;
+mod owed;
+mod server_clock;
+mod shard;
+
+use std::borrow::Cow;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::backend::{LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
+use crate::clock::Time;
+use crate::error::LostReason;
+use cell::{HoldCell, Ticket};
+use server_clock::{ServerClock, Step};
+use shard::Shard;
+
+/// The longest claim: how long a grant lives that its receiver has not confirmed.
+pub(crate) const CLAIM: Duration = Duration::from_secs(3);
+/// How long a process may hand a lock on among its own tasks without asking the server.
+pub(crate) const CHAIN: Duration = Duration::from_millis(50);
+/// At most so many fencing tokens are reserved at once.
+pub(crate) const MAX_FENCES: u32 = 1024;
+/// An `enter` that was not answered for so long is sent again (it is idempotent).
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether a request keeps its lease alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    Keep,
+    Never,
+}
+
+/// How long a request waits for a lock that is held by somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all: one attempt.
+    Once,
+    Until(Time),
+    Forever,
+}
+
+/// A request for a lock, validated: `ttl` is at least 10 ms and whole milliseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Want {
+    pub(crate) ttl: Duration,
+    pub(crate) renewal: Renewal,
+    pub(crate) patience: Patience,
+    /// How long the server may be out of reach before the request fails.
+    pub(crate) reach: Duration,
+    pub(crate) fenced: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) label: Cow<'static, str>,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Acquired(Arc<HoldCell>),
+    Busy { holder: Option<Arc<str>>, waited: Duration },
+    Unavailable(OpError),
+    WrongKind { found: Arc<str> },
+    Closed,
+}
+
+/// What a command was sent for; comes back with its result.
+#[derive(Clone, Debug)]
+pub(crate) enum Purpose {
+    /// `queues`: the command may leave an entry in the queue.
+    Enter {
+        seq: u64,
+        ttl: Duration,
+        fences: u32,
+        queues: bool,
+    },
+    /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
+    Leave {
+        sends: u32,
+        deadline: Time,
+        until: Time,
+    },
+    Renew {
+        ticket: Ticket,
+        ttl: Duration,
+    },
+}
+
+/// A command to send. `sent` is the instant before it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) sent: Time,
+    pub(crate) purpose: Purpose,
+}
+
+/// What to do after an event. `W` stands for whoever made a request.
+#[derive(Debug)]
+pub(crate) enum Effect<W> {
+    Send(Context, Op),
+    Done(W, Outcome),
+    /// The hold has ended without a release: wake its listeners, tell the world.
+    Lost(Arc<HoldCell>, LostReason),
+    Renewed(Arc<HoldCell>),
+}
+
+/// What to do after an event, in this order.
+#[derive(Debug)]
+pub(crate) struct Effects<W> {
+    pub(crate) list: Vec<Effect<W>>,
+    /// Something is due earlier than [`Engine::next_due`] said: the driver must ask it again.
+    pub(crate) rearm: bool,
+}
+
+/// What the reply to a release or to an explicit extension means for whoever asked for it.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// Nobody asked.
+    None,
+    /// Done, or unconfirmed but harmless.
+    Fine,
+    /// The lock had been lost before.
+    Lost(LostReason),
+    /// Not answered; it is owed, and sent again when the server can be reached.
+    Failed(OpError),
+}
+
+/// The result of [`Engine::release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// Handed on in this process, nothing to wait for.
+    HandedOn,
+    /// A `leave` is among the effects; its reply is the verdict.
+    Leaving,
+    /// Lost before; a `leave` may be among the effects.
+    WasLost(LostReason),
+}
+
+/// All keys of one manager.
+#[derive(Debug)]
+pub(crate) struct Engine<W> {
+    shards: Vec<Mutex<Shard<W>>>,
+    hasher: RandomState,
+    server_clock: Mutex<ServerClock>,
+    /// The driver has been told to come back at this time, at the latest.
+    armed: AtomicU64,
+}
+
+impl<W> Engine<W> {
+    /// `client` is the `<client>` of this process's tokens; `seed` makes jitter differ between processes.
+    pub(crate) fn new(client: &Arc<str>, tuning: &Tuning, shards: usize, seed: u64) -> Self {
+        let count = u64::try_from(shards.max(1)).unwrap_or(1);
+        let shards = (0..count)
+            .map(|i| Mutex::new(Shard::new(client.clone(), tuning.clone(), i, count, seed)))
+            .collect();
+        Engine {
+            shards,
+            hasher: RandomState::new(),
+            server_clock: Mutex::new(ServerClock::default()),
+            armed: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// A request. It ends with one `Done`, unless it is cancelled before.
+    pub(crate) fn acquire(&self, now: Time, key: &Arc<str>, want: Want, waiter: W) -> (Ticket, Effects<W>) {
+        self.enter(key, |shard, out| shard.acquire(now, key, want, waiter, out))
+    }
+
+    /// The request is not wanted any more. Without effect once it was completed.
+    pub(crate) fn cancel(&self, now: Time, key: &Arc<str>, ticket: Ticket) -> Effects<W> {
+        self.enter(key, |shard, out| shard.cancel(now, key, ticket, out)).1
+    }
+
+    /// The hold ends, by release or because its owner is gone.
+    pub(crate) fn release(&self, now: Time, cell: &HoldCell) -> (Release, Effects<W>) {
+        self.enter(&cell.key, |shard, out| shard.release(now, cell, out))
+    }
+
+    /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
+    /// the longer one. False: not held any more.
+    pub(crate) fn extend(&self, now: Time, cell: &HoldCell, ttl: Duration) -> (bool, Effects<W>) {
+        self.enter(&cell.key, |shard, out| shard.extend(now, cell, ttl, out))
+    }
+
+    /// A command was answered, or failed.
+    pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
+        let stepped =
+            observed(&result).and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
+        let mut effects = match stepped {
+            Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
+            Some(Step::Backward(_)) => {
+                self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
+            }
+            None => Effects { list: Vec::new(), rearm: false },
+        };
+        let key = context.key.clone();
+        let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
+        effects.list.extend(more.list);
+        effects.rearm |= more.rearm;
+        (verdict, effects)
+    }
+
+    pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
+        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
+        let key = key.clone();
+        self.enter(&key, |shard, out| shard.push(now, push, out)).1
+    }
+
+    pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
+        if matches!(event, LinkEvent::Up { .. }) {
+            lock(&self.server_clock).forget();
+        }
+        self.on_every_shard(|shard, out| shard.link(now, event, out))
+    }
+
+    /// Fires everything that is due.
+    pub(crate) fn timer(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|shard, out| shard.timer(now, out))
+    }
+
+    /// No more acquisitions: new and waiting requests end as `Closed`. Holders go on.
+    pub(crate) fn close(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|shard, out| shard.close(now, out))
+    }
+
+    /// Every hold is lost, for `Shutdown`. Leases end when their holders let go, or by themselves.
+    pub(crate) fn lose_all(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|shard, out| shard.lose_all(now, out))
+    }
+
+    /// Holds, and releases that the server has not confirmed yet.
+    pub(crate) fn outstanding(&self) -> Outstanding {
+        let mut sum = Outstanding::default();
+        for shard in &self.shards {
+            let one = lock(shard).outstanding();
+            sum.holds += one.holds;
+            sum.owed += one.owed;
+        }
+        sum
+    }
+
+    /// Requests of this process that wait for `key`.
+    pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
+        lock(self.shard(key)).waiting(key)
+    }
+
+    /// When to call [`Engine::timer`] next, unless [`Effects::rearm`] says otherwise before.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.armed.store(u64::MAX, Ordering::SeqCst);
+        let due = self.shards.iter().filter_map(|shard| lock(shard).next_due()).min();
+        if let Some(due) = due {
+            self.armed.fetch_min(due.0, Ordering::SeqCst);
+        }
+        due
+    }
+
+    fn arm(&self, due: Option<Time>) -> bool {
+        due.is_some_and(|due| {
+            due.0 < self.armed.load(Ordering::SeqCst) && due.0 < self.armed.fetch_min(due.0, Ordering::SeqCst)
+        })
+    }
+
+    fn shard(&self, key: &Arc<str>) -> &Mutex<Shard<W>> {
+        let count = u64::try_from(self.shards.len()).unwrap_or(1);
+        let index = usize::try_from(self.hasher.hash_one(key) % count).unwrap_or(0);
+        &self.shards[index]
+    }
+
+    fn enter<R>(
+        &self,
+        key: &Arc<str>,
+        event: impl FnOnce(&mut Shard<W>, &mut Vec<Effect<W>>) -> R,
+    ) -> (R, Effects<W>) {
+        let mut list = Vec::new();
+        let mut shard = lock(self.shard(key));
+        let result = event(&mut shard, &mut list);
+        let rearm = self.arm(shard.next_due());
+        (result, Effects { list, rearm })
+    }
+
+    fn on_every_shard(&self, mut event: impl FnMut(&mut Shard<W>, &mut Vec<Effect<W>>)) -> Effects<W> {
+        let mut effects = Effects { list: Vec::new(), rearm: false };
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            event(&mut shard, &mut effects.list);
+            effects.rearm |= self.arm(shard.next_due());
+        }
+        effects
+    }
+}
+
+/// What [`Engine::outstanding`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outstanding {
+    pub(crate) holds: usize,
+    pub(crate) owed: usize,
+}
+
+/// A panic while a mutex is held cannot leave a half-done event that matters more than going on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn observed(result: &OpResult) -> Option<ServerTime> {
+    match result {
+        Ok(Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. }) => *us,
+        Ok(Reply::Renewed { us }) => Some(*us),
+        _ => None,
+    }
+}

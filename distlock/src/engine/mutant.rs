@@ -1,0 +1,68 @@
+//! Faults that can be switched on in the simulation, one at a time, to prove that it would notice them.
+//! Outside tests every `mutated!(…)` is the constant `false`.
+
+/// True while the named fault is switched on.
+macro_rules! mutated {
+    ($fault:ident) => {{
+        #[cfg(test)]
+        {
+            $crate::engine::mutant::is_on($crate::engine::mutant::Mutant::$fault)
+        }
+        #[cfg(not(test))]
+        {
+            false
+        }
+    }};
+}
+
+/// One broken rule each; the names say what the broken code does.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    FreshWhileHeldTakenAsMine,
+    MineDoesNotExtend,
+    DeadlineFromReceipt,
+    GrantDeadlineFromReceipt,
+    StalePushSaturates,
+    RenewShortens,
+    ResentLeaveReported,
+    NoCompensationAfterLinkChange,
+    CancelWithoutTestingKey,
+    MinHoldKeepsToken,
+    TokenReused,
+    HandOnAfterLoss,
+    GrantReservesOneChainUsesTwo,
+    TimerIsRemainingOnly,
+    PairKeptOverReconnect,
+    NoDrift,
+    ReleaseWithoutCompare,
+    StaleReplyBelieved,
+    FenceMintedAtEnqueue,
+    FenceWithoutMaximum,
+    NoRecheckAfterResubscription,
+    DeadEntriesNotSkipped,
+    PollWaiterDropped,
+    UnknownPushIgnored,
+    EntryLeftAfterDirectAcquire,
+    GapClockPerProcess,
+    IoErrorReportedAsLost,
+    RenewCreates,
+    ForceReleaseNotReported,
+    StepIgnored,
+}
+
+#[cfg(test)]
+thread_local! {
+    static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(test)]
+pub(crate) fn is_on(fault: Mutant) -> bool {
+    ON.get() == Some(fault)
+}
+
+/// Switches a fault on for this thread, or all of them off.
+#[cfg(test)]
+pub(crate) fn switch(fault: Option<Mutant>) {
+    ON.set(fault);
+}

@@ -1,0 +1,114 @@
+//! What replies say about the server's wall clock, and when it was stepped.
+//!
+//! A reply that carries the server's time `s`, asked for at `sent` and noticed at `seen`, bounds the offset
+//! `server − local` to `[s − seen, s − sent]`. Bounds age: the clocks may drift apart. When a reply's bounds
+//! and the aged ones have nothing in common, the server's clock was stepped.
+
+use std::time::Duration;
+
+use crate::backend::ServerTime;
+use crate::clock::{Time, drift};
+
+/// By how much the server's clock was stepped, at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Forward(Duration),
+    Backward(Duration),
+}
+
+/// Offsets are in nanoseconds; wide enough for any two 64-bit clocks.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low: i128,
+    high: i128,
+    at: Time,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ServerClock {
+    bounds: Option<Bounds>,
+}
+
+impl ServerClock {
+    /// Another server, or the same one after a restart: nothing is known.
+    pub(crate) fn forget(&mut self) {
+        self.bounds = None;
+    }
+
+    /// Takes in one reply, in any order. Reports a step once.
+    pub(crate) fn observe(&mut self, us: ServerTime, sent: Time, seen: Time) -> Option<Step> {
+        let server = i128::from(us.0) * 1000;
+        let mut new =
+            Bounds { low: server - i128::from(seen.0), high: server - i128::from(sent.0), at: seen };
+        // The server's time is cut to whole microseconds.
+        new.high += 1000;
+        let old = match self.bounds {
+            None => {
+                self.bounds = Some(new);
+                return None;
+            }
+            Some(old) => aged(old, seen),
+        };
+        let step = if new.low > old.high {
+            Some(Step::Forward(span(new.low - old.high)))
+        } else if new.high < old.low {
+            Some(Step::Backward(span(old.low - new.high)))
+        } else {
+            new.low = new.low.max(old.low);
+            new.high = new.high.min(old.high);
+            None
+        };
+        self.bounds = Some(new);
+        step
+    }
+}
+
+fn aged(bounds: Bounds, now: Time) -> Bounds {
+    let slack = i128::try_from(drift(now.since(bounds.at)).as_nanos()).unwrap_or(i128::MAX / 4);
+    Bounds { low: bounds.low - slack, high: bounds.high + slack, at: now.max(bounds.at) }
+}
+
+fn span(nanos: i128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time(n * 1_000_000)
+    }
+
+    fn server_ms(n: u64) -> ServerTime {
+        ServerTime(n * 1000)
+    }
+
+    #[test]
+    fn replies_that_agree_within_drift_are_no_step() {
+        let mut clock = ServerClock::default();
+        assert_eq!(clock.observe(server_ms(1_000_000), ms(10), ms(11)), None);
+        // Ten seconds later the server is 0.9 % ahead.
+        assert_eq!(clock.observe(server_ms(1_010_090), ms(10_010), ms(10_011)), None);
+    }
+
+    #[test]
+    fn a_step_is_reported_once_with_its_size() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        let step = clock.observe(server_ms(1_060_010), ms(20), ms(21));
+        assert!(matches!(step, Some(Step::Forward(d)) if d > Duration::from_secs(59)), "{step:?}");
+        assert_eq!(clock.observe(server_ms(1_060_020), ms(30), ms(31)), None);
+        let back = clock.observe(server_ms(1_000_030), ms(40), ms(41));
+        assert!(matches!(back, Some(Step::Backward(d)) if d > Duration::from_secs(59)), "{back:?}");
+    }
+
+    #[test]
+    fn a_reply_noticed_late_widens_nothing() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        // Noticed four seconds after it was answered: consistent, and the tight bounds stay.
+        assert_eq!(clock.observe(server_ms(1_000_010), ms(20), ms(4020)), None);
+        assert!(clock.observe(server_ms(1_060_010), ms(4030), ms(4031)).is_some());
+    }
+}

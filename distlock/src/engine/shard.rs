@@ -1,0 +1,315 @@
+//! A share of the keys: their timers, and what they have in common.
+
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::{HoldCell, Ticket};
+use super::key::{KeyState, Stage, Step};
+use super::owed::OwedList;
+use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
+use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
+use crate::clock::Time;
+use crate::error::LostReason;
+
+/// After so long a command of a broken connection is not applied any more (the TCP user timeout).
+pub(super) const SETTLING: Duration = crate::backend::TCP_USER_TIMEOUT;
+
+/// What is known about the connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Why there is none, once an attempt to connect has failed or a link was lost.
+    down: Option<OpError>,
+    pub(super) pushes: Pushes,
+}
+
+impl Link {
+    pub(super) fn is_down(&self) -> bool {
+        self.down.is_some()
+    }
+}
+
+/// What the keys of a shard have in common.
+#[derive(Debug)]
+pub(super) struct Env {
+    pub(super) client: Arc<str>,
+    pub(super) tuning: Tuning,
+    pub(super) link: Link,
+    pub(super) closed: bool,
+    pub(super) hints: Hints,
+    rng: fastrand::Rng,
+    /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
+    next: u64,
+    stride: u64,
+}
+
+impl Env {
+    pub(super) fn next_token(&mut self) -> Token {
+        Token(self.number())
+    }
+
+    pub(super) fn next_ticket(&mut self) -> Ticket {
+        Ticket(self.number())
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next = self.next.wrapping_add(self.stride);
+        number
+    }
+
+    /// A random part of `spread`.
+    pub(super) fn jitter(&mut self, spread: Duration) -> Duration {
+        spread.mul_f64(self.rng.f64())
+    }
+}
+
+/// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
+/// Small and lossy; a wrong hint costs one cheap command.
+#[derive(Debug)]
+pub(super) struct Hints {
+    busy: [(u64, Time); Hints::SLOTS],
+}
+
+impl Hints {
+    const SLOTS: usize = 32;
+    const LIFE: Duration = Duration::from_secs(2);
+
+    fn slot(key: &str) -> (usize, u64) {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let hash = hasher.finish();
+        (usize::try_from(hash % 32).unwrap_or(0), hash)
+    }
+
+    pub(super) fn contended(&mut self, key: &str, now: Time) {
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot] = (hash, now.after(Hints::LIFE));
+    }
+
+    pub(super) fn is_contended(&self, key: &str, now: Time) -> bool {
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot].0 == hash && now < self.busy[slot].1
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Shard<W> {
+    env: Env,
+    keys: HashMap<Arc<str>, KeyState<W>>,
+    timers: BTreeSet<(Time, Arc<str>)>,
+    owed: OwedList,
+}
+
+impl<W> Shard<W> {
+    pub(super) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
+        let env = Env {
+            client,
+            tuning,
+            link: Link { down: None, pushes: Pushes::Off },
+            closed: false,
+            hints: Hints { busy: [(0, Time(0)); Hints::SLOTS] },
+            rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
+            next: count + index,
+            stride: count,
+        };
+        Shard { env, keys: HashMap::new(), timers: BTreeSet::new(), owed: OwedList::default() }
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let owed = self.owed.next_due();
+        match (timer, owed) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    pub(super) fn waiting(&self, key: &Arc<str>) -> usize {
+        self.keys.get(key).map_or(0, |state| state.waiters.len())
+    }
+
+    pub(super) fn outstanding(&self) -> Outstanding {
+        let holds = self.keys.values().filter(|state| matches!(state.stage, Stage::Held(_))).count();
+        Outstanding { holds, owed: self.owed.len() }
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        want: Want,
+        who: W,
+        out: &mut Vec<Effect<W>>,
+    ) -> Ticket {
+        self.step(now, key, out, |step| step.acquire(want, who))
+    }
+
+    pub(super) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
+        self.step(now, key, out, |step| step.cancel(ticket));
+    }
+
+    pub(super) fn release(&mut self, now: Time, cell: &HoldCell, out: &mut Vec<Effect<W>>) -> Release {
+        self.step(now, &cell.key, out, |step| step.release(cell))
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        now: Time,
+        cell: &HoldCell,
+        ttl: Duration,
+        out: &mut Vec<Effect<W>>,
+    ) -> bool {
+        self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
+    }
+
+    pub(super) fn reply(
+        &mut self,
+        now: Time,
+        context: Context,
+        result: OpResult,
+        out: &mut Vec<Effect<W>>,
+    ) -> Verdict {
+        let key = context.key.clone();
+        self.step(now, &key, out, |step| match context.purpose {
+            Purpose::Enter { seq, ttl, fences, queues } => {
+                match &step.state.stage {
+                    Stage::Attempt(attempt) if attempt.token == context.token => {
+                        step.entered(&context, seq, ttl, fences, result);
+                    }
+                    Stage::Held(lease) if lease.token == context.token => {
+                        step.entered_while_held(&context, seq, ttl, &result);
+                    }
+                    _ => step.entered_in_vain(&context, queues, &result),
+                }
+                Verdict::None
+            }
+            Purpose::Leave { sends, deadline, until } => step.left(&context, sends, deadline, until, result),
+            Purpose::Renew { ticket, ttl } => step.renewed(&context, ticket, ttl, result),
+        })
+    }
+
+    pub(super) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
+        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
+        let key = key.clone();
+        self.step(now, &key, out, |step| match push {
+            Push::Gap { token, .. } => step.gap(token),
+            Push::Grant { token, us, since, fence, .. } => match &step.state.stage {
+                Stage::Attempt(attempt) if attempt.token == token => step.granted(token, us, since, fence),
+                Stage::Held(lease) if lease.token == token => {}
+                _ => step.unknown_grant(token),
+            },
+        });
+    }
+
+    pub(super) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
+        match event {
+            LinkEvent::Down { cause } => {
+                self.env.link.down = Some(cause.clone());
+                self.env.link.pushes = Pushes::Off;
+                self.each(now, out, |step| step.attempt_lost_link(cause));
+            }
+            LinkEvent::Up { settled, pushes } => {
+                self.env.link.down = None;
+                self.env.link.pushes = *pushes;
+                if !*settled {
+                    self.each(now, out, |step| step.mark_unsettled());
+                }
+                self.pay_owed(now, true, out);
+                self.each(now, out, |step| {
+                    step.renew_now();
+                    step.ask_afresh();
+                });
+            }
+            LinkEvent::Pushes(pushes) => {
+                self.env.link.pushes = *pushes;
+                if !mutated!(NoRecheckAfterResubscription) {
+                    self.each(now, out, |step| step.ask_afresh());
+                }
+            }
+        }
+    }
+
+    pub(super) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
+        self.each(now, out, |step| step.clock_stepped(by));
+    }
+
+    pub(super) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+        self.env.closed = true;
+        self.each(now, out, |step| step.close());
+    }
+
+    pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+        self.each(now, out, |step| step.lose(LostReason::Shutdown));
+    }
+
+    pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+        self.pay_owed(now, false, out);
+        let mut due = Vec::new();
+        while self.timers.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, key)) = self.timers.pop_first() else { break };
+            if let Some(state) = self.keys.get_mut(&key) {
+                state.timer = None;
+            }
+            due.push(key);
+        }
+        for key in due {
+            self.step(now, &key, out, |step| {
+                step.renewal_is_due();
+                step.attempt_is_due();
+                step.expire_waiters();
+            });
+        }
+    }
+
+    fn pay_owed(&mut self, now: Time, link_came_up: bool, out: &mut Vec<Effect<W>>) {
+        for owed in self.owed.take_due(now, link_came_up) {
+            let key = owed.key.clone();
+            self.step(now, &key, out, |step| step.leave_again(&owed));
+        }
+    }
+
+    /// One event on one key. A key that is idle afterwards is forgotten.
+    fn step<R>(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        out: &mut Vec<Effect<W>>,
+        event: impl FnOnce(&mut Step<'_, W>) -> R,
+    ) -> R {
+        let mut entry = match self.keys.entry(key.clone()) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => entry.insert_entry(KeyState::default()),
+        };
+        let mut step =
+            Step { now, key, state: entry.get_mut(), env: &mut self.env, owed: &mut self.owed, out };
+        step.advance();
+        let result = event(&mut step);
+        let state = entry.get_mut();
+        if state.is_idle() {
+            if let Some(at) = entry.remove().timer {
+                self.timers.remove(&(at, key.clone()));
+            }
+            return result;
+        }
+        let due = state.due(self.env.link.is_down());
+        if due < state.timer.unwrap_or(Time::MAX) {
+            if let Some(old) = state.timer.replace(due) {
+                self.timers.remove(&(old, key.clone()));
+            }
+            self.timers.insert((due, key.clone()));
+        }
+        result
+    }
+
+    /// The same event on every key, in an order that does not depend on the map.
+    fn each(&mut self, now: Time, out: &mut Vec<Effect<W>>, event: impl Fn(&mut Step<'_, W>)) {
+        let mut keys: Vec<Arc<str>> = self.keys.keys().cloned().collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.step(now, &key, out, &event);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What can go wrong, in one type.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::key::LockKey;
+
+/// Why an acquisition, a hold or a release failed.
+///
+/// `Display` contains the key. If keys carry personal data, do not log errors above debug level.
+///
+/// | error | HTTP status | why |
+/// |---|---|---|
+/// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | somebody else is at it |
+/// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
+/// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
+/// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
+/// | [`WrongKind`](LockError::WrongKind), [`WouldDeadlock`](LockError::WouldDeadlock), [`InvalidOptions`](LockError::InvalidOptions), [`NotInitialized`](LockError::NotInitialized) | 500 Internal Server Error | a mistake in the program |
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else holds the lock, and the wait (if any) is over. Nothing was run.
+    #[non_exhaustive]
+    Busy {
+        /// The lock.
+        key: LockKey,
+        /// The holder's owner token, if it is known; ours read `dl1:<client>:<number>`.
+        holder: Option<Arc<str>>,
+        /// How long the request waited.
+        waited: Duration,
+    },
+    /// The lease ended while it was in use. What the body did before is not undone.
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        key: LockKey,
+        /// Why it ended.
+        reason: LostReason,
+    },
+    /// The server could not be reached, or refused. Nothing was run.
+    #[non_exhaustive]
+    Unavailable {
+        /// The lock.
+        key: LockKey,
+        /// What happened.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// The key is in use for something else: another kind of lock, another limit, or other data.
+    #[non_exhaustive]
+    WrongKind {
+        /// The lock.
+        key: LockKey,
+        /// What was found.
+        found: Arc<str>,
+    },
+    /// This task holds the lock already: waiting for it could never end.
+    #[non_exhaustive]
+    WouldDeadlock {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The key is empty, too long, or reserved, or a part of it rendered to nothing.
+    #[non_exhaustive]
+    InvalidKey {
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// Options that cannot be carried out.
+    #[non_exhaustive]
+    InvalidOptions {
+        /// What is wrong with them.
+        reason: Arc<str>,
+    },
+    /// An annotated function was called without a manager: see [`init`](crate::init) and
+    /// [`with_manager`](crate::with_manager).
+    #[non_exhaustive]
+    NotInitialized,
+    /// The manager was shut down.
+    #[non_exhaustive]
+    Closed,
+}
+
+/// Why a lease ended before it was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its time was over before a renewal got through (or renewal was off).
+    Expired,
+    /// The server says that somebody else has the lock, or that it was deleted.
+    Taken,
+    /// It was held for as long as `max_hold` allows.
+    MaxHold,
+    /// The manager was shut down, and the grace period is over.
+    Shutdown,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::Expired => "its time was over before a renewal got through",
+            LostReason::Taken => "the server says that it is not ours any more",
+            LostReason::MaxHold => "it was held for as long as `max_hold` allows",
+            LostReason::Shutdown => "the manager was shut down",
+        })
+    }
+}
+
+/// Used where no manager says how long to wait before trying again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl LockError {
+    /// Somebody else holds `key`. For testing how a program maps errors.
+    pub fn busy(key: impl Into<LockKey>) -> Self {
+        LockError::Busy { key: key.into(), holder: None, waited: Duration::ZERO }
+    }
+
+    /// The lease of `key` expired. For testing how a program maps errors.
+    pub fn lost(key: impl Into<LockKey>) -> Self {
+        LockError::Lost { key: key.into(), reason: LostReason::Expired }
+    }
+
+    /// The server that keeps `key` cannot be reached. For testing how a program maps errors.
+    pub fn unavailable(key: impl Into<LockKey>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        LockError::Unavailable { key: key.into(), source: Arc::from(source.into()) }
+    }
+
+    pub(crate) fn options(reason: impl Into<Arc<str>>) -> Self {
+        LockError::InvalidOptions { reason: reason.into() }
+    }
+
+    pub(crate) fn key(reason: impl Into<Arc<str>>) -> Self {
+        LockError::InvalidKey { reason: reason.into() }
+    }
+
+    /// Somebody else holds the lock.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, LockError::Busy { .. })
+    }
+
+    /// The lock was lost while it was in use.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, LockError::Lost { .. })
+    }
+
+    /// The server could not be reached, or refused.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, LockError::Unavailable { .. })
+    }
+
+    /// When trying again makes sense: after this long, or (`None`) not at all.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        matches!(self, LockError::Busy { .. } | LockError::Unavailable { .. }).then_some(RETRY_AFTER)
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::Busy { key, holder, waited } => {
+                write!(f, "lock `{key}` is busy")?;
+                if let Some(holder) = holder {
+                    write!(f, ", held by `{holder}`")?;
+                }
+                if !waited.is_zero() {
+                    write!(f, "; waited {waited:.1?}")?;
+                }
+                f.write_str("; try again later, or wait longer")
+            }
+            LockError::Lost { key, reason } => {
+                write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")
+            }
+            LockError::Unavailable { key, source } => {
+                write!(f, "lock `{key}` is unavailable: {source}; nothing is known to be held")
+            }
+            LockError::WrongKind { key, found } => {
+                write!(f, "lock `{key}` is in use for something else: {found}; use another key or prefix")
+            }
+            LockError::WouldDeadlock { key } => {
+                write!(f, "lock `{key}` is held by this very task: waiting for it would never end")
+            }
+            LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),
+            LockError::InvalidOptions { reason } => write!(f, "invalid lock options: {reason}"),
+            LockError::NotInitialized => f.write_str(
+                "there is no lock manager: call `distlock::init(manager)` at start-up, wrap the call in \
+                 `distlock::with_manager`, or write `manager = …` in the attribute",
+            ),
+            LockError::Closed => f.write_str("the lock manager was shut down"),
+        }
+    }
+}
+
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LockError::Unavailable { source, .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_small() {
+        assert!(size_of::<LockError>() <= 64, "{}", size_of::<LockError>());
+        assert!(size_of::<Result<(), LockError>>() <= 64);
+    }
+
+    #[test]
+    fn constructors_and_predicates_agree() {
+        assert!(LockError::busy("k").is_busy());
+        assert!(LockError::lost("k").is_lost());
+        let down = LockError::unavailable("k", "connection refused");
+        assert!(down.is_unavailable());
+        assert!(down.to_string().contains("connection refused"));
+        assert_eq!(down.source().map(ToString::to_string).as_deref(), Some("connection refused"));
+        assert!(LockError::busy("k").retry_after().is_some());
+        assert!(LockError::Closed.retry_after().is_none());
+    }
+}

@@ -1,0 +1,163 @@
+//! Keys of locks.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::backend::MARK;
+use crate::error::LockError;
+
+/// The longest key, in bytes.
+const MAX_KEY: usize = 1024;
+
+/// The name of a lock: 1 to 1024 bytes of UTF-8, not beginning with `dl1:` (which is how the names that the
+/// crate makes for itself begin). The manager's prefix is not part of it.
+///
+/// Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockKey(Arc<str>);
+
+impl LockKey {
+    /// Checks a key.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`] if it is empty, too long, or begins with `dl1:`.
+    pub fn new(key: impl AsRef<str>) -> Result<Self, LockError> {
+        let key = key.as_ref();
+        check(key)?;
+        Ok(LockKey(key.into()))
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<str> {
+        &self.0
+    }
+
+    /// For keys that were checked before.
+    pub(crate) fn from_shared(key: Arc<str>) -> Self {
+        LockKey(key)
+    }
+}
+
+fn check(key: &str) -> Result<(), LockError> {
+    if key.is_empty() {
+        return Err(LockError::key("the key is empty"));
+    }
+    if key.len() > MAX_KEY {
+        return Err(LockError::key(format!(
+            "the key has {} bytes, the most is {MAX_KEY}; hash the long part of it",
+            key.len()
+        )));
+    }
+    if key.starts_with(MARK) {
+        return Err(LockError::key(format!("keys that begin with `{MARK}` are reserved")));
+    }
+    Ok(())
+}
+
+/// For [`LockError`]'s constructors: any text, unchecked.
+impl From<&str> for LockKey {
+    fn from(key: &str) -> Self {
+        LockKey(key.into())
+    }
+}
+
+/// For [`LockError`]'s constructors: any text, unchecked.
+impl From<String> for LockKey {
+    fn from(key: String) -> Self {
+        LockKey(key.into())
+    }
+}
+
+impl AsRef<str> for LockKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// What can name a lock: text of all kinds, a [`LockKey`], or a `Result` of one of them.
+pub trait IntoLockKey {
+    /// The checked key.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`], or the error that stands in place of the key.
+    fn into_lock_key(self) -> Result<LockKey, LockError>;
+}
+
+macro_rules! text_is_a_key {
+    ($($text:ty),*) => {$(
+        impl IntoLockKey for $text {
+            fn into_lock_key(self) -> Result<LockKey, LockError> {
+                LockKey::new(self)
+            }
+        }
+    )*};
+}
+
+text_is_a_key!(&str, String, &String, Cow<'_, str>, &Cow<'_, str>, Box<str>, &Box<str>, Arc<str>, &Arc<str>);
+
+impl IntoLockKey for LockKey {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        check(&self.0)?;
+        Ok(self)
+    }
+}
+
+impl IntoLockKey for &LockKey {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        self.clone().into_lock_key()
+    }
+}
+
+impl<K: IntoLockKey> IntoLockKey for Result<K, LockError> {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        self?.into_lock_key()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_checked() {
+        for bad in ["", "dl1:q:x", &"x".repeat(1025)] {
+            assert!(matches!(LockKey::new(bad), Err(LockError::InvalidKey { .. })), "{bad:?}");
+        }
+        for good in ["a", "order:42", "{user}:1", &"x".repeat(1024), "ключ"] {
+            assert_eq!(LockKey::new(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn everything_that_names_a_key_does() {
+        for key in [
+            "k".into_lock_key(),
+            String::from("k").into_lock_key(),
+            Cow::Borrowed("k").into_lock_key(),
+            LockKey::new("k").into_lock_key(),
+            (&LockKey::new("k").unwrap()).into_lock_key(),
+        ] {
+            assert_eq!(key.unwrap().as_str(), "k");
+        }
+        let failed: Result<LockKey, LockError> = Err(LockError::Closed);
+        assert!(matches!(failed.into_lock_key(), Err(LockError::Closed)));
+    }
+}

@@ -1,0 +1,190 @@
+//! Making a manager.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Defaults, LockManager};
+#[cfg(feature = "redis")]
+use crate::backend::redis::{RedisBackend, RedisConfig};
+use crate::driver::LinkSeen;
+use crate::error::LockError;
+use crate::request::valid_ttl;
+
+/// How long `connect` tries.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const LONGEST_CLIENT_NAME: usize = 64;
+
+/// Options of a [`LockManager`].
+#[must_use = "a builder does nothing until it connects"]
+#[derive(Clone, Debug)]
+pub struct LockManagerBuilder {
+    url: Option<String>,
+    prefix: String,
+    client_name: Option<String>,
+    gap: Duration,
+    defaults: Defaults,
+}
+
+impl Default for LockManagerBuilder {
+    fn default() -> Self {
+        LockManagerBuilder {
+            url: None,
+            prefix: String::new(),
+            client_name: None,
+            gap: Duration::from_millis(10),
+            defaults: Defaults::default(),
+        }
+    }
+}
+
+impl LockManagerBuilder {
+    /// Where the locks are kept; see [`LockManager::connect`].
+    pub fn url(self, url: impl Into<String>) -> Self {
+        LockManagerBuilder { url: Some(url.into()), ..self }
+    }
+
+    /// Put in front of every key and every name that is used on the server. Guards and errors show keys
+    /// without it.
+    pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
+        LockManagerBuilder { prefix: prefix.into(), ..self }
+    }
+
+    /// The lease time of requests that name none. 30 s if not set.
+    pub fn default_ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long requests wait that say nothing about it. 10 s if not set.
+    pub fn default_wait(mut self, wait: Duration) -> Self {
+        self.defaults.wait = wait;
+        self
+    }
+
+    /// How long the server may be out of reach before a request fails with [`LockError::Unavailable`], also
+    /// one that waits longer for the lock. 3 s if not set.
+    pub fn unavailable_after(mut self, limit: Duration) -> Self {
+        self.defaults.reach = limit;
+        self
+    }
+
+    /// A name for this process, to be read in owner tokens and on the server. Letters, digits, `.`, `_` and
+    /// `-`; something random is added to it.
+    pub fn client_name(self, name: impl Into<String>) -> Self {
+        LockManagerBuilder { client_name: Some(name.into()), ..self }
+    }
+
+    /// How long a key under contention is left free once a second, so that clients of other kinds, which
+    /// poll, get their turn. 10 ms if not set; zero: never.
+    pub fn fairness_gap(self, gap: Duration) -> Self {
+        LockManagerBuilder { gap, ..self }
+    }
+
+    /// Connects, and fails if that does not succeed within 5 s.
+    ///
+    /// # Errors
+    /// As [`LockManager::connect`].
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn connect(self) -> Result<LockManager, LockError> {
+        let manager = self.build(false)?;
+        match manager.core().link_within(CONNECT_WITHIN, false).await {
+            LinkSeen::Up => Ok(manager),
+            LinkSeen::Down(error) => {
+                Err(LockError::unavailable(manager.core().backend.describe(), error.source))
+            }
+            LinkSeen::NotYet => {
+                let server = manager.core().backend.describe();
+                Err(LockError::unavailable(server, format!("no connection within {CONNECT_WITHIN:?}")))
+            }
+        }
+    }
+
+    /// Connects on first use.
+    ///
+    /// # Errors
+    /// As [`LockManager::connect_lazy`].
+    pub fn connect_lazy(self) -> Result<LockManager, LockError> {
+        self.build(true)
+    }
+
+    fn build(self, lazy: bool) -> Result<LockManager, LockError> {
+        let Some(url) = self.url.clone() else {
+            return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
+        };
+        self.check()?;
+        let client = client_id(self.client_name.as_deref());
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("memory") => Ok(LockManager::memory(client, self.defaults)),
+            Some("redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix") => {
+                self.redis(&url, &client, lazy)
+            }
+            Some(scheme @ ("redis+sentinel" | "redis+cluster" | "redis+quorum")) => {
+                Err(LockError::options(format!("`{scheme}:` is not available in this version")))
+            }
+            _ => Err(LockError::options(
+                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, memory:",
+            )),
+        }
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        valid_ttl(self.defaults.ttl)?;
+        if self.defaults.reach.is_zero() {
+            return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
+        }
+        if self.gap > Duration::from_millis(500) {
+            return Err(LockError::options("a `fairness_gap` above 500 ms would leave the lock unused"));
+        }
+        if self.prefix.len() > 256 {
+            return Err(LockError::options("the key prefix is longer than 256 bytes"));
+        }
+        // The first pair of braces decides the cluster slot: it must lie within the prefix or within the key.
+        if let Some((_, after)) = self.prefix.split_once('{')
+            && !after.contains('}')
+        {
+            return Err(LockError::options("the key prefix has a `{` without a `}`"));
+        }
+        if let Some(name) = &self.client_name {
+            let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            if name.is_empty() || name.len() > LONGEST_CLIENT_NAME || !name.chars().all(fits) {
+                return Err(LockError::options(
+                    "the client name must be 1 to 64 letters, digits, `.`, `_` or `-`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "redis")]
+    fn redis(self, url: &str, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+        let mut config = RedisConfig::new(url, client).map_err(LockError::options)?;
+        config.prefix = self.prefix;
+        config.lazy = lazy;
+        config.tuning.gap = self.gap;
+        let tuning = config.tuning.clone();
+        let backend = RedisBackend::new(config).map_err(LockError::options)?;
+        Ok(LockManager::start(client.clone(), backend, &tuning, self.defaults))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(clippy::unused_self, clippy::needless_pass_by_value, reason = "the other one needs it")]
+    fn redis(self, _url: &str, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
+        Err(LockError::options("distlock was built without its feature `redis`"))
+    }
+}
+
+/// What names this process: unique, with the chosen name in front.
+pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
+    let mut random = [0_u8; 12];
+    if getrandom::fill(&mut random).is_err() {
+        // No source of randomness: time and process make a name that is unique enough.
+        fastrand::fill(&mut random);
+    }
+    let random = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match name {
+        Some(name) => format!("{name}.{random}").into(),
+        None => random.into(),
+    }
+}

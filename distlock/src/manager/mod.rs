@@ -1,0 +1,158 @@
+//! The manager: where locks come from.
+
+mod builder;
+mod operations;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use crate::backend::Backend;
+use crate::backend::Tuning;
+use crate::backend::memory::Memory;
+use crate::driver::{Alive, Core};
+use crate::error::LockError;
+use crate::key::IntoLockKey;
+use crate::request::LockRequest;
+use crate::scope;
+pub use builder::LockManagerBuilder;
+pub use operations::{LockInfo, ShutdownReport};
+
+/// What requests use that say nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    /// How long the server may be out of reach before a request fails.
+    pub(crate) reach: Duration,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults {
+            ttl: Duration::from_secs(30),
+            wait: Duration::from_secs(10),
+            reach: Duration::from_secs(3),
+        }
+    }
+}
+
+/// The source of locks: one connection to where they are kept, one I/O thread, and the state of every lock
+/// that this process holds or waits for.
+///
+/// A program has one, or one for each deployment it talks to. Clones share everything. When the last clone,
+/// request and guard is gone, the I/O thread finishes what is under way (for at most a second) and ends.
+/// A program that is about to exit should call [`shutdown`](LockManager::shutdown): the process does not
+/// wait for background releases.
+#[derive(Clone)]
+pub struct LockManager {
+    alive: Arc<Alive>,
+    defaults: Defaults,
+}
+
+impl LockManager {
+    /// Connects to where `url` says, and fails if that does not succeed within 5 s.
+    ///
+    /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
+    /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] for a URL that is not understood, [`LockError::Unavailable`] if the server
+    /// cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, LockError> {
+        LockManager::builder().url(url.as_ref()).connect().await
+    }
+
+    /// Like [`connect`](LockManager::connect), but connects on first use.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] for a URL that is not understood.
+    pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, LockError> {
+        LockManager::builder().url(url.as_ref()).connect_lazy()
+    }
+
+    /// More options.
+    #[must_use]
+    pub fn builder() -> LockManagerBuilder {
+        LockManagerBuilder::default()
+    }
+
+    /// Locks in this process's memory, fresh and isolated from every other manager: for development, unit
+    /// tests, and programs that are one process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let client = builder::client_id(None);
+        LockManager::memory(client, Defaults::default())
+    }
+
+    fn memory(client: Arc<str>, defaults: Defaults) -> Self {
+        // Nobody but this process is there, so there is nobody to leave gaps for.
+        let tuning = Tuning { gap: Duration::ZERO, ..Tuning::default() };
+        let memory = Memory::new(&client, tuning.clone());
+        let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..));
+        memory.deliver_to(alive.core());
+        LockManager { alive, defaults }
+    }
+
+    #[cfg(feature = "redis")]
+    fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
+        LockManager { alive: Core::start(client, backend, tuning, fastrand::u64(..)), defaults }
+    }
+
+    /// Connects to where the environment variable `DISTLOCK_URL` says.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] if the variable is missing or not understood; otherwise as
+    /// [`connect`](LockManager::connect).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn from_env() -> Result<Self, LockError> {
+        match std::env::var("DISTLOCK_URL") {
+            Ok(url) => LockManager::connect(url).await,
+            Err(error) => Err(LockError::options(format!(
+                "the environment variable DISTLOCK_URL: {error}; set it to, for example, redis://127.0.0.1/"
+            ))),
+        }
+    }
+
+    /// The manager that an annotated function would use here: that of [`with_manager`](crate::with_manager),
+    /// else that of [`init`](crate::init). To carry it into a spawned task, which does not inherit it.
+    ///
+    /// # Errors
+    /// [`LockError::NotInitialized`] if there is none.
+    pub fn current() -> Result<Self, LockError> {
+        scope::manager()
+    }
+
+    /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
+    pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
+        LockRequest::new(self.clone(), key.into_lock_key())
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.alive.core()
+    }
+
+    pub(crate) fn alive(&self) -> &Arc<Alive> {
+        &self.alive
+    }
+
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = self.core();
+        f.debug_struct("LockManager")
+            .field("server", &core.backend.describe())
+            .field("client", &core.client)
+            .finish_non_exhaustive()
+    }
+}

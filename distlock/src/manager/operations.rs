@@ -1,0 +1,120 @@
+//! Looking at locks from outside, and ending.
+
+use std::time::Duration;
+
+use super::LockManager;
+use crate::backend::{BoxFuture, Failure, OpError};
+use crate::driver::{Core, LinkSeen};
+use crate::error::LockError;
+use crate::key::{IntoLockKey, LockKey};
+
+/// After the grace period, what is under way gets so long to end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Who holds a lock; see [`LockManager::inspect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// The key, without the manager's prefix.
+    pub key: String,
+    /// The key on the server.
+    pub full_key: String,
+    /// The holder's owner token; ours read `dl1:<client>:<number>`.
+    pub holder: String,
+    /// When the lease ends, if it is not renewed. `None`: never (no holder of ours sets such a key).
+    pub remaining: Option<Duration>,
+    /// Processes that wait in the queue on the server. (Waiters of one process stand there once.)
+    pub waiters: u64,
+    /// Requests of this process that wait.
+    pub waiters_here: usize,
+}
+
+/// How a [`shutdown`](LockManager::shutdown) went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Locks held when it began.
+    pub held: usize,
+    /// Of these, how many were not released within the grace period and lost their leases.
+    pub lost: usize,
+    /// Of these, how many are still in somebody's hand: bodies that ignore the loss. Their leases end by
+    /// themselves.
+    pub ignored: usize,
+    /// Releases that the server has not confirmed. Their leases end by themselves.
+    pub unconfirmed: usize,
+}
+
+impl LockManager {
+    /// Reads who holds `key`. `None`: it is free.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn inspect(&self, key: impl IntoLockKey) -> Result<Option<LockInfo>, LockError> {
+        let key = key.into_lock_key()?;
+        let found = self.reaching(&key, |core, key| core.backend.inspect(key.shared())).await?;
+        Ok(found.map(|found| LockInfo {
+            full_key: format!("{}{key}", self.core().backend.prefix()),
+            holder: found.holder.to_string(),
+            remaining: found.remaining,
+            waiters: found.waiters,
+            waiters_here: self.core().engine.waiting_here(key.shared()),
+            key: key.to_string(),
+        }))
+    }
+
+    /// Takes the lock from whoever holds it, and hands it to the next in the queue. For operators: the holder
+    /// learns of it at its next renewal and may be in the middle of something. Returns whether it was held.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
+    ///
+    /// # Cancel safety
+    /// Once polled it may take place although the future is dropped.
+    pub async fn force_release(&self, key: impl IntoLockKey) -> Result<bool, LockError> {
+        let key = key.into_lock_key()?;
+        self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
+    }
+
+    /// Carries out `operation`, again when there was no link for it, as long as requests may take.
+    async fn reaching<T>(
+        &self,
+        key: &LockKey,
+        operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, OpError>>,
+    ) -> Result<T, LockError> {
+        let core = self.core();
+        if let Some(defect) = core.defect() {
+            return Err(LockError::unavailable(key.clone(), defect));
+        }
+        let unavailable = |error: OpError| LockError::Unavailable { key: key.clone(), source: error.source };
+        match operation(core, key).await {
+            Err(error) if error.kind == Failure::NotSent => {}
+            other => return other.map_err(unavailable),
+        }
+        match core.link_within(self.defaults.reach, true).await {
+            LinkSeen::Down(error) => Err(unavailable(error)),
+            LinkSeen::Up | LinkSeen::NotYet => operation(core, key).await.map_err(unavailable),
+        }
+    }
+
+    /// Ends in order. New and waiting requests fail with [`LockError::Closed`] at once. Holders go on for at
+    /// most `grace`; then their leases are lost ([`LostReason::Shutdown`](crate::LostReason::Shutdown)) and
+    /// cancellable bodies stop. A key is released as soon as its body has ended. A body that ignores the loss
+    /// keeps its lease until that expires. Waits at most `grace` and a second.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the manager closed, with its holders going on.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        let core = self.core();
+        let held = core.grips();
+        core.close();
+        core.quiet_within(grace, |core| core.grips() == 0 && core.is_quiet()).await;
+        let lost = core.grips();
+        core.lose_all();
+        core.quiet_within(LAST_WORDS, |core| core.grips() == 0 && core.is_quiet()).await;
+        let unconfirmed = core.unconfirmed();
+        ShutdownReport { held, lost, ignored: core.grips(), unconfirmed }
+    }
+}

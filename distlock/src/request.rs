@@ -1,0 +1,310 @@
+//! A request for a lock: what is wanted, and ways to go about it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::clock;
+use crate::driver::{self, Settled};
+use crate::engine::{Outcome, Patience, Renewal, Want};
+use crate::error::LockError;
+use crate::guard::{Guard, Held, OnLost, hold};
+use crate::key::LockKey;
+use crate::manager::LockManager;
+use crate::retry::Retry;
+use crate::scope;
+use crate::trace;
+
+/// Below this, network and scheduling take more than the lease.
+const SHORTEST_TTL: Duration = Duration::from_millis(10);
+/// Beyond this, it is a mistake.
+const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A request that does not wait gives the server so long to answer.
+const ONE_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// How long to wait for a lock that is held by somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// The manager's default; for `try_acquire`, not at all.
+    Default,
+    For(Duration),
+    Forever,
+    Retry(Retry),
+}
+
+/// A request for one lock. Nothing happens until it is acquired, tried or run.
+///
+/// See [`LockManager::lock`].
+#[must_use = "a request does nothing until it is acquired, tried or run"]
+#[derive(Debug)]
+pub struct LockRequest {
+    manager: LockManager,
+    key: Result<LockKey, LockError>,
+    ttl: Option<Duration>,
+    wait: Wait,
+    renewal: Renewal,
+    fenced: bool,
+    reentrant: bool,
+    max_hold: Option<Duration>,
+    min_hold: Option<Duration>,
+    label: Cow<'static, str>,
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: LockManager, key: Result<LockKey, LockError>) -> Self {
+        LockRequest {
+            manager,
+            key,
+            ttl: None,
+            wait: Wait::Default,
+            renewal: Renewal::Keep,
+            fenced: false,
+            reentrant: false,
+            max_hold: None,
+            min_hold: None,
+            label: Cow::Borrowed("lock"),
+        }
+    }
+
+    /// The lease time: how long others wait after this process crashed. Renewed in the background while the
+    /// lock is held. From 10 ms to 365 days, cut to whole milliseconds; the manager's default is 30 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        LockRequest { ttl: Some(ttl), ..self }
+    }
+
+    /// How long to wait for the lock before [`LockError::Busy`]. Zero is one attempt. The manager's default
+    /// is 10 s.
+    pub fn wait(self, wait: Duration) -> Self {
+        LockRequest { wait: Wait::For(wait), ..self }
+    }
+
+    /// One attempt.
+    pub fn no_wait(self) -> Self {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits as long as it takes. (A server that cannot be reached is an error all the same.)
+    pub fn wait_forever(self) -> Self {
+        LockRequest { wait: Wait::Forever, ..self }
+    }
+
+    /// Tries again some times, without queueing, instead of waiting.
+    pub fn retry(self, retry: Retry) -> Self {
+        LockRequest { wait: Wait::Retry(retry), ..self }
+    }
+
+    /// Does not renew: the ttl is a hard limit.
+    pub fn no_renew(self) -> Self {
+        LockRequest { renewal: Renewal::Never, ..self }
+    }
+
+    /// The longest that the lock is held, from acquisition; then it is lost
+    /// ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        LockRequest { max_hold: Some(max_hold), ..self }
+    }
+
+    /// Keeps others out for so long from acquisition, even if the lock is released earlier. For scheduled
+    /// jobs and throttles. Without renewal it may not be longer than the ttl.
+    pub fn min_hold(self, min_hold: Duration) -> Self {
+        LockRequest { min_hold: Some(min_hold), ..self }
+    }
+
+    /// Asks for a [fencing token](crate::FencingToken).
+    pub fn fenced(self) -> Self {
+        LockRequest { fenced: true, ..self }
+    }
+
+    /// Inside a section of this task that holds the same key of the same manager: enters without acquiring,
+    /// instead of [`LockError::WouldDeadlock`]. The outer section releases, and if it loses the lock the
+    /// inner one has lost it too.
+    pub fn reentrant(self) -> Self {
+        LockRequest { reentrant: true, ..self }
+    }
+
+    /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
+    pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
+        LockRequest { label: label.into(), ..self }
+    }
+
+    /// Acquires the lock.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] when the wait is over, [`LockError::Unavailable`] if the server cannot be reached
+    /// for the wait or 3 s, whichever is shorter (one attempt: 1 s), or refuses, [`LockError::WrongKind`],
+    /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
+    /// [`LockError::Closed`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any time leaves nothing behind: a waiter leaves the queue at once, and a lock
+    /// that was just acquired is released in the background. The place in the queue is lost.
+    pub async fn acquire(self) -> Result<Guard, LockError> {
+        let started = clock::now();
+        let result = trace::acquiring(&self.label, self.go()).await;
+        match &result {
+            Ok(guard) => guard.trace_acquired(clock::now().since(started)),
+            Err(error) => trace::not_acquired(&self.label, error),
+        }
+        result
+    }
+
+    /// Acquires the lock if it is free: one attempt, or as long as [`wait`](LockRequest::wait) or
+    /// [`retry`](LockRequest::retry) say. `None`: it is busy.
+    ///
+    /// # Errors
+    /// As [`acquire`](LockRequest::acquire), except `Busy`.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](LockRequest::acquire).
+    pub async fn try_acquire(self) -> Result<Option<Guard>, LockError> {
+        let once = if self.wait == Wait::Default { self.no_wait() } else { self };
+        match once.acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.is_busy() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires the lock, runs `body` while keeping it, and releases it before returning. If the lock is
+    /// lost the body is dropped at its next await point.
+    ///
+    /// ```
+    /// # async fn doc() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::in_memory();
+    /// let sum = manager.lock("order:42").run(async |held| {
+    ///     assert!(held.is_held());
+    ///     40 + 2
+    /// }).await?;
+    /// # let _ = sum; Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. A body that
+    /// completes keeps its value: a failed release is traced, not returned.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the body, then releases in the background.
+    ///
+    /// # Panics
+    /// If the body does; the lock is released in the background.
+    pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future,
+    {
+        let held = Held::new(self.acquire().await?);
+        let inner = held.clone();
+        let output = hold(&held, OnLost::Cancel, async move { body(inner).await }).await;
+        held.settle().await;
+        output
+    }
+
+    async fn go(&self) -> Result<Guard, LockError> {
+        let key = self.key.clone()?;
+        let want = self.want()?;
+        let id = self.manager.core().id;
+        let outer = scope::find_held(|held| held.manager_id() == id && held.key() == key.as_str());
+        if let Some(outer) = outer.filter(|outer| outer.is_held()) {
+            return self.enter_again(&key, &outer);
+        }
+        let Wait::Retry(retry) = self.wait else { return self.ask(&key, want).await };
+        let mut left = retry.times;
+        let started = clock::now();
+        loop {
+            match self.ask(&key, want.clone()).await {
+                Err(error) if error.is_busy() && left > 0 => {
+                    left -= 1;
+                    self.manager.core().sleep(retry.pause()).await;
+                }
+                Err(LockError::Busy { key, holder, .. }) => {
+                    return Err(LockError::Busy { key, holder, waited: clock::now().since(started) });
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn enter_again(&self, key: &LockKey, outer: &Held) -> Result<Guard, LockError> {
+        if !self.reentrant {
+            return Err(LockError::WouldDeadlock { key: key.clone() });
+        }
+        if self.fenced && outer.fencing_token().is_none() {
+            return Err(LockError::options(
+                "a fenced request inside a section that holds the same key without a fencing token: make \
+                 the outer one fenced",
+            ));
+        }
+        Ok(Guard::nested_in(outer))
+    }
+
+    async fn ask(&self, key: &LockKey, want: Want) -> Result<Guard, LockError> {
+        if let Some(defect) = self.manager.core().defect() {
+            return Err(LockError::unavailable(key.clone(), defect));
+        }
+        match driver::acquire(self.manager.alive(), key.shared().clone(), want).await {
+            Settled::Acquired(grip) => Ok(Guard::new(grip)),
+            Settled::Not(outcome) => Err(error_of(outcome, key.clone())),
+        }
+    }
+
+    /// Checks the options and fills in the defaults.
+    fn want(&self) -> Result<Want, LockError> {
+        let defaults = self.manager.defaults();
+        let ttl = valid_ttl(self.ttl.unwrap_or(defaults.ttl))?;
+        if self.max_hold.is_some_and(|hold| hold.is_zero()) {
+            return Err(LockError::options("`max_hold` is zero: leave it out for no limit"));
+        }
+        if self.renewal == Renewal::Never && self.min_hold.is_some_and(|hold| hold > ttl) {
+            return Err(LockError::options(
+                "`min_hold` is longer than the ttl, and renewal is off: make the ttl longer",
+            ));
+        }
+        let (patience, reach) = match self.wait {
+            Wait::Default => waiting(defaults.wait, defaults.reach),
+            Wait::For(wait) => waiting(wait, defaults.reach),
+            Wait::Forever => (Patience::Forever, defaults.reach),
+            Wait::Retry(_) => waiting(Duration::ZERO, defaults.reach),
+        };
+        Ok(Want {
+            ttl,
+            renewal: self.renewal,
+            patience,
+            reach,
+            fenced: self.fenced,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            label: self.label.clone(),
+        })
+    }
+}
+
+/// A wait of zero is one attempt, and the server gets a moment to answer it.
+fn waiting(wait: Duration, reach: Duration) -> (Patience, Duration) {
+    if wait.is_zero() {
+        (Patience::Once, reach.min(ONE_ATTEMPT))
+    } else {
+        (Patience::Until(clock::now().after(wait)), reach.min(wait))
+    }
+}
+
+/// Leases are counted in whole milliseconds.
+pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
+    if ttl < SHORTEST_TTL {
+        return Err(LockError::options(format!(
+            "a ttl of {ttl:?} is too short: the least is {SHORTEST_TTL:?}"
+        )));
+    }
+    if ttl > LONGEST_TTL {
+        return Err(LockError::options(format!("a ttl of {ttl:?} is too long: the most is 365 days")));
+    }
+    Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
+}
+
+fn error_of(outcome: Outcome, key: LockKey) -> LockError {
+    match outcome {
+        Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
+        Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
+        Outcome::WrongKind { found } => LockError::WrongKind { key, found },
+        Outcome::Acquired(_) | Outcome::Closed => LockError::Closed,
+    }
+}

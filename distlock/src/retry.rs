@@ -1,0 +1,45 @@
+//! Trying again without queueing.
+
+use std::time::Duration;
+
+/// Further attempts after the first, each after a random delay, without standing in the queue.
+///
+/// For callers that want others to be served first. Whoever simply wants the lock waits
+/// ([`wait`](crate::LockRequest::wait)): that is cheaper, fair and faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub(crate) times: u32,
+    pub(crate) delay: Duration,
+}
+
+impl Retry {
+    /// So many further attempts, 100 ms apart at the most.
+    #[must_use]
+    pub fn times(times: u32) -> Self {
+        Retry { times, delay: Duration::from_millis(100) }
+    }
+
+    /// The longest pause before each further attempt. The pause is random in `[delay / 2, delay]`.
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> Self {
+        Retry { delay, ..self }
+    }
+
+    pub(crate) fn pause(self) -> Duration {
+        self.delay.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_lies_between_half_the_delay_and_the_delay() {
+        let retry = Retry::times(3).delay(Duration::from_millis(80));
+        for _ in 0..1000 {
+            let pause = retry.pause();
+            assert!(pause >= Duration::from_millis(40) && pause <= Duration::from_millis(80), "{pause:?}");
+        }
+    }
+}

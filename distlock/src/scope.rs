@@ -1,0 +1,137 @@
+//! What a task carries with it: the manager that `with_manager` chose, and the locks held around it.
+//!
+//! The scope is a thread-local that is put in place for each poll of the future it belongs to, so it follows
+//! the task from thread to thread and is not seen by what the task spawns. Every branch of a `join!` inside
+//! sees it.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use once_cell::sync::OnceCell;
+
+use crate::error::LockError;
+use crate::guard::Held;
+use crate::manager::LockManager;
+
+/// A lock held around the current task, and those around that.
+#[derive(Debug)]
+struct Frame {
+    held: Held,
+    outer: Option<Arc<Frame>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    manager: Option<LockManager>,
+    frames: Option<Arc<Frame>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Scope> = RefCell::default();
+}
+
+static GLOBAL: OnceCell<LockManager> = OnceCell::new();
+
+/// What to add to a scope.
+#[derive(Clone, Debug)]
+pub(crate) enum Add {
+    Manager(LockManager),
+    Held(Held),
+}
+
+impl Scope {
+    fn current_with(add: Add) -> Scope {
+        let mut scope = CURRENT.with_borrow(Clone::clone);
+        match add {
+            Add::Manager(manager) => scope.manager = Some(manager),
+            Add::Held(held) => scope.frames = Some(Arc::new(Frame { held, outer: scope.frames.take() })),
+        }
+        scope
+    }
+
+    fn enter(self) -> Entered {
+        Entered { previous: CURRENT.replace(self) }
+    }
+}
+
+/// Puts the previous scope back, also when a future panics.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    previous: Scope,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(std::mem::take(&mut self.previous));
+    }
+}
+
+/// Adds to the scope of this thread, until the value is dropped.
+pub(crate) fn enter_thread(add: Add) -> Entered {
+    Scope::current_with(add).enter()
+}
+
+/// Runs `work` with something added to its scope. It inherits at its first poll, where it runs, not where it
+/// was made: what is spawned inherits nothing.
+pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
+    let mut work = pin!(work);
+    let mut add = Some(add);
+    let mut scope = Scope::default();
+    poll_fn(|cx| {
+        if let Some(add) = add.take() {
+            scope = Scope::current_with(add);
+        }
+        let _entered = scope.clone().enter();
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// The innermost of the locks held around this task for which `wanted` says so.
+pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
+    CURRENT.with_borrow(|scope| {
+        let mut frame = scope.frames.as_ref();
+        while let Some(here) = frame {
+            if wanted(&here.held) {
+                return Some(here.held.clone());
+            }
+            frame = here.outer.as_ref();
+        }
+        None
+    })
+}
+
+/// The manager of the scope, or the process's.
+pub(crate) fn manager() -> Result<LockManager, LockError> {
+    let scoped = CURRENT.with_borrow(|scope| scope.manager.clone());
+    scoped.or_else(|| GLOBAL.get().cloned()).ok_or(LockError::NotInitialized)
+}
+
+/// Makes `manager` the process's default: what annotated functions use that say nothing else.
+///
+/// # Errors
+/// Returns the manager if there is a default already; it stays as it is.
+pub fn init(manager: LockManager) -> Result<(), LockManager> {
+    GLOBAL.set(manager)
+}
+
+/// Runs `work` with `manager` as the default for it, in place of the process's: for tests, tenants, and
+/// programs with several servers. What `work` spawns does not inherit it: see
+/// [`LockManager::current`](crate::LockManager::current).
+///
+/// # Cancel safety
+/// As cancel-safe as `work`.
+pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output {
+    scoped(Add::Manager(manager), work).await
+}
+
+/// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that
+/// holds `key` now, with whatever manager. For assertions deep inside business code. Plain guards open no
+/// section.
+#[must_use]
+pub fn is_held_here(key: impl AsRef<str>) -> bool {
+    let key = key.as_ref();
+    find_held(|held| held.key() == key && held.is_held()).is_some()
+}

@@ -1,0 +1,108 @@
+//! Events for whoever collects them. Labels have bounded cardinality; full keys appear at debug level only.
+
+#[cfg(feature = "tracing")]
+mod with_tracing {
+    use std::time::Duration;
+
+    use tracing::{Instrument, debug, info_span, warn};
+
+    use crate::backend::{Backend, LinkEvent, Pushes};
+    use crate::engine::cell::HoldCell;
+    use crate::error::{LockError, LostReason};
+
+    pub(crate) fn lost(cell: &HoldCell, reason: LostReason) {
+        warn!(target: "distlock", label = %cell.label, %reason, "lost");
+        debug!(target: "distlock", key = %cell.key, %reason, "lost");
+    }
+
+    pub(crate) fn renewed(cell: &HoldCell) {
+        debug!(target: "distlock", label = %cell.label, key = %cell.key, "renewed");
+    }
+
+    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent) {
+        let server = backend.describe();
+        match event {
+            LinkEvent::Up { settled, .. } => debug!(target: "distlock", %server, settled, "connected"),
+            LinkEvent::Down { cause } => warn!(target: "distlock", %server, %cause, "not connected"),
+            LinkEvent::Pushes(pushes) => {
+                debug!(target: "distlock", %server, on = (*pushes == Pushes::On), "pushes");
+            }
+        }
+    }
+
+    pub(crate) fn not_acquired(label: &str, error: &LockError) {
+        if error.is_busy() {
+            debug!(target: "distlock", label, "busy");
+        } else {
+            warn!(target: "distlock", label, kind = kind(error), "not acquired");
+        }
+        debug!(target: "distlock", %error, "not acquired");
+    }
+
+    fn kind(error: &LockError) -> &'static str {
+        match error {
+            LockError::Busy { .. } => "busy",
+            LockError::Lost { .. } => "lost",
+            LockError::Unavailable { .. } => "unavailable",
+            LockError::WrongKind { .. } => "wrong kind",
+            LockError::WouldDeadlock { .. } => "would deadlock",
+            LockError::InvalidKey { .. } => "invalid key",
+            LockError::InvalidOptions { .. } => "invalid options",
+            LockError::NotInitialized => "not initialized",
+            LockError::Closed => "closed",
+        }
+    }
+
+    pub(crate) fn acquired(cell: &HoldCell, waited: Duration) {
+        debug!(target: "distlock", label = %cell.label, key = %cell.key, ?waited, "acquired");
+    }
+
+    pub(crate) fn released(cell: &HoldCell, held: Duration) {
+        debug!(target: "distlock", label = %cell.label, key = %cell.key, ?held, "released");
+    }
+
+    /// A release of which nobody awaits the outcome, or whose outcome may not replace the body's.
+    pub(crate) fn release_failed(cell: &HoldCell, error: &LockError) {
+        warn!(target: "distlock", label = %cell.label, kind = kind(error), "released, unconfirmed");
+        debug!(target: "distlock", %error, "released, unconfirmed");
+    }
+
+    pub(crate) fn acquiring<F: Future>(label: &str, work: F) -> impl Future<Output = F::Output> {
+        work.instrument(info_span!(target: "distlock", "lock.acquire", label))
+    }
+
+    pub(crate) fn holding<F: Future>(cell: &HoldCell, work: F) -> impl Future<Output = F::Output> {
+        work.instrument(info_span!(target: "distlock", "lock.hold", label = %cell.label))
+    }
+}
+
+#[cfg(feature = "tracing")]
+pub(crate) use with_tracing::*;
+
+#[cfg(not(feature = "tracing"))]
+mod without_tracing {
+    use std::time::Duration;
+
+    use crate::backend::{Backend, LinkEvent};
+    use crate::engine::cell::HoldCell;
+    use crate::error::{LockError, LostReason};
+
+    pub(crate) fn lost(_: &HoldCell, _: LostReason) {}
+    pub(crate) fn renewed(_: &HoldCell) {}
+    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent) {}
+    pub(crate) fn not_acquired(_: &str, _: &LockError) {}
+    pub(crate) fn acquired(_: &HoldCell, _: Duration) {}
+    pub(crate) fn released(_: &HoldCell, _: Duration) {}
+    pub(crate) fn release_failed(_: &HoldCell, _: &LockError) {}
+
+    pub(crate) fn acquiring<F: Future>(_: &str, work: F) -> F {
+        work
+    }
+
+    pub(crate) fn holding<F: Future>(_: &HoldCell, work: F) -> F {
+        work
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use without_tracing::*;
