@@ -10,7 +10,8 @@
 //!         let key = key(..);
 //!         let request = request(&manager, key, label).ttl(..)..;
 //!         let held = slot.acquire(request).await or break 'lock Err;
-//!         hold(Some(held), on_lost, async move { let _ = (&a,); let value: R = { body }; value }).await
+//!         let body = pin!(async move { let _ = (&a,); let value: R = { body }; value });
+//!         hold(Some(held), on_lost, body).await
 //!     };
 //!     slot.release().await;
 //!     finish::<R>(result)
@@ -118,7 +119,8 @@ impl<'a> Expansion<'a> {
             let result = 'lock: {
                 #prelude
                 #acquire
-                let result = #private::hold(held, #private::OnLost::#on_lost, async move { #edge #body }).await;
+                let body = #private::pin!(async move { #edge #body });
+                let result = #private::hold(held, #private::OnLost::#on_lost, body).await;
                 result
             };
             slot.release().await;

@@ -5,18 +5,20 @@
 //! annotated function.
 
 use std::fmt::{self, Display, Write};
-use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
-use crate::{FencingToken, Guard, LockError, LockKey, LockManager, LockRequest};
+use crate::blocking::block_on;
+use crate::scope::{self, Add};
+use crate::{FencingToken, Guard, Held, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
+pub use core::pin::pin;
 pub use core::option::Option::{None, Some};
 pub use core::result::Result::{Err, Ok};
 pub use core::{concat, module_path, stringify};
 
 pub use crate::Retry;
-pub use crate::scope::OnLost;
 
 // The manager.
 
@@ -249,7 +251,7 @@ impl<T: AsRef<str> + ?Sized> KeyLike for T {}
 
 /// A request with its label.
 pub fn request(manager: &LockManager, key: Result<LockKey, LockError>, label: &'static str) -> LockRequest {
-    manager.lock(key).label(label.into())
+    manager.lock(key).label(label)
 }
 
 /// A duration that was checked at compile time.
@@ -265,9 +267,9 @@ pub fn is_busy<T>(acquired: &Result<T, LockError>) -> bool {
 
 // The hold.
 
-/// Where the guard lives: declared before, and so dropped after, everything that the body may use.
+/// Where the lock lives: declared before, and so dropped after, everything that the body may use.
 #[derive(Debug, Default)]
-pub struct Slot(Option<Guard>);
+pub struct Slot(Option<Held>);
 
 impl Slot {
     /// Holds nothing yet.
@@ -276,70 +278,78 @@ impl Slot {
         Slot(None)
     }
 
-    /// Acquires, and keeps the guard.
+    /// Acquires, and keeps the lock.
     ///
     /// # Errors
     /// Those of the request.
-    pub async fn acquire(&mut self, request: LockRequest) -> Result<&Guard, LockError> {
+    pub async fn acquire(&mut self, request: LockRequest) -> Result<&Held, LockError> {
         let guard = request.acquire().await?;
-        Ok(self.0.insert(guard))
+        Ok(self.0.insert(Held::new(guard)))
     }
 
     /// The same on a thread.
     ///
     /// # Errors
     /// Those of the request.
-    pub fn acquire_blocking(&mut self, request: LockRequest) -> Result<&Guard, LockError> {
-        let guard = crate::blocking::block_on(request.acquire())?;
-        Ok(self.0.insert(guard))
+    pub fn acquire_blocking(&mut self, request: LockRequest) -> Result<&Held, LockError> {
+        block_on(self.acquire(request))
     }
 
-    /// Releases and waits for it, one second at most; a failure is reported, not returned.
+    /// Releases and waits for it; a failure is reported, not returned.
     pub async fn release(&mut self) {
-        if let Some(guard) = self.0.take() {
-            guard.settle().await;
+        if let Some(held) = self.0.take() {
+            held.settle().await;
         }
     }
 
     /// The same on a thread.
     pub fn release_blocking(&mut self) {
-        if let Some(guard) = self.0.take() {
-            crate::blocking::block_on(guard.settle());
-        }
+        block_on(self.release());
     }
 
-    /// Releases; the error if the lease was lost before that.
+    /// Releases; the error, if the lock had been lost.
     pub fn finish_blocking(&mut self) -> Option<LockError> {
-        let guard = self.0.take()?;
-        let lost = guard.check().err();
-        crate::blocking::block_on(guard.settle());
-        lost
+        let held = self.0.take()?;
+        block_on(held.release_shared()).err().filter(LockError::is_lost)
     }
 }
 
-/// Runs a body while the lease is watched.
+/// What a loss does to an async body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLost {
+    /// It is dropped at its next await point.
+    Cancel,
+    /// It goes on.
+    Continue,
+}
+
+/// Runs a body while the lease is watched. The body is pinned by the caller, so that its size is paid for once.
 ///
 /// # Errors
 /// [`LockError::Lost`]
-pub async fn hold<T>(
-    held: Option<&Guard>,
+pub async fn hold<F: Future>(
+    held: Option<&Held>,
     on_lost: OnLost,
-    body: impl Future<Output = T>,
-) -> Result<T, LockError> {
+    body: Pin<&mut F>,
+) -> Result<F::Output, LockError> {
+    let on_lost = match on_lost {
+        OnLost::Cancel => crate::guard::OnLost::Cancel,
+        OnLost::Continue => crate::guard::OnLost::Continue,
+    };
     match held {
-        Some(held) => crate::scope::hold(held, on_lost, body).await,
+        Some(held) => crate::guard::hold(held, on_lost, body).await,
         None => Ok(body.await),
     }
 }
 
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.
-pub fn hold_blocking<T>(held: Option<&Guard>, body: impl FnOnce() -> T) -> T {
-    let _scope = held.map(crate::scope::enter_sync);
+pub fn hold_blocking<T>(held: Option<&Held>, body: impl FnOnce() -> T) -> T {
+    let _entered = held.map(|held| scope::enter_thread(Add::Held(held.clone())));
     body()
 }
 
 /// `guard = name`. Not offered together with `when`, so there is a guard.
-pub fn guard(held: Option<&Guard>) -> &Guard {
+pub fn guard(held: Option<&Held>) -> &Guard {
     match held {
         Some(guard) => guard,
         None => unreachable!("`guard` was accepted together with `when`"),
@@ -347,7 +357,7 @@ pub fn guard(held: Option<&Guard>) -> &Guard {
 }
 
 /// `token = name`. The request was fenced, so there is a token.
-pub fn token(held: Option<&Guard>) -> FencingToken {
+pub fn token(held: Option<&Held>) -> FencingToken {
     match guard(held).fencing_token() {
         Some(token) => token,
         None => unreachable!("a fenced request was granted without a token"),
