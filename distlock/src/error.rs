@@ -75,10 +75,8 @@ pub enum LockError {
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
     /// [`with_manager`](crate::with_manager).
-    #[non_exhaustive]
     NotInitialized,
     /// The manager was shut down.
-    #[non_exhaustive]
     Closed,
 }
 

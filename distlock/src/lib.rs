@@ -40,12 +40,16 @@ mod error;
 mod guard;
 mod key;
 mod manager;
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod request;
 mod retry;
 mod scope;
 mod token;
 mod trace;
 
+pub use distlock_macros::{distributed_lock, key};
 pub use error::{LockError, LostReason};
 pub use guard::{Guard, Held};
 pub use key::{IntoLockKey, LockKey};
