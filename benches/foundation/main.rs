@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use distlock::{LockManager, distributed_lock};
 use distlock_benches::clock::{cpu_time, monotonic};
 use distlock_benches::contenders::{Distlock, Locks, Raw};
 use distlock_benches::options::Length;
@@ -22,7 +23,7 @@ const TASKS: u64 = 64;
 /// Takes a lock, does nothing, gives it back.
 trait Section: Clone + Send + Sync + 'static {
     const NAME: &'static str;
-    fn section(&self, key: &str) -> impl Future<Output = Result<()>> + Send;
+    fn section(&self, id: u64) -> impl Future<Output = Result<()>> + Send;
 }
 
 #[derive(Clone)]
@@ -31,8 +32,29 @@ struct ByHand<L>(L);
 impl<L: Locks> Section for ByHand<L> {
     const NAME: &'static str = L::NAME;
 
-    async fn section(&self, key: &str) -> Result<()> {
-        L::release(self.0.acquire(key).await?).await
+    async fn section(&self, id: u64) -> Result<()> {
+        L::release(self.0.acquire(&format!("bench:{id}")).await?).await
+    }
+}
+
+/// The same as an annotated method.
+#[derive(Clone)]
+struct Annotated {
+    locks: LockManager,
+}
+
+impl Annotated {
+    #[distributed_lock(key = "bench:<id>", manager = self.locks)]
+    async fn locked(&self, id: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Section for Annotated {
+    const NAME: &'static str = "distlock, annotated function";
+
+    async fn section(&self, id: u64) -> Result<()> {
+        self.locked(id).await
     }
 }
 
@@ -56,18 +78,17 @@ struct Plan {
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A key that was never used before.
-fn fresh_key() -> String {
-    format!("bench:{}", NEXT.fetch_add(1, Ordering::Relaxed))
+/// Something that was never locked before.
+fn fresh() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 async fn measure<S: Section>(contender: &S, plan: &Plan) -> Result<Figures> {
     let mut samples = Vec::with_capacity(usize::try_from(plan.sequential)?);
     let cpu = cpu_time();
     for _ in 0..plan.sequential {
-        let key = fresh_key();
         let start = monotonic();
-        contender.section(&key).await?;
+        contender.section(fresh()).await?;
         samples.push(monotonic() - start);
     }
     let cpu_alone = (cpu_time() - cpu).as_nanos() as f64 / plan.sequential as f64;
@@ -79,7 +100,7 @@ async fn measure<S: Section>(contender: &S, plan: &Plan) -> Result<Figures> {
             let (contender, done, many) = (contender.clone(), done.clone(), plan.many);
             tokio::spawn(async move {
                 while start.elapsed() < many {
-                    contender.section(&fresh_key()).await?;
+                    contender.section(fresh()).await?;
                     done.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(())
@@ -130,7 +151,8 @@ async fn main() -> Result<()> {
     let server = Server::start()?;
     let raw = ByHand(Raw::connect(&server.url()).await?);
     let ours = ByHand(Distlock::connect(&server.url()).await?);
-    let mut results = [Results::new(&raw), Results::new(&ours)];
+    let annotated = Annotated { locks: ours.0.0.clone() };
+    let mut results = [Results::new(&raw), Results::new(&ours), Results::new(&annotated)];
     say(format!(
         "uncontended: {} rounds, {} locks one after the other and {:?} with {TASKS} tasks in each",
         plan.rounds, plan.sequential, plan.many
@@ -138,11 +160,13 @@ async fn main() -> Result<()> {
     for round in 0..=plan.rounds {
         // The order alternates, so that nobody always comes after the same neighbour.
         let figures = if round % 2 == 0 {
-            let first = measure(&raw, &plan).await?;
-            [first, measure(&ours, &plan).await?]
+            let raw = measure(&raw, &plan).await?;
+            let ours = measure(&ours, &plan).await?;
+            [raw, ours, measure(&annotated, &plan).await?]
         } else {
-            let second = measure(&ours, &plan).await?;
-            [measure(&raw, &plan).await?, second]
+            let annotated = measure(&annotated, &plan).await?;
+            let ours = measure(&ours, &plan).await?;
+            [measure(&raw, &plan).await?, ours, annotated]
         };
         // The first round warms up.
         if round > 0 {

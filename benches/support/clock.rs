@@ -29,7 +29,8 @@ fn nanos(clock: ClockId) -> u64 {
 /// Where there is no `/proc`.
 pub fn resident() -> crate::Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split_whitespace().nth(1).ok_or("/proc/self/statm has no second field")?.parse()?;
+    let pages: u64 =
+        statm.split_whitespace().nth(1).ok_or("/proc/self/statm has no second field")?.parse()?;
     Ok(pages * u64::try_from(rustix::param::page_size())?)
 }
 
