@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 64;
 
 pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
-    let span = length.pick(Duration::from_secs(180), Duration::from_secs(21));
+    let span = length.pick(Duration::from_secs(180), Duration::from_secs(11));
     say(format!("{LOCKS} locks held for {} s, ttl {} s …", span.as_secs(), TTL.as_secs()));
     let output = Command::new(std::env::current_exe()?)
         .args([COMMAND, &server.url(), &span.as_secs().to_string()])

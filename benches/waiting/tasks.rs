@@ -104,18 +104,19 @@ impl Report<'_> {
 pub(super) async fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
     say("one process, n tasks, each takes one key once …");
     let sizes = length.pick(&[20, 100, 500, MANY][..], &[20, 100, 500][..]);
-    let limit = length.pick(Duration::from_secs(60), Duration::from_secs(5));
+    // At 5 000 tasks the others would take minutes each.
+    let most = length.pick(500, 100);
+    let limit = length.pick(Duration::from_secs(60), Duration::from_secs(3));
     let mut head = vec!["total ÷ (n × hold), commands per section".to_owned()];
     head.extend(sizes.iter().map(|n| format!("n = {n}")));
     let bare = bare_hold().await?;
     let table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let mut report = Report { server, sizes, limit, bare, table };
     let ours = report.add::<Distlock>(MANY).await?;
-    // At 5 000 tasks the others would take minutes each.
-    report.add::<Raw>(500).await?;
-    report.add::<Rslock>(500).await?;
-    report.add::<Rlock>(500).await?;
-    report.add::<AsyncRedisLock>(500).await?;
+    report.add::<Raw>(most).await?;
+    report.add::<Rslock>(most).await?;
+    report.add::<Rlock>(most).await?;
+    report.add::<AsyncRedisLock>(most).await?;
     let after = bare_hold().await?;
     report.table.print(&format!(
         "One process, n tasks on one key, hold 2 ms (without any lock a hold took {} before and {} after)",
