@@ -177,8 +177,12 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
         (8, AsyncRedisLock::NAME),
     ];
     for (processes, name) in runs.into_iter().take(length.pick(runs.len(), 5)) {
-        say(format!("{processes} processes on one key, {name} …"));
         let f = one_run(server, name, processes, span)?;
+        say(format!(
+            "{processes} processes on one key, {name}: {:.2} commands per section, hand-off {:.1} PINGs",
+            f.commands,
+            f.p50_in_pings()
+        ));
         let ms = |nanos: u64| format!("{:.3} ms", nanos as f64 / 1e6);
         table.row([
             format!("{processes}, {name}"),
