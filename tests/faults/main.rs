@@ -18,6 +18,7 @@ mod link_cut;
 mod link_half_open;
 mod manager_shut_down;
 mod no_permission;
+mod no_runtime;
 mod out_of_memory;
 mod processes_killed;
 mod read_only_server;
