@@ -47,7 +47,7 @@ async fn force_release_of_a_free_lock_changes_nothing(backend: Backend) {
 async fn a_key_prefix_separates_managers_and_is_not_shown(backend: Backend) {
     let Some(server) = backend.server() else { return memory_prefix().await };
     let prefixed = async |prefix: &str| {
-        LockManager::builder().url(&server.url()).key_prefix(prefix).connect().await.unwrap()
+        LockManager::builder().url(server.url()).key_prefix(prefix).connect().await.unwrap()
     };
     let (a, b) = (prefixed("a:").await, prefixed("b:").await);
     let first = a.lock("k").acquire().await.unwrap();

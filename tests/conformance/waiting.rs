@@ -73,7 +73,7 @@ async fn try_acquire_with_a_wait_waits(backend: Backend) {
 async fn wait_forever_outlives_the_default_wait(backend: Backend) {
     let manager = match backend.server() {
         Some(server) => {
-            let builder = distlock::LockManager::builder().url(&server.url());
+            let builder = distlock::LockManager::builder().url(server.url());
             builder.default_wait(Duration::from_millis(50)).connect().await.unwrap()
         }
         None => backend.manager().await,

@@ -12,7 +12,7 @@ const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +p
                      +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
 
 async fn connect_as(server: &RedisServer, user: &str) -> LockManager {
-    let builder = LockManager::builder().url(&server.url_as(user, "secret")).key_prefix("shop:");
+    let builder = LockManager::builder().url(server.url_as(user, "secret")).key_prefix("shop:");
     builder.connect().await.unwrap()
 }
 
@@ -20,7 +20,7 @@ async fn connect_as(server: &RedisServer, user: &str) -> LockManager {
 async fn a_user_without_the_keys_is_told_so_at_once() {
     let server = RedisServer::options().user("worker", "on >secret ~other:* &* +@all").start();
     let connected =
-        LockManager::builder().url(&server.url_as("worker", "secret")).key_prefix("shop:").connect().await;
+        LockManager::builder().url(server.url_as("worker", "secret")).key_prefix("shop:").connect().await;
     let error = match connected {
         Err(error) => error,
         Ok(manager) => {
@@ -35,7 +35,7 @@ async fn a_user_without_the_keys_is_told_so_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_scripts_leaves_nothing() {
     let server = RedisServer::options().user("worker", "on >secret ~* &* +@all -eval -evalsha").start();
-    let connected = LockManager::builder().url(&server.url_as("worker", "secret")).connect().await;
+    let connected = LockManager::builder().url(server.url_as("worker", "secret")).connect().await;
     if let Ok(manager) = connected
         && let Ok(guard) = manager.lock("k").ttl(Duration::from_secs(2)).acquire().await
     {

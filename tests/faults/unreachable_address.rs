@@ -37,7 +37,7 @@ async fn connect_to_a_silent_address_fails_soon() {
 #[tokio::test]
 async fn a_lazy_manager_is_unavailable_within_the_wait_and_nothing_runs() {
     let server = gone();
-    let manager = LockManager::connect_lazy(&server.url()).unwrap();
+    let manager = LockManager::connect_lazy(server.url()).unwrap();
     let start = Instant::now();
     let mut ran = false;
     let error =
@@ -56,7 +56,7 @@ async fn a_lazy_manager_is_unavailable_within_the_wait_and_nothing_runs() {
 #[tokio::test]
 async fn a_lazy_manager_works_once_the_server_is_there() {
     let mut server = gone();
-    let manager = LockManager::connect_lazy(&server.url()).unwrap();
+    let manager = LockManager::connect_lazy(server.url()).unwrap();
     assert_unavailable(&manager.lock("k").no_wait().acquire().await.unwrap_err());
     server.restart();
     eventually("it works", async || manager.lock("k").acquire().await.is_ok()).await;

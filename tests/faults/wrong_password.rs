@@ -25,7 +25,7 @@ async fn a_missing_password_is_an_error_at_connect() {
 #[tokio::test]
 async fn a_lazy_manager_says_so_at_once_and_not_after_the_wait() {
     let server = RedisServer::options().password("right").start();
-    let manager = LockManager::connect_lazy(&format!("redis://:wr0ng@{}/", server.address())).unwrap();
+    let manager = LockManager::connect_lazy(format!("redis://:wr0ng@{}/", server.address())).unwrap();
     let acquire = tokio::time::timeout(SOON, manager.lock("k").wait(LONG).acquire());
     let error = acquire.await.expect("not after the wait").unwrap_err();
     assert_unavailable(&error);

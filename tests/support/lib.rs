@@ -11,6 +11,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+/// The examples of the README, which are compiled like all the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 mod backend;
 mod drop_after;
 mod eventually;
