@@ -2,7 +2,7 @@
 //! renewal, and commands whose callers are gone.
 
 use std::future::pending;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ struct Running {
 
 impl IoThread {
     pub(super) fn start(&self, core: &Arc<Core>) {
+        let (visible, until_visible) = mpsc::channel::<()>();
         self.running.get_or_init(|| {
             let weak = Arc::downgrade(core);
             let core = core.clone();
@@ -41,10 +42,15 @@ impl IoThread {
             let handle = runtime.handle().clone();
             thread::Builder::new()
                 .name("distlock-io".into())
-                .spawn(move || runtime.block_on(live(&core)))
+                .spawn(move || {
+                    // Events need `running`: what the link says before it is set would be lost.
+                    drop(until_visible.recv());
+                    runtime.block_on(live(&core));
+                })
                 .map_err(|error| format!("the I/O thread: {error}"))?;
             Ok(Running { handle, core: weak })
         });
+        drop(visible);
     }
 
     pub(super) fn defect(&self) -> Option<String> {
