@@ -70,8 +70,9 @@ impl IoThread {
 
     pub(super) async fn sleep(&self, d: Duration) {
         match self.running.get() {
-            // A timer of a runtime that has ended is no reason to wait for ever.
-            Some(running) => drop(running.handle.spawn(tokio::time::sleep(d)).await),
+            // Made inside the task: a timer belongs to the runtime it was made in, and the caller's may end or
+            // not exist. That ours has ended is no reason to wait for ever.
+            Some(running) => drop(running.handle.spawn(async move { tokio::time::sleep(d).await }).await),
             None => pending().await,
         }
     }
