@@ -177,9 +177,10 @@ impl<'a> Expansion<'a> {
             #request
             let acquired = #acquire;
             #on_busy
+            // The parentheses keep other macros from reading `'lock :` as a label.
             let held = match acquired {
                 #private::Ok(held) => #private::Some(held),
-                #private::Err(error) => break 'lock #private::Err(error),
+                #private::Err(error) => break 'lock (#private::Err(error)),
             };
         };
         match &spec.when {
@@ -198,7 +199,7 @@ impl<'a> Expansion<'a> {
             None => quote_spanned! {Span::mixed_site()=>
                 let manager = match #private::current() {
                     #private::Ok(manager) => manager,
-                    #private::Err(error) => break 'lock #private::Err(error),
+                    #private::Err(error) => break 'lock (#private::Err(error)),
                 };
             },
             Some(manager) => {

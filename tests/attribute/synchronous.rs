@@ -83,6 +83,6 @@ fn what_was_borrowed_can_be_returned() {
 
 #[tokio::test]
 async fn the_scope_of_a_task_counts_for_what_it_calls() {
-    assert!(matches!(current(), Err(LockError::NotInitialized)));
+    assert!(matches!(current(), Err(LockError::NotInitialized { .. })));
     distlock::with_manager(LockManager::in_memory(), async { current().unwrap() }).await;
 }
