@@ -42,7 +42,7 @@ pub enum LockError {
     /// The server could not be reached, or refused. Nothing was run.
     #[non_exhaustive]
     Unavailable {
-        /// The lock.
+        /// The lock; empty if no particular one was asked for, as when connecting.
         key: LockKey,
         /// What happened.
         source: Arc<dyn Error + Send + Sync>,
@@ -75,10 +75,8 @@ pub enum LockError {
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
     /// [`with_manager`](crate::with_manager).
-    #[non_exhaustive]
     NotInitialized,
     /// The manager was shut down.
-    #[non_exhaustive]
     Closed,
 }
 
@@ -174,6 +172,9 @@ impl fmt::Display for LockError {
             }
             LockError::Lost { key, reason } => {
                 write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")
+            }
+            LockError::Unavailable { key, source } if key.as_str().is_empty() => {
+                write!(f, "the lock server is unavailable: {source}")
             }
             LockError::Unavailable { key, source } => {
                 write!(f, "lock `{key}` is unavailable: {source}; nothing is known to be held")

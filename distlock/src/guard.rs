@@ -2,10 +2,12 @@
 
 use std::future::{pending, poll_fn};
 use std::ops::Deref;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+
+use event_listener::EventListener;
 
 use crate::clock;
 use crate::driver::{self, Failed, Grip};
@@ -17,7 +19,16 @@ use crate::scope::{self, Add};
 use crate::token::FencingToken;
 use crate::trace;
 
-/// A lock that is held, until it is released, dropped, or lost.
+/// One lock in hand.
+#[derive(Debug)]
+struct Part {
+    grip: Arc<Grip>,
+    /// Entered again inside a section that holds it: the outer one releases.
+    nested: bool,
+}
+
+/// A lock that is held, until it is released, dropped, or lost; or several of them
+/// ([`lock_all`](crate::LockManager::lock_all)), which are held as long as each of them is.
 ///
 /// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release goes
 /// out in the background. [`release`](Guard::release) waits for it and reports.
@@ -27,32 +38,58 @@ use crate::trace;
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct Guard {
-    grip: Arc<Grip>,
-    /// Entered again inside a section that holds the lock: the outer one releases.
-    nested: bool,
+    first: Part,
+    /// In the order of acquisition.
+    rest: Vec<Part>,
 }
 
 impl Guard {
     pub(crate) fn new(grip: Grip) -> Self {
-        Guard { grip: Arc::new(grip), nested: false }
+        Guard { first: Part { grip: Arc::new(grip), nested: false }, rest: Vec::new() }
     }
 
-    pub(crate) fn nested_in(outer: &Held) -> Self {
-        Guard { grip: outer.0.grip.clone(), nested: true }
+    /// Enters `key` again inside the section of `outer`, which holds it.
+    pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
+        let part = outer.parts().find(|part| &*part.grip.cell.key == key)?;
+        Some(Guard { first: Part { grip: part.grip.clone(), nested: true }, rest: Vec::new() })
     }
 
+    /// Takes in the locks of another guard, acquired after these.
+    pub(crate) fn join(&mut self, other: Guard) {
+        self.rest.push(other.first);
+        self.rest.extend(other.rest);
+    }
+
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &HoldCell> {
+        self.parts().map(|part| &*part.grip.cell)
+    }
+
+    /// The first of the locks.
     fn cell(&self) -> &HoldCell {
-        &self.grip.cell
+        &self.first.grip.cell
     }
 
-    pub(crate) fn manager_id(&self) -> u64 {
-        self.grip.alive.core().id
+    /// Whether `key` of that manager is held by this guard now.
+    pub(crate) fn covers(&self, manager: Option<u64>, key: &str) -> bool {
+        let is_it = |part: &Part| {
+            manager.is_none_or(|id| part.grip.alive.core().id == id) && &*part.grip.cell.key == key
+        };
+        self.parts().any(|part| is_it(part) && is_held(&part.grip.cell))
     }
 
-    /// The key, without the manager's prefix.
+    /// The key, without the manager's prefix; of several, the first in order.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.cell().key
+    }
+
+    /// All keys, without the manager's prefix, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.cells().map(|cell| &*cell.key)
     }
 
     /// The fencing token, if the request was [`fenced`](crate::LockRequest::fenced).
@@ -65,17 +102,18 @@ impl Guard {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let now = clock::now();
-        match self.cell().state(now) {
+        let remaining = |cell: &HoldCell| match cell.state(now) {
             CellState::Until(deadline) => deadline.since(now),
             CellState::Lost(_) | CellState::Released => Duration::ZERO,
-        }
+        };
+        self.cells().map(remaining).min().unwrap_or_default()
     }
 
     /// Whether the lock is certainly held at this moment. No I/O: the local deadline lies before the
     /// server's expiry. Once false, false for ever.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        matches!(self.cell().state(clock::now()), CellState::Until(_))
+        self.cells().all(is_held)
     }
 
     /// `Ok` if the lock is certainly held at this moment. No I/O.
@@ -83,11 +121,12 @@ impl Guard {
     /// # Errors
     /// [`LockError::Lost`]; once lost, for ever.
     pub fn check(&self) -> Result<(), LockError> {
-        match self.cell().state(clock::now()) {
+        let now = clock::now();
+        self.cells().try_for_each(|cell| match cell.state(now) {
             CellState::Until(_) => Ok(()),
-            CellState::Lost(reason) => Err(self.lost_error(reason)),
-            CellState::Released => Err(self.lost_error(LostReason::Expired)),
-        }
+            CellState::Lost(reason) => Err(lost_error(cell, reason)),
+            CellState::Released => Err(lost_error(cell, LostReason::Expired)),
+        })
     }
 
     /// Becomes ready when the lock is lost, with the error that says why; never, if it is released first.
@@ -96,10 +135,10 @@ impl Guard {
     /// # Cancel safety
     /// Cancel-safe.
     pub fn lost(&self) -> impl Future<Output = LockError> + Send + Sync + 'static {
-        let cell = self.grip.cell.clone();
+        let ended = Ended::of(self);
         async move {
-            match until_ended(&cell).await {
-                Some(reason) => lost_error(&cell, reason),
+            match ended.wait().await {
+                Some(error) => error,
                 None => pending().await,
             }
         }
@@ -114,10 +153,13 @@ impl Guard {
     /// 10 ms or above 365 days.
     ///
     /// # Cancel safety
-    /// Cancel-safe: once polled, the extension takes place anyway.
+    /// Cancel-safe: once polled, the extension takes place anyway (of several locks, of some).
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         let ttl = valid_ttl(ttl)?;
-        driver::extend(&self.grip, ttl).await.map_err(|failed| self.failed(failed))
+        for Part { grip, .. } in self.parts() {
+            driver::extend(grip, ttl).await.map_err(|failed| failure(&grip.cell, failed))?;
+        }
+        Ok(())
     }
 
     /// Gives the lock back and waits for the server's word.
@@ -133,15 +175,12 @@ impl Guard {
         self.release_shared().await
     }
 
+    /// In reverse order; reports the first failure.
     pub(crate) async fn release_shared(&self) -> Result<(), LockError> {
-        if self.nested {
-            return self.check();
-        }
-        let held = clock::now().since(self.cell().since);
-        let result = driver::release(&self.grip).await.map_err(|failed| self.failed(failed));
-        match &result {
-            Ok(()) => trace::released(self.cell(), held),
-            Err(error) => trace::release_failed(self.cell(), error),
+        let mut result = Ok(());
+        for Part { grip, nested } in self.parts().rev() {
+            let one = if *nested { self.check() } else { release(grip).await };
+            result = result.and(one);
         }
         result
     }
@@ -155,22 +194,28 @@ impl Guard {
     pub(crate) fn trace_acquired(&self, waited: Duration) {
         trace::acquired(self.cell(), waited);
     }
+}
 
-    fn failed(&self, failed: Failed) -> LockError {
-        match failed {
-            Failed::Lost(reason) => self.lost_error(reason),
-            Failed::Unconfirmed(error) => {
-                LockError::Unavailable { key: self.lock_key(), source: error.source }
-            }
+async fn release(grip: &Grip) -> Result<(), LockError> {
+    let held = clock::now().since(grip.cell.since);
+    let result = driver::release(grip).await.map_err(|failed| failure(&grip.cell, failed));
+    match &result {
+        Ok(()) => trace::released(&grip.cell, held),
+        Err(error) => trace::release_failed(&grip.cell, error),
+    }
+    result
+}
+
+fn is_held(cell: &HoldCell) -> bool {
+    matches!(cell.state(clock::now()), CellState::Until(_))
+}
+
+fn failure(cell: &HoldCell, failed: Failed) -> LockError {
+    match failed {
+        Failed::Lost(reason) => lost_error(cell, reason),
+        Failed::Unconfirmed(error) => {
+            LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: error.source }
         }
-    }
-
-    fn lock_key(&self) -> LockKey {
-        LockKey::from_shared(self.cell().key.clone())
-    }
-
-    fn lost_error(&self, reason: LostReason) -> LockError {
-        lost_error(self.cell(), reason)
     }
 }
 
@@ -208,35 +253,57 @@ pub(crate) enum OnLost {
 /// [`LockError::Lost`] if the lock was lost and the body has been dropped for it. A body that completes
 /// keeps its value.
 pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
-    let cell = held.grip.cell.clone();
     let body = scope::scoped(Add::Held(held.clone()), body);
-    let body = trace::holding(&cell, body);
+    let body = trace::holding(held.cell(), body);
     if on_lost == OnLost::Continue {
         return Ok(body.await);
     }
     let mut body = pin!(body);
-    let mut ended = pin!(until_ended(&cell));
+    let mut ended = pin!(Ended::of(held).wait());
     poll_fn(|cx| {
         // The clock, not only a flag, and before the body: after a suspend nothing more is done.
-        if let CellState::Lost(reason) = cell.state(clock::now()) {
-            return Poll::Ready(Err(lost_error(&cell, reason)));
+        if let Err(lost) = held.check() {
+            return Poll::Ready(Err(lost));
         }
-        if let Poll::Ready(Some(reason)) = ended.as_mut().poll(cx) {
-            return Poll::Ready(Err(lost_error(&cell, reason)));
+        if let Poll::Ready(Some(lost)) = ended.as_mut().poll(cx) {
+            return Poll::Ready(Err(lost));
         }
         body.as_mut().poll(cx).map(Ok)
     })
     .await
 }
 
-/// Waits for the end of a hold: `Some` says why it was lost, `None` that it was released.
-async fn until_ended(cell: &HoldCell) -> Option<LostReason> {
-    loop {
-        let ended = cell.listen();
-        match cell.state(clock::now()) {
-            CellState::Lost(reason) => return Some(reason),
-            CellState::Released => return None,
-            CellState::Until(_) => ended.await,
+/// The end of a hold, to be waited for.
+struct Ended {
+    cells: Vec<Arc<HoldCell>>,
+}
+
+impl Ended {
+    fn of(guard: &Guard) -> Self {
+        Ended { cells: guard.parts().map(|part| part.grip.cell.clone()).collect() }
+    }
+
+    /// `Some`: the first loss. `None`: all were released.
+    async fn wait(self) -> Option<LockError> {
+        loop {
+            let mut listeners: Vec<EventListener> = self.cells.iter().map(|cell| cell.listen()).collect();
+            let now = clock::now();
+            let mut all_released = true;
+            for cell in &self.cells {
+                match cell.state(now) {
+                    CellState::Lost(reason) => return Some(lost_error(cell, reason)),
+                    CellState::Until(_) => all_released = false,
+                    CellState::Released => {}
+                }
+            }
+            if all_released {
+                return None;
+            }
+            poll_fn(|cx| {
+                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(cx).is_ready());
+                if any { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
         }
     }
 }

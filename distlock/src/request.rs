@@ -31,14 +31,15 @@ enum Wait {
     Retry(Retry),
 }
 
-/// A request for one lock. Nothing happens until it is acquired, tried or run.
+/// A request for a lock, or for several at once. Nothing happens until it is acquired, tried or run.
 ///
-/// See [`LockManager::lock`].
+/// See [`LockManager::lock`] and [`LockManager::lock_all`].
 #[must_use = "a request does nothing until it is acquired, tried or run"]
 #[derive(Debug)]
 pub struct LockRequest {
     manager: LockManager,
-    key: Result<LockKey, LockError>,
+    /// Sorted, without duplicates, at least one.
+    keys: Result<Vec<LockKey>, LockError>,
     ttl: Option<Duration>,
     wait: Wait,
     renewal: Renewal,
@@ -50,10 +51,10 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: LockManager, key: Result<LockKey, LockError>) -> Self {
+    pub(crate) fn new(manager: LockManager, keys: Result<Vec<LockKey>, LockError>) -> Self {
         LockRequest {
             manager,
-            key,
+            keys,
             ttl: None,
             wait: Wait::Default,
             renewal: Renewal::Keep,
@@ -200,18 +201,18 @@ impl LockRequest {
     }
 
     async fn go(&self) -> Result<Guard, LockError> {
-        let key = self.key.clone()?;
+        let keys = self.keys.as_ref().map_err(Clone::clone)?;
         let want = self.want()?;
-        let id = self.manager.core().id;
-        let outer = scope::find_held(|held| held.manager_id() == id && held.key() == key.as_str());
-        if let Some(outer) = outer.filter(|outer| outer.is_held()) {
-            return self.enter_again(&key, &outer);
+        if self.fenced && keys.len() > 1 {
+            return Err(LockError::options(
+                "several keys have no common fencing token: lock the one that the data checks, fenced",
+            ));
         }
-        let Wait::Retry(retry) = self.wait else { return self.ask(&key, want).await };
+        let Wait::Retry(retry) = self.wait else { return self.all(keys, &want).await };
         let mut left = retry.times;
         let started = clock::now();
         loop {
-            match self.ask(&key, want.clone()).await {
+            match self.all(keys, &want).await {
                 Err(error) if error.is_busy() && left > 0 => {
                     left -= 1;
                     self.manager.core().sleep(retry.pause()).await;
@@ -224,17 +225,43 @@ impl LockRequest {
         }
     }
 
-    fn enter_again(&self, key: &LockKey, outer: &Held) -> Result<Guard, LockError> {
+    /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
+    /// us. What was acquired is given back if one fails.
+    async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
+        let mut guard: Option<Guard> = None;
+        for key in keys {
+            let next = match self.enter_again(key) {
+                Some(nested) => nested,
+                None => self.ask(key, want.clone()).await,
+            };
+            match (next, &mut guard) {
+                (Ok(next), None) => guard = Some(next),
+                (Ok(next), Some(guard)) => guard.join(next),
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(guard)) => {
+                    guard.settle().await;
+                    return Err(error);
+                }
+            }
+        }
+        let guard = guard.ok_or_else(|| LockError::key("there are no keys to lock"))?;
+        guard.check().map(|()| guard)
+    }
+
+    /// `None`: this task does not hold the key.
+    fn enter_again(&self, key: &LockKey) -> Option<Result<Guard, LockError>> {
+        let id = self.manager.core().id;
+        let outer = scope::find_held(|held| held.covers(Some(id), key.as_str()))?;
         if !self.reentrant {
-            return Err(LockError::WouldDeadlock { key: key.clone() });
+            return Some(Err(LockError::WouldDeadlock { key: key.clone() }));
         }
         if self.fenced && outer.fencing_token().is_none() {
-            return Err(LockError::options(
+            return Some(Err(LockError::options(
                 "a fenced request inside a section that holds the same key without a fencing token: make \
                  the outer one fenced",
-            ));
+            )));
         }
-        Ok(Guard::nested_in(outer))
+        Guard::nested_in(&outer, key.as_str()).map(Ok)
     }
 
     async fn ask(&self, key: &LockKey, want: Want) -> Result<Guard, LockError> {

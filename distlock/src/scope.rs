@@ -133,5 +133,5 @@ pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output
 #[must_use]
 pub fn is_held_here(key: impl AsRef<str>) -> bool {
     let key = key.as_ref();
-    find_held(|held| held.key() == key && held.is_held()).is_some()
+    find_held(|held| held.covers(None, key)).is_some()
 }

@@ -19,11 +19,13 @@ mod with_tracing {
         debug!(target: "distlock", label = %cell.label, key = %cell.key, "renewed");
     }
 
-    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent) {
+    /// `news`: the link was up before.
+    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, news: bool) {
         let server = backend.describe();
         match event {
             LinkEvent::Up { settled, .. } => debug!(target: "distlock", %server, settled, "connected"),
-            LinkEvent::Down { cause } => warn!(target: "distlock", %server, %cause, "not connected"),
+            LinkEvent::Down { cause } if news => warn!(target: "distlock", %server, %cause, "not connected"),
+            LinkEvent::Down { cause } => debug!(target: "distlock", %server, %cause, "still not connected"),
             LinkEvent::Pushes(pushes) => {
                 debug!(target: "distlock", %server, on = (*pushes == Pushes::On), "pushes");
             }
@@ -89,7 +91,7 @@ mod without_tracing {
 
     pub(crate) fn lost(_: &HoldCell, _: LostReason) {}
     pub(crate) fn renewed(_: &HoldCell) {}
-    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent) {}
+    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: bool) {}
     pub(crate) fn not_acquired(_: &str, _: &LockError) {}
     pub(crate) fn acquired(_: &HoldCell, _: Duration) {}
     pub(crate) fn released(_: &HoldCell, _: Duration) {}

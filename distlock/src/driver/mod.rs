@@ -236,7 +236,6 @@ impl Core {
     }
 
     /// Sends one command. If it was answered at once: what the answer means for `mine`, and what to do next.
-    #[expect(clippy::type_complexity, reason = "one private caller, right above")]
     fn send(
         self: &Arc<Self>,
         context: Context,
@@ -422,7 +421,8 @@ impl Events for Core {
             LinkEvent::Down { cause } => Some(LinkSeen::Down(cause.clone())),
             LinkEvent::Pushes(_) => None,
         };
-        trace::link(&*self.backend, &event);
+        let news = !matches!(*self.link.borrow(), LinkSeen::Down(_));
+        trace::link(&*self.backend, &event, news);
         let Some(core) = self.io.core() else { return };
         let effects = self.engine.link(clock::now(), &event);
         core.perform_batched(effects);

@@ -91,12 +91,13 @@ impl LockManagerBuilder {
         let manager = self.build(false)?;
         match manager.core().link_within(CONNECT_WITHIN, false).await {
             LinkSeen::Up => Ok(manager),
-            LinkSeen::Down(error) => {
-                Err(LockError::unavailable(manager.core().backend.describe(), error.source))
-            }
+            LinkSeen::Down(error) => Err(LockError::unavailable("", error.source)),
             LinkSeen::NotYet => {
                 let server = manager.core().backend.describe();
-                Err(LockError::unavailable(server, format!("no connection within {CONNECT_WITHIN:?}")))
+                Err(LockError::unavailable(
+                    "",
+                    format!("no connection to {server} within {CONNECT_WITHIN:?}"),
+                ))
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::backend::Tuning;
 use crate::backend::memory::Memory;
 use crate::driver::{Alive, Core};
 use crate::error::LockError;
-use crate::key::IntoLockKey;
+use crate::key::{IntoLockKey, LockKey};
 use crate::request::LockRequest;
 use crate::scope;
 pub use builder::LockManagerBuilder;
@@ -76,7 +76,6 @@ impl LockManager {
     }
 
     /// More options.
-    #[must_use]
     pub fn builder() -> LockManagerBuilder {
         LockManagerBuilder::default()
     }
@@ -131,7 +130,29 @@ impl LockManager {
 
     /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
-        LockRequest::new(self.clone(), key.into_lock_key())
+        LockRequest::new(self.clone(), key.into_lock_key().map(|key| vec![key]))
+    }
+
+    /// A request for several locks: all or nothing. Keys are sorted and acquired one after the other, so
+    /// callers that name them in different orders cannot deadlock; duplicates count once. A lock that is
+    /// taken inside a held one is outside that order: only its `wait` bounds it. The `wait` counts for all
+    /// together.
+    ///
+    /// ```
+    /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {
+    /// let both = manager.lock_all(["account:1", "account:2"]).acquire().await?;
+    /// assert_eq!(both.keys().count(), 2);
+    /// # both.release().await }
+    /// ```
+    pub fn lock_all<K: IntoLockKey>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
+        let keys: Result<Vec<LockKey>, LockError> =
+            keys.into_iter().map(IntoLockKey::into_lock_key).collect();
+        let keys = keys.map(|mut keys| {
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        });
+        LockRequest::new(self.clone(), keys)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -74,8 +74,8 @@ impl Wire {
                 cmd
             }
             Op::Renew { token, ttl } => {
-                let lock = self.names.lock(key);
-                let mut cmd = call(form, &SCRIPTS.renew, &[lock], 64 + self.client.len());
+                let keys = [self.names.lock(key), self.names.entries(key)];
+                let mut cmd = call(form, &SCRIPTS.renew, &keys, 64 + self.client.len());
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
                 cmd

@@ -6,15 +6,15 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, unconstrained};
 
 use super::super::OpError;
 use super::stream::{Pulse, Stream};
@@ -73,34 +73,39 @@ impl Link {
     pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         let _flight = Flight::begin(self);
         let mut connection = self.connection.clone();
-        self.until_ended(connection.send_packed_command(cmd)).await
+        let mut sending = pin!(connection.send_packed_command(cmd));
+        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
     }
 
     /// Sends many commands in one write; one value for each, error replies among them.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);
         let mut connection = self.connection.clone();
-        self.until_ended(connection.send_packed_commands(pipeline, 0, pipeline.len())).await
+        let mut sending = pin!(connection.send_packed_commands(pipeline, 0, pipeline.len()));
+        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
     }
 
     /// Asks for a sign of life. Any answer is one. Not counted as a request.
     pub(super) async fn ping(&self) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        self.until_ended(connection.send_packed_command(&redis::cmd("PING"))).await
+        let ping = redis::cmd("PING");
+        let mut sending = pin!(connection.send_packed_command(&ping));
+        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
     }
 
-    async fn until_ended<T>(&self, sending: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-        // Without this a busy runtime could put the first poll, and with it the place in the queue, off.
-        let mut sending = pin!(tokio::task::unconstrained(sending));
-        poll_fn(|cx| match sending.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(result),
-            // A request that slipped into the queue while it was emptied for the last time.
+    fn poll<T>(
+        &self,
+        sending: Pin<&mut impl Future<Output = RedisResult<T>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<RedisResult<T>> {
+        // A busy runtime would put the first poll, and with it the place in the queue, off.
+        match pin!(unconstrained(sending)).poll(cx) {
+            // The request may have slipped into the queue while it was emptied for the last time.
             Poll::Pending if self.pulse.has_ended() => {
                 Poll::Ready(Err(RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe))))
             }
-            Poll::Pending => Poll::Pending,
-        })
-        .await
+            poll => poll,
+        }
     }
 
     pub(super) fn in_flight(&self) -> usize {

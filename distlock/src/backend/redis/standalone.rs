@@ -35,6 +35,12 @@ impl RedisBackend {
         config.check()?;
         Ok(Arc::new(RedisBackend { shared: Arc::new(Shared::new(config)) }))
     }
+
+    /// As if the greeting had told of a version before 7.0.
+    #[cfg(test)]
+    pub(super) fn pretend_old_server(&self) {
+        self.shared.set_get.store(false, Ordering::Relaxed);
+    }
 }
 
 impl fmt::Debug for RedisBackend {
@@ -204,12 +210,18 @@ impl Shared {
         op: Op,
         (cmd, put): (Cmd, Put),
     ) -> OpResult {
-        let value = self.ask(&link, &cmd).await?;
-        if self.again(&value, put) {
-            let value = self.ask(&link, &self.wire.script(Form::Text, &key, &op)).await?;
-            return self.decode(&link, &op, Put::Script, value);
+        match link.request(&cmd).await {
+            // Boxed because it is rare: it would double the size of every operation.
+            Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
+            Ok(value) => self.decode(&link, &op, put, value),
+            Err(error) => Err(broken(&link, error)),
         }
-        self.decode(&link, &op, put, value)
+    }
+
+    /// Sends an operation by the text of its script.
+    async fn retell(&self, link: &Link, key: &str, op: &Op) -> OpResult {
+        let value = self.ask(link, &self.wire.script(Form::Text, key, op)).await?;
+        self.decode(link, op, Put::Script, value)
     }
 
     async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {

@@ -149,6 +149,8 @@ async fn watch(link: &Link, mut driver: Driver, patience: Duration) -> OpError {
     let cause = tokio::select! {
         _ = &mut driver.0 => errors::found(Failure::Unknown, "the server closed the connection"),
         cause = suspect(link, patience) => {
+            // First, so that whatever fails now can tell why.
+            link.give_up(cause.clone());
             link.pulse.abandon();
             driver.0.abort();
             // Ended or aborted: either way nothing of it is left.

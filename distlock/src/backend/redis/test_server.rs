@@ -1,1 +1,298 @@
+//! A `redis-server` of our own for each test, a backend running against it, and a record of what it reports.
 
+use std::future::Future;
+use std::net::TcpListener;
+use std::pin::pin;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use redis::{Connection, FromRedisValue};
+use tokio::sync::oneshot;
+
+use super::super::{Backend, Events, LinkEvent, Op, OpResult, Push, Sending};
+use super::{RedisBackend, RedisConfig};
+
+/// Nothing here takes nearly as long, unless it never comes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server on a free loopback port; gone with the value.
+pub(super) struct TestServer {
+    child: Child,
+    pub(super) port: u16,
+    args: Vec<String>,
+}
+
+impl TestServer {
+    pub(super) fn start(args: &[&str]) -> TestServer {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let child = spawn(port, &args);
+        let server = TestServer { child, port, args };
+        server.wait_until_it_answers();
+        server
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// On the same port, without data.
+    pub(super) fn start_again(&mut self) {
+        self.child = spawn(self.port, &self.args);
+        self.wait_until_it_answers();
+    }
+
+    fn wait_until_it_answers(&self) {
+        let start = Instant::now();
+        // Any answer will do: it may ask for a password.
+        while let Err(error) = self.try_connect() {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "redis-server does not answer on port {}: {error}",
+                self.port
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn try_connect(&self) -> std::io::Result<()> {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"PING\r\n")?;
+        stream.read_exact(&mut [0])
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    pub(super) fn connection(&self) -> Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Runs one command, its words separated by blanks.
+    pub(super) fn run<T: FromRedisValue>(&self, command: &str) -> T {
+        self.run_words(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    pub(super) fn run_words<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut cmd = redis::Cmd::new();
+        cmd.arg(words);
+        cmd.query(&mut self.connection()).unwrap()
+    }
+
+    pub(super) fn stop(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(super) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// The ids and names of the clients that match `what`, from CLIENT LIST.
+    pub(super) fn client_ids(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
+        let list: String = self.run("CLIENT LIST");
+        list.lines()
+            .filter(|line| what(line))
+            .filter_map(|line| line.strip_prefix("id=")?.split(' ').next().map(str::to_owned))
+            .collect()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(port: u16, args: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(["--dir", std::env::temp_dir().to_str().unwrap()])
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect(
+            "these tests need `redis-server` (7.0 or newer) on the PATH: install the package redis-server",
+        )
+}
+
+/// Whatever a backend reports.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    Link(LinkEvent),
+    Push(Push),
+}
+
+#[derive(Default)]
+pub(super) struct Recorder {
+    seen: Mutex<Vec<Seen>>,
+    more: Condvar,
+}
+
+impl Recorder {
+    fn record(&self, seen: Seen) {
+        self.seen.lock().unwrap().push(seen);
+        self.more.notify_all();
+    }
+}
+
+impl Events for Recorder {
+    fn link(&self, event: LinkEvent) {
+        self.record(Seen::Link(event));
+    }
+
+    fn push(&self, push: Push) {
+        self.record(Seen::Push(push));
+    }
+}
+
+/// A backend with an I/O thread of its own.
+pub(super) struct Rig {
+    pub(super) backend: Arc<RedisBackend>,
+    events: Arc<Recorder>,
+    read: Mutex<usize>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Rig {
+    pub(super) fn start(config: RedisConfig) -> Rig {
+        let backend = RedisBackend::new(config).unwrap();
+        let events = Arc::new(Recorder::default());
+        let (stop, stopped) = oneshot::channel();
+        let run = Arc::clone(&backend).run(Arc::clone(&events) as Arc<dyn Events>);
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = run => unreachable!("a backend runs for ever"),
+                    _ = stopped => {}
+                }
+            });
+        });
+        Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// A rig that is connected and listens for pushes.
+    pub(super) fn up(server: &TestServer, client: &str) -> Rig {
+        let rig = Rig::start(RedisConfig::new(&server.url(), client).unwrap());
+        rig.wait_until_up();
+        rig
+    }
+
+    pub(super) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
+        self.wait_for("Up", |seen| match seen {
+            Seen::Link(LinkEvent::Up { settled, pushes }) => Some((*settled, *pushes)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn wait_for_down(&self) -> super::super::OpError {
+        self.wait_for("Down", |seen| match seen {
+            Seen::Link(LinkEvent::Down { cause }) => Some(cause.clone()),
+            _ => None,
+        })
+    }
+
+    /// The next report, of those not waited for yet, from which `pick` makes something.
+    pub(super) fn wait_for<T>(&self, what: &str, pick: impl Fn(&Seen) -> Option<T>) -> T {
+        let start = Instant::now();
+        let mut read = self.read.lock().unwrap();
+        let mut seen = self.events.seen.lock().unwrap();
+        loop {
+            while let Some(next) = seen.get(*read) {
+                *read += 1;
+                if let Some(found) = pick(next) {
+                    return found;
+                }
+            }
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            assert!(!left.is_zero(), "no {what} among {:#?}", *seen);
+            seen = self.events.more.wait_timeout(seen, left).unwrap().0;
+        }
+    }
+
+    pub(super) fn wait_for_push(&self) -> Push {
+        self.wait_for("push", |seen| match seen {
+            Seen::Push(push) => Some(push.clone()),
+            Seen::Link(_) => None,
+        })
+    }
+
+    /// Everything reported so far.
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        self.events.seen.lock().unwrap().clone()
+    }
+
+    /// Sends, and waits for the reply on this thread, which has no runtime.
+    pub(super) fn send(&self, key: &str, op: Op) -> OpResult {
+        finish(self.backend.send(&Arc::from(key), op))
+    }
+
+    /// Sends, as far as the operation's place in the order is fixed.
+    pub(super) fn begin(&self, key: &str, op: Op) -> JoinHandle<OpResult> {
+        let (began, begun) = std::sync::mpsc::channel();
+        let sending = self.backend.send(&Arc::from(key), op);
+        let waiting = thread::spawn(move || match sending {
+            Sending::Ready(result) => result,
+            Sending::Pending(mut future) => block_on(std::future::poll_fn(move |cx| {
+                let poll = future.as_mut().poll(cx);
+                // Nobody listens after the first time.
+                let _ = began.send(());
+                poll
+            })),
+        });
+        begun.recv_timeout(PATIENCE).unwrap();
+        waiting
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+pub(super) fn finish(sending: Sending) -> OpResult {
+    match sending {
+        Sending::Ready(result) => result,
+        Sending::Pending(future) => block_on(future),
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The plainest executor there is.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let start = Instant::now();
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        assert!(start.elapsed() < 2 * PATIENCE, "a future that should always become ready does not");
+        thread::park_timeout(PATIENCE);
+    }
+}
