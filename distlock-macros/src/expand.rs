@@ -52,9 +52,9 @@ pub(crate) fn unlocked(
 ) -> TokenStream {
     let private = quote!(#krate::__private);
     let body = function.body.stream();
+    let mut names: Vec<_> = guard.into_iter().chain(token).cloned().collect();
     let guard = guard.map(|name| quote!(let #name: &#krate::Guard = #private::placeholder();));
     let token = token.map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
-    let mut names = Vec::new();
     for input in &function.sig.inputs {
         match input {
             FnArg::Receiver(receiver) => names.push(Ident::new("self", receiver.self_token.span)),
