@@ -20,7 +20,7 @@ use crate::args::RawArgs;
 use crate::diag::Errors;
 use crate::item::Function;
 
-/// Runs a function under a distributed lock. Documented in the `distlock` crate.
+#[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro_attribute]
 pub fn distributed_lock(
     args: proc_macro::TokenStream,
@@ -29,7 +29,7 @@ pub fn distributed_lock(
     attribute(args.into(), item.into()).into()
 }
 
-/// Renders a key template. Documented in the `distlock` crate.
+#[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro]
 pub fn key(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     key::expand(input.into()).into()

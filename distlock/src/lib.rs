@@ -49,7 +49,10 @@ mod scope;
 mod token;
 mod trace;
 
-pub use distlock_macros::{distributed_lock, key};
+#[doc = include_str!("attribute.md")]
+pub use distlock_macros::distributed_lock;
+#[doc = include_str!("key_macro.md")]
+pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
 pub use guard::{Guard, Held};
 pub use key::{IntoLockKey, LockKey};
