@@ -207,7 +207,6 @@ fn check_availability(args: &RawArgs, spec: &LockSpec, errors: &mut Errors) {
         refuse("mode", "mode = \"shared\"");
     }
     refuse("max_holders", "max_holders");
-    refuse("keys", "keys");
 }
 
 fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {

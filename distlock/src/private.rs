@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::blocking::block_on;
 use crate::scope::{self, Add};
-use crate::{FencingToken, Guard, Held, LockError, LockKey, LockManager, LockRequest};
+use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
 pub use core::option::Option::{None, Some};
@@ -32,6 +32,12 @@ pub fn current() -> Result<LockManager, LockError> {
 pub trait AsLockManager {
     /// The manager to use.
     fn as_lock_manager(&self) -> LockManager;
+}
+
+impl AsLockManager for crate::blocking::LockManager {
+    fn as_lock_manager(&self) -> LockManager {
+        self.clone().into()
+    }
 }
 
 impl AsLockManager for LockManager {
@@ -257,11 +263,25 @@ pub trait KeyLike: AsRef<str> {}
 #[diagnostic::do_not_recommend]
 impl<T: AsRef<str> + ?Sized> KeyLike for T {}
 
+/// `keys = [..]` and `keys = expr`.
+pub fn keys<K: IntoLockKey>(keys: impl IntoIterator<Item = K>) -> Vec<Result<LockKey, LockError>> {
+    keys.into_iter().map(K::into_lock_key).collect()
+}
+
 // The request.
 
 /// A request with its label.
 pub fn request(manager: &LockManager, key: Result<LockKey, LockError>, label: &'static str) -> LockRequest {
     manager.lock(key).label(label)
+}
+
+/// A request for several locks with its label.
+pub fn request_all(
+    manager: &LockManager,
+    keys: Vec<Result<LockKey, LockError>>,
+    label: &'static str,
+) -> LockRequest {
+    manager.lock_all(keys).label(label)
 }
 
 /// A duration that was checked at compile time.

@@ -13,6 +13,7 @@ mod guard_and_token;
 mod key_expression;
 mod key_macro;
 mod key_template;
+mod keys;
 mod lints;
 mod lost;
 mod macro_rules;
