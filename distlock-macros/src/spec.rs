@@ -7,9 +7,9 @@ use syn::{Expr, ExprArray, Lit, LitStr, Member, Type, UnOp};
 
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
-use crate::item::{Function, Shape};
-use crate::template::{self, Placeholder, Segment};
 use crate::duration;
+use crate::item::{Function, Shape, contains_ident};
+use crate::template::{self, Placeholder, Segment};
 
 /// A validated attribute.
 pub(crate) struct LockSpec {
@@ -74,7 +74,7 @@ pub(crate) enum Part {
     /// Literal text.
     Text(LitStr),
     /// A value.
-    Value(Value),
+    Value(Box<Value>),
 }
 
 /// A value in a key.
@@ -85,6 +85,10 @@ pub(crate) struct Value {
     pub(crate) expr: TokenStream,
     /// Its type, for the message when it cannot be displayed.
     pub(crate) ty: Option<Type>,
+    /// Whether its type is a type parameter of the function.
+    pub(crate) generic: bool,
+    /// Where to report that it cannot be displayed, if the type cannot be written.
+    pub(crate) place: Span,
     /// Rendered without escaping.
     pub(crate) raw: bool,
 }
@@ -186,7 +190,9 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         token: variable(args, "token", errors),
     };
     check_combinations(args, spec.shared, errors);
-    check_availability(args, &spec, errors);
+    if errors.is_empty() {
+        check_availability(args, &spec, errors);
+    }
     spec
 }
 
@@ -201,7 +207,6 @@ fn check_availability(args: &RawArgs, spec: &LockSpec, errors: &mut Errors) {
         refuse("mode", "mode = \"shared\"");
     }
     refuse("max_holders", "max_holders");
-    refuse("keys", "keys");
 }
 
 fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {
@@ -211,16 +216,26 @@ fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {
         }
     };
     exclude("retries", "wait", "the one counts attempts, the other queues", "keep one of the two");
-    exclude("max_holders", "keys", "a counting lock has one key", "lock the keys one by one, or leave out one of the two");
+    exclude(
+        "max_holders",
+        "keys",
+        "a counting lock has one key",
+        "lock the keys one by one, or leave out one of the two",
+    );
     exclude("token", "keys", "a fencing token belongs to one key", "leave out `token`, or lock one `key`");
+    exclude("token", "max_holders", "writes of several holders have no order", "leave out one of the two");
+    exclude(
+        "guard",
+        "when",
+        "there is no guard when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
+    );
     exclude(
         "token",
-        "max_holders",
-        "writes of several holders have no order",
-        "leave out one of the two",
+        "when",
+        "there is no token when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
     );
-    exclude("guard", "when", "there is no guard when the lock is not taken", "use `manager.lock(key)` inside the body");
-    exclude("token", "when", "there is no token when the lock is not taken", "use `manager.lock(key)` inside the body");
     exclude(
         "map_err",
         "on_error",
@@ -296,6 +311,7 @@ fn keys(args: &RawArgs, function: &Function, errors: &mut Errors) -> (Keys, Opti
             errors.push(diag::conflict(&keys.name, "key", "several keys are taken together", help));
             (nothing, None)
         }
+        (None, None) if args.mentions("key") || args.mentions("keys") => (nothing, None),
         (None, None) => {
             let first = function.bindings.iter().find(|binding| binding.moves).map(|binding| &binding.ident);
             errors.push(diag::missing_key(Span::call_site(), first));
@@ -317,7 +333,11 @@ fn keys(args: &RawArgs, function: &Function, errors: &mut Errors) -> (Keys, Opti
                 (Keys::Many(keys), label)
             }
             value if is_literal(value) => {
-                errors.push(diag::wrong_kind(&given.name, &given.value, "a list of keys, or an iterator of keys"));
+                errors.push(diag::wrong_kind(
+                    &given.name,
+                    &given.value,
+                    "a list of keys, or an iterator of keys",
+                ));
                 (nothing, None)
             }
             value => (Keys::Iter(value.clone()), None),
@@ -347,6 +367,8 @@ pub(crate) trait Names {
     fn ty(&self, root: &str) -> Option<Type>;
     /// Where to report that the variable cannot be displayed; `None` for the template.
     fn origin(&self, root: &str) -> Option<Span>;
+    /// Whether a type mentions a type parameter.
+    fn is_generic(&self, ty: &Type) -> bool;
     /// Every name, for the message.
     fn all(&self) -> Vec<String>;
 }
@@ -374,6 +396,11 @@ impl Names for FunctionNames<'_> {
 
     fn origin(&self, root: &str) -> Option<Span> {
         self.binding(root).map(|binding| binding.ident.span())
+    }
+
+    fn is_generic(&self, ty: &Type) -> bool {
+        let mut parameters = self.0.sig.generics.type_params();
+        parameters.any(|parameter| contains_ident(ty.to_token_stream(), &|ident| *ident == parameter.ident))
     }
 
     fn all(&self) -> Vec<String> {
@@ -413,7 +440,7 @@ pub(crate) fn template(literal: &LitStr, names: &dyn Names, errors: &mut Errors)
                 parts.push(Part::Text(LitStr::new(&text, span)));
             }
             Segment::Placeholder(placeholder) => match value(&placeholder, span, names) {
-                Some(value) => parts.push(Part::Value(value)),
+                Some(value) => parts.push(Part::Value(Box::new(value))),
                 None if placeholder.root == "self" => {
                     complain(diag::no_receiver(span, &text, &placeholder.range));
                 }
@@ -453,7 +480,8 @@ fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<
         };
         expr.extend(quote!(.#member));
     }
-    Some(Value { name, expr, ty, raw: *raw })
+    let generic = ty.as_ref().is_some_and(|ty| names.is_generic(ty));
+    Some(Value { name, expr, ty, generic, place, raw: *raw })
 }
 
 /// A field's name, raw where it is a keyword.
@@ -492,7 +520,11 @@ fn label(args: &RawArgs, errors: &mut Errors) -> Option<TokenStream> {
         value if string(value).is_some_and(|text| !text.value().trim().is_empty()) => Some(quote!(#value)),
         Expr::Path(path) => Some(quote!(#path)),
         value => {
-            errors.push(diag::wrong_kind(&given.name, value, "a string literal that is not empty, or a constant"));
+            errors.push(diag::wrong_kind(
+                &given.name,
+                value,
+                "a string literal that is not empty, or a constant",
+            ));
             None
         }
     }
@@ -527,9 +559,7 @@ fn amount(args: &RawArgs, name: &str, zero: Zero, errors: &mut Errors) -> Option
     match value {
         Expr::Lit(literal) => {
             errors.push(match &literal.lit {
-                Lit::Int(int) => {
-                    diag::duration_number(&given.name, value, int.base10_digits(), int.suffix())
-                }
+                Lit::Int(int) => diag::duration_number(&given.name, value, int.base10_digits(), int.suffix()),
                 Lit::Float(float) => {
                     let text = format!("{}{}", float.base10_digits(), float.suffix());
                     let kind = duration::parse(&text).err().unwrap_or(duration::DurationError::NotANumber);
@@ -623,7 +653,8 @@ fn variable(args: &RawArgs, name: &str, errors: &mut Errors) -> Option<Ident> {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),
         _ => None,
     };
-    let ident = ident.filter(|ident| !["self", "Self", "super", "crate"].iter().any(|keyword| ident == keyword));
+    let ident =
+        ident.filter(|ident| !["self", "Self", "super", "crate"].iter().any(|keyword| ident == keyword));
     if ident.is_none() {
         errors.push(diag::not_a_name(&given.name, &given.value));
     }
