@@ -46,6 +46,10 @@ pub(super) struct Attempt {
     entered: Option<Time>,
     /// An unanswered command of a link that could not be killed may still be applied.
     pub(super) unsettled: bool,
+    /// A command failed in a way that leaves open whether it was applied.
+    doubtful: bool,
+    /// When nothing that this attempt asked for can exist any more, if it was applied when it was sent.
+    lives_until: Time,
 }
 
 impl Attempt {
@@ -66,6 +70,8 @@ impl Attempt {
             cause: None,
             entered: None,
             unsettled: false,
+            doubtful: false,
+            lives_until: Time(0),
         }
     }
 
@@ -78,7 +84,7 @@ impl Attempt {
     }
 
     pub(super) fn may_be_applied(&self) -> bool {
-        self.queued || self.asked.is_some() || self.entered.is_some()
+        self.queued || self.doubtful || self.asked.is_some() || self.entered.is_some()
     }
 }
 
@@ -112,6 +118,7 @@ impl<W> Step<'_, W> {
     fn ask_plainly(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
+        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
         self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
     }
@@ -134,6 +141,7 @@ impl<W> Step<'_, W> {
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
         attempt.claim = CLAIM.min(ttl);
+        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         attempt.queued |= queues;
         attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
@@ -159,10 +167,11 @@ impl<W> Step<'_, W> {
     /// Nobody waits any more.
     pub(super) fn abandon_attempt(&mut self) {
         let Stage::Attempt(attempt) = &self.state.stage else { return };
-        let (token, applied, unsettled) = (attempt.token, attempt.may_be_applied(), attempt.unsettled);
+        let (token, applied) = (attempt.token, attempt.may_be_applied());
+        let (lives_until, unsettled) = (attempt.lives_until, attempt.unsettled);
         self.state.stage = Stage::Idle;
         if applied {
-            self.leave(token, None, ServerTime(0), Time(0), unsettled);
+            self.undo(token, lives_until, unsettled);
         }
     }
 
@@ -252,6 +261,8 @@ impl<W> Step<'_, W> {
                     attempt.silent = None;
                     attempt.cause = None;
                     attempt.entered = None;
+                    // Whatever was sent before this on a link that is dead now has been applied or never will.
+                    attempt.doubtful &= attempt.unsettled;
                     attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
                     attempt.holder = Some(holder.clone());
                     step.busy(attempt, &holder, remaining, front, queues)
@@ -335,8 +346,8 @@ impl<W> Step<'_, W> {
         self.state.occupied = None;
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
-            if attempt.queued {
-                self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+            if attempt.queued || attempt.doubtful {
+                self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
             }
             return None;
         }
@@ -376,10 +387,11 @@ impl<W> Step<'_, W> {
     }
 
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
+        attempt.doubtful |= error.kind == Failure::Unknown;
         match error.kind {
             Failure::Refused => {
                 if attempt.may_be_applied() {
-                    self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -391,8 +403,8 @@ impl<W> Step<'_, W> {
                     self.out.push(Effect::Done(waiter.who, unavailable.clone()));
                 }
                 if self.state.waiters.is_empty() {
-                    if attempt.queued {
-                        self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    if attempt.may_be_applied() {
+                        self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
                     }
                     return None;
                 }

@@ -199,7 +199,25 @@ impl<W> Step<'_, W> {
         deadline: Time,
         unsettled: bool,
     ) {
-        let until = deadline.max(self.now).after(SETTLING * 2).after(CLAIM);
+        self.leave_by(token, hold, since, deadline, deadline, unsettled);
+    }
+
+    /// Undoes what an attempt that nobody wants any more may have done. `lives_until`: until when the server
+    /// may keep it, so that an outage of any length leaves nothing behind.
+    pub(super) fn undo(&mut self, token: Token, lives_until: Time, unsettled: bool) {
+        self.leave_by(token, None, ServerTime(0), Time(0), lives_until, unsettled);
+    }
+
+    fn leave_by(
+        &mut self,
+        token: Token,
+        hold: Option<Duration>,
+        since: ServerTime,
+        deadline: Time,
+        lives_until: Time,
+        unsettled: bool,
+    ) {
+        let until = lives_until.max(self.now).after(SETTLING * 2).after(CLAIM);
         if unsettled && !mutated!(NoCompensationAfterLinkChange) {
             let at = self.now.after(SETTLING);
             self.owed.add(Owed { key: self.key.clone(), token, sends: 1, at, until });
@@ -280,7 +298,7 @@ impl<W> Step<'_, W> {
                 // The lock was lost in between, and this command took it anew.
                 let (token, unsettled) = (lease.token, lease.unsettled);
                 self.lose(LostReason::Expired);
-                self.leave(token, None, ServerTime(0), Time(0), unsettled);
+                self.undo(token, context.sent.after(ttl), unsettled);
             }
             _ => {}
         }
@@ -414,7 +432,8 @@ impl<W> Step<'_, W> {
             Ok(Reply::Busy { .. }) if queues => {}
             _ => return,
         }
-        self.leave(context.token, None, ServerTime(0), Time(0), false);
+        let Purpose::Enter { ttl, .. } = context.purpose else { return };
+        self.undo(context.token, context.sent.after(ttl), false);
     }
 
     /// Everything ends: waiting requests now, holds when `lose_all` says so.
