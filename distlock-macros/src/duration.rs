@@ -174,7 +174,9 @@ mod tests {
 
     #[test]
     fn fractions_are_rewritten_exactly() {
-        let fraction = |suggestion: Option<&str>| Err(DurationError::Fraction { suggestion: suggestion.map(Into::into) });
+        let fraction = |suggestion: Option<&str>| {
+            Err(DurationError::Fraction { suggestion: suggestion.map(Into::into) })
+        };
         assert_eq!(parse("1.5s"), fraction(Some("1500ms")));
         assert_eq!(parse("0.5h"), fraction(Some("30m")));
         assert_eq!(parse("0.0001s"), fraction(None));

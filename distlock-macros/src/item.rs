@@ -219,7 +219,9 @@ impl Function {
         let Shape::Future(future) = &mut self.shape else { return };
         for statement in &future.prelude {
             let Stmt::Local(local) = statement else { continue };
-            let Some(source) = local.init.as_ref().and_then(|init| plain_source(&init.expr)) else { continue };
+            let Some(source) = local.init.as_ref().and_then(|init| plain_source(&init.expr)) else {
+                continue;
+            };
             let mut names = Vec::new();
             bound_names(&local.pat, &mut names);
             future.rebound.extend(names.iter().cloned());
@@ -363,8 +365,8 @@ fn not_a_function(item: &TokenStream) -> Option<syn::Error> {
             TokenTree::Group(group) if group.delimiter() != Delimiter::None => {}
             TokenTree::Ident(ident) => match ident.to_string().as_str() {
                 "pub" | "unsafe" | "default" | "auto" => {}
-                "struct" | "enum" | "union" | "type" | "mod" | "trait" | "impl" | "static" | "use" | "const"
-                | "macro_rules" | "let" => return Some(diag::not_a_function(&ident)),
+                "struct" | "enum" | "union" | "type" | "mod" | "trait" | "impl" | "static" | "use"
+                | "const" | "macro_rules" | "let" => return Some(diag::not_a_function(&ident)),
                 _ => return None,
             },
             _ => return None,
@@ -562,9 +564,10 @@ fn plain_source(expr: &Expr) -> Option<&Ident> {
 /// `let pattern = argument;`, and the dead `return` that `#[async_trait]` starts with.
 fn is_prelude(statement: &Stmt) -> bool {
     match statement {
-        Stmt::Local(local) => local.init.as_ref().is_some_and(|init| {
-            init.diverge.is_none() && plain_source(&init.expr).is_some()
-        }),
+        Stmt::Local(local) => local
+            .init
+            .as_ref()
+            .is_some_and(|init| init.diverge.is_none() && plain_source(&init.expr).is_some()),
         Stmt::Expr(Expr::If(expr), _) => {
             matches!(&*expr.cond, Expr::Let(condition)
                 if condition.pat.to_token_stream().to_string().contains("__ret"))

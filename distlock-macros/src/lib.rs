@@ -22,7 +22,10 @@ use crate::item::Function;
 
 /// Runs a function under a distributed lock. Documented in the `distlock` crate.
 #[proc_macro_attribute]
-pub fn distributed_lock(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+pub fn distributed_lock(
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
     attribute(args.into(), item.into()).into()
 }
 

@@ -32,6 +32,9 @@
 #[macro_use]
 mod engine;
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod backend;
 pub mod blocking;
 mod clock;
@@ -40,9 +43,6 @@ mod error;
 mod guard;
 mod key;
 mod manager;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 mod request;
 mod retry;
 mod scope;

@@ -13,8 +13,8 @@ use crate::scope::{self, Add};
 use crate::{FencingToken, Guard, Held, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
-pub use core::pin::pin;
 pub use core::option::Option::{None, Some};
+pub use core::pin::pin;
 pub use core::result::Result::{Err, Ok};
 pub use core::{concat, module_path, stringify};
 

@@ -54,7 +54,6 @@ impl<'a, T: Clone + Display> Repository<'a, T> {
     async fn row(&self, index: usize) -> Result<&'a T, LockError> {
         self.rows.get(index).ok_or(LockError::NotInitialized)
     }
-
 }
 
 #[tokio::test]

@@ -36,7 +36,9 @@ fn below_instrument_on_a_thread() -> Result<usize, LockError> {
 
 #[instrument]
 #[distributed_lock(key = "k:<id>")]
-fn below_instrument_a_future(id: u64) -> std::pin::Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
+fn below_instrument_a_future(
+    id: u64,
+) -> std::pin::Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
     Box::pin(async move { Ok(id) })
 }
 

@@ -26,7 +26,11 @@ fn current() -> Result<(), LockError> {
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-fn borrows<'a>(manager: &LockManager, list: &'a mut [u8], f: impl FnOnce(&mut u8)) -> Result<&'a mut u8, LockError> {
+fn borrows<'a>(
+    manager: &LockManager,
+    list: &'a mut [u8],
+    f: impl FnOnce(&mut u8),
+) -> Result<&'a mut u8, LockError> {
     f(&mut list[0]);
     Ok(&mut list[0])
 }
