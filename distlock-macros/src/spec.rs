@@ -8,7 +8,7 @@ use syn::{Expr, ExprArray, Lit, LitStr, Member, Type, UnOp};
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
 use crate::duration;
-use crate::item::{Function, Shape, contains_ident};
+use crate::item::{Function, Shape};
 use crate::template::{self, Placeholder, Segment};
 
 /// A validated attribute.
@@ -74,7 +74,7 @@ pub(crate) enum Part {
     /// Literal text.
     Text(LitStr),
     /// A value.
-    Value(Box<Value>),
+    Value(Value),
 }
 
 /// A value in a key.
@@ -85,10 +85,6 @@ pub(crate) struct Value {
     pub(crate) expr: TokenStream,
     /// Its type, for the message when it cannot be displayed.
     pub(crate) ty: Option<Type>,
-    /// Whether its type is a type parameter of the function.
-    pub(crate) generic: bool,
-    /// Where to report that it cannot be displayed, if the type cannot be written.
-    pub(crate) place: Span,
     /// Rendered without escaping.
     pub(crate) raw: bool,
 }
@@ -190,9 +186,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         token: variable(args, "token", errors),
     };
     check_combinations(args, spec.shared, errors);
-    if errors.is_empty() {
-        check_availability(args, &spec, errors);
-    }
+    check_availability(args, &spec, errors);
     spec
 }
 
@@ -207,6 +201,7 @@ fn check_availability(args: &RawArgs, spec: &LockSpec, errors: &mut Errors) {
         refuse("mode", "mode = \"shared\"");
     }
     refuse("max_holders", "max_holders");
+    refuse("keys", "keys");
 }
 
 fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {
@@ -311,7 +306,6 @@ fn keys(args: &RawArgs, function: &Function, errors: &mut Errors) -> (Keys, Opti
             errors.push(diag::conflict(&keys.name, "key", "several keys are taken together", help));
             (nothing, None)
         }
-        (None, None) if args.mentions("key") || args.mentions("keys") => (nothing, None),
         (None, None) => {
             let first = function.bindings.iter().find(|binding| binding.moves).map(|binding| &binding.ident);
             errors.push(diag::missing_key(Span::call_site(), first));
@@ -367,8 +361,6 @@ pub(crate) trait Names {
     fn ty(&self, root: &str) -> Option<Type>;
     /// Where to report that the variable cannot be displayed; `None` for the template.
     fn origin(&self, root: &str) -> Option<Span>;
-    /// Whether a type mentions a type parameter.
-    fn is_generic(&self, ty: &Type) -> bool;
     /// Every name, for the message.
     fn all(&self) -> Vec<String>;
 }
@@ -396,11 +388,6 @@ impl Names for FunctionNames<'_> {
 
     fn origin(&self, root: &str) -> Option<Span> {
         self.binding(root).map(|binding| binding.ident.span())
-    }
-
-    fn is_generic(&self, ty: &Type) -> bool {
-        let mut parameters = self.0.sig.generics.type_params();
-        parameters.any(|parameter| contains_ident(ty.to_token_stream(), &|ident| *ident == parameter.ident))
     }
 
     fn all(&self) -> Vec<String> {
@@ -440,7 +427,7 @@ pub(crate) fn template(literal: &LitStr, names: &dyn Names, errors: &mut Errors)
                 parts.push(Part::Text(LitStr::new(&text, span)));
             }
             Segment::Placeholder(placeholder) => match value(&placeholder, span, names) {
-                Some(value) => parts.push(Part::Value(Box::new(value))),
+                Some(value) => parts.push(Part::Value(value)),
                 None if placeholder.root == "self" => {
                     complain(diag::no_receiver(span, &text, &placeholder.range));
                 }
@@ -480,8 +467,7 @@ fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<
         };
         expr.extend(quote!(.#member));
     }
-    let generic = ty.as_ref().is_some_and(|ty| names.is_generic(ty));
-    Some(Value { name, expr, ty, generic, place, raw: *raw })
+    Some(Value { name, expr, ty, raw: *raw })
 }
 
 /// A field's name, raw where it is a keyword.
