@@ -47,6 +47,8 @@ pub(crate) struct Given {
 #[derive(Default)]
 pub(crate) struct RawArgs {
     given: Vec<Given>,
+    /// Options that were meant, but are not written as they should be.
+    broken: Vec<String>,
 }
 
 impl RawArgs {
@@ -70,6 +72,11 @@ impl RawArgs {
         self.given.iter().find(|given| given.name == name)
     }
 
+    /// Whether that option was meant to be given, however badly.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        self.get(name).is_some() || self.broken.iter().any(|broken| broken == name)
+    }
+
     /// Writes `receiver` for `self` in every value.
     pub(crate) fn rename_self(&mut self, receiver: &Ident) {
         if receiver == "self" {
@@ -89,12 +96,23 @@ impl RawArgs {
             let span = input.span();
             let literal = input.peek(syn::Lit).then(|| input.fork().parse::<syn::Lit>().ok()).flatten();
             skip_to_comma(input);
+            if matches!(literal, Some(syn::Lit::Str(_))) {
+                self.broken.push("key".to_owned());
+            }
             errors.push(diag::positional(span, literal.as_ref()));
             return;
         };
         let known = OPTIONS.contains(&name.to_string().as_str());
+        if known {
+            self.broken.push(name.to_string());
+        }
         if !input.peek(Token![=]) || input.peek(Token![==]) {
-            errors.push(if known { diag::no_value(&name) } else { diag::unknown_option(&name) });
+            let end = input.is_empty() || input.peek(Token![,]);
+            errors.push(match (known, end) {
+                (true, true) => diag::no_value(&name),
+                (true, false) => diag::no_equals_sign(&name),
+                (false, _) => diag::unknown_option(&name),
+            });
             skip_to_comma(input);
             return;
         }
@@ -132,6 +150,7 @@ impl RawArgs {
 
     /// The one place where an option is stored.
     fn set(&mut self, given: Given, errors: &mut Errors) {
+        self.broken.retain(|broken| given.name != broken);
         if !OPTIONS.contains(&given.name.to_string().as_str()) {
             errors.push(diag::unknown_option(&given.name));
         } else if self.get(&given.name.to_string()).is_some() {

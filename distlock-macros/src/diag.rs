@@ -47,7 +47,9 @@ fn error_on(tokens: impl ToTokens, problem: impl Display, help: impl Display) ->
 pub(crate) fn positional(span: Span, literal: Option<&Lit>) -> Error {
     let help = match literal {
         Some(Lit::Str(literal)) => format!("write `key = {}`", literal.token()),
-        _ => "options are written `name = value`, as in `key = \"order:<order_id>\", ttl = \"10s\"`".to_owned(),
+        _ => {
+            "options are written `name = value`, as in `key = \"order:<order_id>\", ttl = \"10s\"`".to_owned()
+        }
     };
     error(span, "an option needs a name", help)
 }
@@ -78,7 +80,9 @@ pub(crate) fn unknown_option(name: &Ident) -> Error {
 fn elsewhere(name: &str) -> Option<&'static str> {
     Some(match name {
         "timeout" | "wait_time" | "wait_timeout" | "acquire_timeout" | "blocking_timeout" => "wait",
-        "lease" | "lease_time" | "lease_timeout" | "expire" | "expiry" | "expires" | "lock_at_most_for" => "ttl",
+        "lease" | "lease_time" | "lease_timeout" | "expire" | "expiry" | "expires" | "lock_at_most_for" => {
+            "ttl"
+        }
         "lock_at_least_for" => "min_hold",
         "retry_count" | "attempts" => "retries",
         "retry_interval" => "retry_delay",
@@ -206,7 +210,11 @@ pub(crate) fn duration_number(name: &Ident, value: &Expr, digits: &str, suffix: 
     let unit = if suffix.is_empty() { "s" } else { suffix };
     let problem =
         if suffix.is_empty() { "a duration needs a unit" } else { "a duration is written as a string" };
-    error_on(value, format!("{problem}: `{name} = {digits}{suffix}`"), format!("write `{name} = \"{digits}{unit}\"`"))
+    error_on(
+        value,
+        format!("{problem}: `{name} = {digits}{suffix}`"),
+        format!("write `{name} = \"{digits}{unit}\"`"),
+    )
 }
 
 /// `ttl = "10 apples"`
@@ -214,21 +222,26 @@ pub(crate) fn duration(name: &Ident, value: &Expr, text: &str, kind: &DurationEr
     let units = "the units are `ms`, `s`, `m`, `h` and `d`";
     let rewrite = |text: &str| format!("write `{name} = \"{text}\"`");
     let (problem, help) = match kind {
-        DurationError::Empty => ("empty duration".to_owned(), format!("write `{}`", example(&name.to_string()))),
-        DurationError::NotANumber => {
-            (format!("`{text}` is not a duration"), format!("write a number and a unit, as in `{name} = \"10s\"`"))
+        DurationError::Empty => {
+            ("empty duration".to_owned(), format!("write `{}`", example(&name.to_string())))
         }
-        DurationError::Negative => (
-            format!("negative duration `{text}`"),
-            rewrite(text.trim().trim_start_matches('-').trim_start()),
+        DurationError::NotANumber => (
+            format!("`{text}` is not a duration"),
+            format!("write a number and a unit, as in `{name} = \"10s\"`"),
         ),
-        DurationError::NoUnit { number } => {
-            (format!("a duration needs a unit: `{text}`"), format!("{}; {units}", rewrite(&format!("{number}s"))))
+        DurationError::Negative => {
+            (format!("negative duration `{text}`"), rewrite(text.trim().trim_start_matches('-').trim_start()))
         }
+        DurationError::NoUnit { number } => (
+            format!("a duration needs a unit: `{text}`"),
+            format!("{}; {units}", rewrite(&format!("{number}s"))),
+        ),
         DurationError::UnknownUnit { unit, suggestion: Some(suggestion) } => {
             (format!("unknown unit `{unit}`"), format!("{}; {units}", rewrite(suggestion)))
         }
-        DurationError::UnknownUnit { unit, suggestion: None } => (format!("unknown unit `{unit}`"), units.to_owned()),
+        DurationError::UnknownUnit { unit, suggestion: None } => {
+            (format!("unknown unit `{unit}`"), units.to_owned())
+        }
         DurationError::Fraction { suggestion: Some(suggestion) } => {
             (format!("a duration is a whole number: `{text}`"), rewrite(suggestion))
         }
@@ -238,9 +251,10 @@ pub(crate) fn duration(name: &Ident, value: &Expr, text: &str, kind: &DurationEr
         DurationError::Compound { suggestion } => {
             (format!("a duration is one number and one unit: `{text}`"), rewrite(suggestion))
         }
-        DurationError::Overflow => {
-            (format!("the duration `{text}` is too long"), "the longest is 100 years, `\"36500d\"`".to_owned())
-        }
+        DurationError::Overflow => (
+            format!("the duration `{text}` is too long"),
+            "the longest is 100 years, `\"36500d\"`".to_owned(),
+        ),
     };
     error_on(value, problem, help)
 }
@@ -298,9 +312,10 @@ pub(crate) fn template(span: Span, text: &str, mistake: &TemplateError) -> Error
         TemplateErrorKind::Unclosed => {
             ("unclosed `<`".to_owned(), "close it, as in `<name>`; a literal `<` is written `<<`".to_owned())
         }
-        TemplateErrorKind::StrayClose => {
-            ("stray `>`".to_owned(), "a placeholder is written `<name>`, a literal `>` is written `>>`".to_owned())
-        }
+        TemplateErrorKind::StrayClose => (
+            "stray `>`".to_owned(),
+            "a placeholder is written `<name>`, a literal `>` is written `>>`".to_owned(),
+        ),
         TemplateErrorKind::EmptyPlaceholder => {
             ("empty placeholder".to_owned(), "name an argument, as in `<order_id>`".to_owned())
         }
@@ -330,13 +345,16 @@ pub(crate) fn template(span: Span, text: &str, mistake: &TemplateError) -> Error
         }
         TemplateErrorKind::UnknownFormat { format } => (
             format!("unknown format `:{format}`"),
-            "values are rendered with `Display`; the only format is `:raw`, which leaves out the escaping".to_owned(),
+            "values are rendered with `Display`; the only format is `:raw`, which leaves out the escaping"
+                .to_owned(),
         ),
         TemplateErrorKind::Unseparated { between } => {
             let problem = if between.is_empty() {
                 "nothing separates two values: different arguments could render the same key".to_owned()
             } else {
-                format!("`{between}` does not separate two values: different arguments could render the same key")
+                format!(
+                    "`{between}` does not separate two values: different arguments could render the same key"
+                )
             };
             let help = "write `:` between them, which is escaped inside a value; \
                         or mark one of them `:raw` if it cannot contain the separator";
@@ -347,7 +365,13 @@ pub(crate) fn template(span: Span, text: &str, mistake: &TemplateError) -> Error
 }
 
 /// `<usr_id>`
-pub(crate) fn unknown_placeholder(span: Span, text: &str, range: &Range<usize>, root: &str, names: &[String]) -> Error {
+pub(crate) fn unknown_placeholder(
+    span: Span,
+    text: &str,
+    range: &Range<usize>,
+    root: &str,
+    names: &[String],
+) -> Error {
     let help = match nearest(root, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `<{near}>`?"),
         None if names.is_empty() => "the function has no arguments; leave the placeholder out".to_owned(),
@@ -378,7 +402,13 @@ pub(crate) fn key_too_long(span: Span, length: usize) -> Error {
 }
 
 /// An error with the template and a line of carets.
-fn in_template(span: Span, text: &str, range: &Range<usize>, problem: impl Display, help: impl Display) -> Error {
+fn in_template(
+    span: Span,
+    text: &str,
+    range: &Range<usize>,
+    problem: impl Display,
+    help: impl Display,
+) -> Error {
     let shown = |text: &str| text.chars().map(|c| if c.is_control() { '·' } else { c }).collect::<String>();
     let before = text[..range.start].chars().count();
     let carets = "^".repeat(text[range.clone()].chars().count().max(1));
@@ -401,7 +431,11 @@ pub(crate) fn not_a_function(keyword: &Ident) -> Error {
 /// On a trait method without default body.
 pub(crate) fn no_body(name: &Ident) -> Error {
     let problem = format!("`{name}` has no body to lock");
-    error(name.span(), problem, "put `#[distributed_lock]` on the function in each `impl`, or give it a default body")
+    error(
+        name.span(),
+        problem,
+        "put `#[distributed_lock]` on the function in each `impl`, or give it a default body",
+    )
 }
 
 /// On a `const fn`.
@@ -438,7 +472,8 @@ pub(crate) fn never_returns(ty: &Type) -> Error {
 
 /// Below `#[tokio::test]` or `#[tokio::main]`.
 pub(crate) fn below_runtime_attribute(name: &Ident, attribute: &str) -> Error {
-    let problem = format!("`#[distributed_lock]` below `{attribute}` sees a function that is no longer async");
+    let problem =
+        format!("`#[distributed_lock]` below `{attribute}` sees a function that is no longer async");
     error(name.span(), problem, format!("place `#[distributed_lock(..)]` above `{attribute}`"))
 }
 
@@ -473,7 +508,9 @@ pub(crate) fn unrecognised_future(ty: &Type) -> Error {
 /// No return type, and no `on_error`.
 pub(crate) fn returns_nothing(name: &Ident, on_busy: bool) -> Error {
     let problem = if on_busy {
-        format!("`on_busy` covers a busy lock only, and `{name}` returns nothing that could carry other lock errors")
+        format!(
+            "`on_busy` covers a busy lock only, and `{name}` returns nothing that could carry other lock errors"
+        )
     } else {
         format!("`{name}` returns nothing that could carry a lock error")
     };
@@ -520,7 +557,11 @@ pub(crate) fn key_macro_without_template(span: Span) -> Error {
 
 /// `key!("a", b = 1)`
 pub(crate) fn unused_value(name: &Ident) -> Error {
-    error(name.span(), format!("`{name}` is not used in the template"), format!("write `<{name}>` in it, or leave it out"))
+    error(
+        name.span(),
+        format!("`{name}` is not used in the template"),
+        format!("write `<{name}>` in it, or leave it out"),
+    )
 }
 
 /// `key!("<a>", 1)`
@@ -543,7 +584,9 @@ fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<
     let word = word.to_lowercase();
     candidates
         .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3))
+        .filter(|(distance, candidate)| {
+            *distance <= (candidate.chars().count().max(word.chars().count()) / 3)
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

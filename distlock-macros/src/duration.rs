@@ -91,10 +91,12 @@ fn whole(number: &str, length: u64) -> Option<u64> {
 fn without_fraction(number: &str, fraction: &str) -> Option<String> {
     let digits = fraction.len() - fraction.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (fraction, unit) = fraction.split_at(digits);
-    let length = unit_length(unit.trim_start())?;
+    // Without a unit it is certainly not milliseconds.
+    let unit = if unit.trim().is_empty() { "s" } else { unit.trim_start() };
+    let length = unit_length(unit)?;
     let scale = 10u64.checked_pow(u32::try_from(digits).ok()?)?;
     let part = fraction.parse::<u64>().ok()?.checked_mul(length)?;
-    if part % scale != 0 {
+    if !part.is_multiple_of(scale) {
         return None;
     }
     let total = whole(number, length)?.checked_add(part / scale)?;
@@ -118,7 +120,8 @@ fn sum(text: &str) -> Option<u64> {
 
 /// Milliseconds in the largest unit that divides them.
 fn shortest(total: u64) -> String {
-    let (unit, length) = UNITS.iter().rev().find(|(_, length)| total % length == 0).unwrap_or(&UNITS[0]);
+    let (unit, length) =
+        UNITS.iter().rev().find(|(_, length)| total.is_multiple_of(*length)).unwrap_or(&UNITS[0]);
     format!("{}{unit}", total / length)
 }
 
@@ -174,9 +177,12 @@ mod tests {
 
     #[test]
     fn fractions_are_rewritten_exactly() {
-        let fraction = |suggestion: Option<&str>| Err(DurationError::Fraction { suggestion: suggestion.map(Into::into) });
+        let fraction = |suggestion: Option<&str>| {
+            Err(DurationError::Fraction { suggestion: suggestion.map(Into::into) })
+        };
         assert_eq!(parse("1.5s"), fraction(Some("1500ms")));
         assert_eq!(parse("0.5h"), fraction(Some("30m")));
+        assert_eq!(parse("1.5"), fraction(Some("1500ms")));
         assert_eq!(parse("0.0001s"), fraction(None));
         assert_eq!(parse("1.x"), fraction(None));
     }

@@ -42,7 +42,12 @@ pub(crate) fn expand(function: &Function, spec: &LockSpec) -> TokenStream {
 }
 
 /// The annotated function, not locked, with the names that its body expects from the attribute.
-pub(crate) fn unlocked(function: &Function, krate: &TokenStream, guard: Option<&Ident>, token: Option<&Ident>) -> TokenStream {
+pub(crate) fn unlocked(
+    function: &Function,
+    krate: &TokenStream,
+    guard: Option<&Ident>,
+    token: Option<&Ident>,
+) -> TokenStream {
     let private = quote!(#krate::__private);
     let body = function.body.stream();
     let guard = guard.map(|name| quote!(let #name: &#krate::Guard = #private::placeholder();));
@@ -277,7 +282,10 @@ impl<'a> Expansion<'a> {
                     let delay = amount(delay);
                     quote_spanned!(Span::mixed_site()=> .delay(#delay))
                 });
-                step("retry", Some(quote_spanned!(Span::mixed_site()=> #private::Retry::times(#times)#delay)));
+                step(
+                    "retry",
+                    Some(quote_spanned!(Span::mixed_site()=> #private::Retry::times(#times)#delay)),
+                );
             }
         }
         if !spec.renew {
@@ -322,9 +330,9 @@ impl<'a> Expansion<'a> {
         let Expansion { private, spec, .. } = self;
         let captures = self.captures();
         let (krate, annotation) = (&spec.krate, self.annotation());
-        let guard = spec.guard.as_ref().map(|name| {
-            quote_spanned!(Span::mixed_site()=> let #name: &#krate::Guard = #private::guard(held);)
-        });
+        let guard = spec.guard.as_ref().map(
+            |name| quote_spanned!(Span::mixed_site()=> let #name: &#krate::Guard = #private::guard(held);),
+        );
         let token = spec.token.as_ref().map(|name| {
             quote_spanned!(Span::mixed_site()=> let #name: #krate::FencingToken = #private::token(held);)
         });
@@ -409,7 +417,9 @@ struct ImplAsUnderscore;
 impl VisitMut for ImplAsUnderscore {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         match ty {
-            Type::ImplTrait(_) => *ty = Type::Infer(syn::TypeInfer { attrs: Vec::new(), underscore_token: Default::default() }),
+            Type::ImplTrait(_) => {
+                *ty = Type::Infer(syn::TypeInfer { attrs: Vec::new(), underscore_token: Default::default() })
+            }
             Type::Group(group) if matches!(*group.elem, Type::ImplTrait(_)) => {
                 self.visit_type_mut(&mut group.elem);
                 let inner = (*group.elem).clone();

@@ -214,12 +214,20 @@ impl Function {
         }
     }
 
+    /// The function again, with these statements as its own body, whatever its shape.
+    pub(crate) fn with_own_body(&self, statements: &TokenStream) -> TokenStream {
+        let Function { attrs, inner_attrs, vis, defaultness, sig, .. } = self;
+        quote!(#(#attrs)* #vis #defaultness #sig { #(#inner_attrs)* #statements })
+    }
+
     /// `#[async_trait]` moves every argument to a new name of the same spelling, and `self` to `__self`.
     fn use_rebound_names(&mut self) {
         let Shape::Future(future) = &mut self.shape else { return };
         for statement in &future.prelude {
             let Stmt::Local(local) = statement else { continue };
-            let Some(source) = local.init.as_ref().and_then(|init| plain_source(&init.expr)) else { continue };
+            let Some(source) = local.init.as_ref().and_then(|init| plain_source(&init.expr)) else {
+                continue;
+            };
             let mut names = Vec::new();
             bound_names(&local.pat, &mut names);
             future.rebound.extend(names.iter().cloned());
@@ -363,8 +371,8 @@ fn not_a_function(item: &TokenStream) -> Option<syn::Error> {
             TokenTree::Group(group) if group.delimiter() != Delimiter::None => {}
             TokenTree::Ident(ident) => match ident.to_string().as_str() {
                 "pub" | "unsafe" | "default" | "auto" => {}
-                "struct" | "enum" | "union" | "type" | "mod" | "trait" | "impl" | "static" | "use" | "const"
-                | "macro_rules" | "let" => return Some(diag::not_a_function(&ident)),
+                "struct" | "enum" | "union" | "type" | "mod" | "trait" | "impl" | "static" | "use"
+                | "const" | "macro_rules" | "let" => return Some(diag::not_a_function(&ident)),
                 _ => return None,
             },
             _ => return None,
@@ -430,7 +438,7 @@ fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape {
             errors.push(diag::unnameable_future(ty));
             Shape::Sync
         }
-        Returned::Future(output) => match future_shape(output, body) {
+        Returned::Future(output) => match future_shape(*output, body) {
             Some(shape) => Shape::Future(Box::new(shape)),
             None => {
                 errors.push(diag::unrecognised_future(ty));
@@ -443,7 +451,7 @@ fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape {
 /// What a return type says about laziness.
 enum Returned {
     Value,
-    Future(Type),
+    Future(Box<Type>),
     Stream,
     Unnameable,
 }
@@ -468,7 +476,7 @@ fn returned(ty: &Type) -> Returned {
             };
             match (last.ident.to_string().as_str(), types()) {
                 ("Pin" | "Box", Some(inner)) => returned(&inner),
-                ("BoxFuture" | "LocalBoxFuture", Some(output)) => Returned::Future(output),
+                ("BoxFuture" | "LocalBoxFuture", Some(output)) => Returned::Future(Box::new(output)),
                 ("BoxStream" | "LocalBoxStream", Some(_)) => Returned::Stream,
                 ("Future", None) if path.qself.is_some() || path.path.segments.len() > 1 => {
                     Returned::Unnameable
@@ -492,7 +500,7 @@ fn returned_by_bounds<'a>(bounds: impl Iterator<Item = &'a TypeParamBound>) -> R
                         if let GenericArgument::AssocType(assoc) = argument
                             && assoc.ident == "Output"
                         {
-                            return Returned::Future(assoc.ty.clone());
+                            return Returned::Future(Box::new(assoc.ty.clone()));
                         }
                     }
                 }
@@ -562,9 +570,10 @@ fn plain_source(expr: &Expr) -> Option<&Ident> {
 /// `let pattern = argument;`, and the dead `return` that `#[async_trait]` starts with.
 fn is_prelude(statement: &Stmt) -> bool {
     match statement {
-        Stmt::Local(local) => local.init.as_ref().is_some_and(|init| {
-            init.diverge.is_none() && plain_source(&init.expr).is_some()
-        }),
+        Stmt::Local(local) => local
+            .init
+            .as_ref()
+            .is_some_and(|init| init.diverge.is_none() && plain_source(&init.expr).is_some()),
         Stmt::Expr(Expr::If(expr), _) => {
             matches!(&*expr.cond, Expr::Let(condition)
                 if condition.pat.to_token_stream().to_string().contains("__ret"))

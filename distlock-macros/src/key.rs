@@ -37,6 +37,10 @@ impl spec::Names for Values {
         self.values.iter().map(|(name, _)| name).find(|name| name.unraw() == root).map(Ident::span)
     }
 
+    fn is_generic(&self, _: &Type) -> bool {
+        false
+    }
+
     fn all(&self) -> Vec<String> {
         self.values.iter().map(|(name, _)| name.unraw().to_string()).collect()
     }
@@ -100,7 +104,7 @@ fn parse(input: ParseStream<'_>, krate: &mut TokenStream, errors: &mut Errors) -
         input.parse::<Token![=]>().map_err(|_| diag::key_macro_argument(start))?;
         let value = input.parse()?;
         if values.iter().any(|(other, _)| *other == name) {
-            errors.push(diag::duplicate(&name));
+            errors.push(diag::duplicate_value(&name));
         } else {
             values.push((name, value));
         }

@@ -20,13 +20,16 @@ use crate::args::RawArgs;
 use crate::diag::Errors;
 use crate::item::Function;
 
-/// Runs a function under a distributed lock. Documented in the `distlock` crate.
+#[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro_attribute]
-pub fn distributed_lock(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+pub fn distributed_lock(
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
     attribute(args.into(), item.into()).into()
 }
 
-/// Renders a key template. Documented in the `distlock` crate.
+#[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro]
 pub fn key(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     key::expand(input.into()).into()
@@ -50,10 +53,7 @@ fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         Some(error) => {
             // The function is emitted all the same, so that nothing that calls it is reported too.
             let (guard, token) = spec::variables(&args);
-            let mut tokens = match (&guard, &token) {
-                (None, None) => item,
-                _ => expand::unlocked(&function, &spec.krate, guard.as_ref(), token.as_ref()),
-            };
+            let mut tokens = expand::unlocked(&function, &spec.krate, guard.as_ref(), token.as_ref());
             tokens.extend(error.into_compile_error());
             tokens
         }

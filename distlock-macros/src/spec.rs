@@ -7,9 +7,9 @@ use syn::{Expr, ExprArray, Lit, LitStr, Member, Type, UnOp};
 
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
+use crate::duration;
 use crate::item::{Function, Shape};
 use crate::template::{self, Placeholder, Segment};
-use crate::duration;
 
 /// A validated attribute.
 pub(crate) struct LockSpec {
@@ -211,16 +211,26 @@ fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {
         }
     };
     exclude("retries", "wait", "the one counts attempts, the other queues", "keep one of the two");
-    exclude("max_holders", "keys", "a counting lock has one key", "lock the keys one by one, or leave out one of the two");
+    exclude(
+        "max_holders",
+        "keys",
+        "a counting lock has one key",
+        "lock the keys one by one, or leave out one of the two",
+    );
     exclude("token", "keys", "a fencing token belongs to one key", "leave out `token`, or lock one `key`");
+    exclude("token", "max_holders", "writes of several holders have no order", "leave out one of the two");
+    exclude(
+        "guard",
+        "when",
+        "there is no guard when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
+    );
     exclude(
         "token",
-        "max_holders",
-        "writes of several holders have no order",
-        "leave out one of the two",
+        "when",
+        "there is no token when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
     );
-    exclude("guard", "when", "there is no guard when the lock is not taken", "use `manager.lock(key)` inside the body");
-    exclude("token", "when", "there is no token when the lock is not taken", "use `manager.lock(key)` inside the body");
     exclude(
         "map_err",
         "on_error",
@@ -317,7 +327,11 @@ fn keys(args: &RawArgs, function: &Function, errors: &mut Errors) -> (Keys, Opti
                 (Keys::Many(keys), label)
             }
             value if is_literal(value) => {
-                errors.push(diag::wrong_kind(&given.name, &given.value, "a list of keys, or an iterator of keys"));
+                errors.push(diag::wrong_kind(
+                    &given.name,
+                    &given.value,
+                    "a list of keys, or an iterator of keys",
+                ));
                 (nothing, None)
             }
             value => (Keys::Iter(value.clone()), None),
@@ -492,7 +506,11 @@ fn label(args: &RawArgs, errors: &mut Errors) -> Option<TokenStream> {
         value if string(value).is_some_and(|text| !text.value().trim().is_empty()) => Some(quote!(#value)),
         Expr::Path(path) => Some(quote!(#path)),
         value => {
-            errors.push(diag::wrong_kind(&given.name, value, "a string literal that is not empty, or a constant"));
+            errors.push(diag::wrong_kind(
+                &given.name,
+                value,
+                "a string literal that is not empty, or a constant",
+            ));
             None
         }
     }
@@ -527,9 +545,7 @@ fn amount(args: &RawArgs, name: &str, zero: Zero, errors: &mut Errors) -> Option
     match value {
         Expr::Lit(literal) => {
             errors.push(match &literal.lit {
-                Lit::Int(int) => {
-                    diag::duration_number(&given.name, value, int.base10_digits(), int.suffix())
-                }
+                Lit::Int(int) => diag::duration_number(&given.name, value, int.base10_digits(), int.suffix()),
                 Lit::Float(float) => {
                     let text = format!("{}{}", float.base10_digits(), float.suffix());
                     let kind = duration::parse(&text).err().unwrap_or(duration::DurationError::NotANumber);
@@ -623,7 +639,8 @@ fn variable(args: &RawArgs, name: &str, errors: &mut Errors) -> Option<Ident> {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),
         _ => None,
     };
-    let ident = ident.filter(|ident| !["self", "Self", "super", "crate"].iter().any(|keyword| ident == keyword));
+    let ident =
+        ident.filter(|ident| !["self", "Self", "super", "crate"].iter().any(|keyword| ident == keyword));
     if ident.is_none() {
         errors.push(diag::not_a_name(&given.name, &given.value));
     }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::blocking::block_on;
 use crate::scope::{self, Add};
-use crate::{FencingToken, Guard, Held, LockError, LockKey, LockManager, LockRequest};
+use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
-pub use core::pin::pin;
 pub use core::option::Option::{None, Some};
+pub use core::pin::pin;
 pub use core::result::Result::{Err, Ok};
 pub use core::{concat, module_path, stringify};
 
@@ -32,6 +32,12 @@ pub fn current() -> Result<LockManager, LockError> {
 pub trait AsLockManager {
     /// The manager to use.
     fn as_lock_manager(&self) -> LockManager;
+}
+
+impl AsLockManager for crate::blocking::LockManager {
+    fn as_lock_manager(&self) -> LockManager {
+        self.clone().into()
+    }
 }
 
 impl AsLockManager for LockManager {
@@ -67,6 +73,16 @@ impl<'a> Part<'a> {
     /// `<name>`
     pub fn value<T: KeyValue>(name: &'static str, value: &'a T) -> Self {
         Part::Value(name, value)
+    }
+
+    /// The same for a type parameter: the compiler's own message about `Display` knows better what to write.
+    pub fn generic<T: Display>(name: &'static str, value: &'a T) -> Self {
+        Part::Value(name, value)
+    }
+
+    /// The same for a type parameter.
+    pub fn raw_generic<T: Display>(name: &'static str, value: &'a T) -> Self {
+        Part::Raw(name, value)
     }
 
     /// `<name:raw>`
@@ -247,11 +263,25 @@ pub trait KeyLike: AsRef<str> {}
 #[diagnostic::do_not_recommend]
 impl<T: AsRef<str> + ?Sized> KeyLike for T {}
 
+/// `keys = [..]` and `keys = expr`.
+pub fn keys<K: IntoLockKey>(keys: impl IntoIterator<Item = K>) -> Vec<Result<LockKey, LockError>> {
+    keys.into_iter().map(K::into_lock_key).collect()
+}
+
 // The request.
 
 /// A request with its label.
 pub fn request(manager: &LockManager, key: Result<LockKey, LockError>, label: &'static str) -> LockRequest {
     manager.lock(key).label(label)
+}
+
+/// A request for several locks with its label.
+pub fn request_all(
+    manager: &LockManager,
+    keys: Vec<Result<LockKey, LockError>>,
+    label: &'static str,
+) -> LockRequest {
+    manager.lock_all(keys).label(label)
 }
 
 /// A duration that was checked at compile time.
@@ -376,8 +406,8 @@ pub fn placeholder<T>() -> T {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot carry a `distlock::LockError`",
     label = "a busy or lost lock could not be reported",
-    note = "help: return a `Result` whose error implements `From<distlock::LockError>`",
-    note = "help: or make that error with `map_err = |error| ..`, or the whole value with `on_error = |error| ..`"
+    note = "return a `Result` whose error implements `From<distlock::LockError>`",
+    note = "or make that error with `map_err = |error| ..`, or the whole value with `on_error = |error| ..`"
 )]
 pub trait CarriesLockError {
     /// The value that says so.
@@ -395,8 +425,8 @@ impl<T, E: From<LockError>> CarriesLockError for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`on_busy` covers a busy lock only, and `{Self}` cannot carry other lock errors",
     label = "a lost or unavailable lock could not be reported",
-    note = "help: return a `Result` whose error implements `From<distlock::LockError>`",
-    note = "help: or make that error with `map_err = |error| ..`, or the whole value with `on_error = |error| ..`"
+    note = "return a `Result` whose error implements `From<distlock::LockError>`",
+    note = "or make that error with `map_err = |error| ..`, or the whole value with `on_error = |error| ..`"
 )]
 pub trait CarriesOtherLockErrors: Sized {
     /// The value that says so.
@@ -414,7 +444,7 @@ impl<T, E: From<LockError>> CarriesOtherLockErrors for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`map_err` makes the error of a `Result`, and the function returns `{Self}`",
     label = "not a `Result`",
-    note = "help: make the whole value with `on_error = |error| ..`"
+    note = "make the whole value with `on_error = |error| ..`"
 )]
 pub trait HasError: Sized {
     /// The error.

@@ -1,6 +1,6 @@
 //! Every argument has been dropped when the lock is released, like a transaction that commits in `Drop`.
 
-use distlock::{LockManager, LockError, distributed_lock};
+use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::Log;
 
@@ -29,7 +29,9 @@ fn is_held(manager: &LockManager) -> bool {
     let mut attempt = std::pin::pin!(manager.lock("k").no_wait().try_acquire());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match attempt.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(guard) => guard.unwrap().is_none(),
+        std::task::Poll::Ready(Ok(guard)) => guard.is_none(),
+        std::task::Poll::Ready(Err(LockError::WouldDeadlock { .. })) => true,
+        std::task::Poll::Ready(Err(error)) => panic!("{error}"),
         std::task::Poll::Pending => panic!("an attempt on the memory backend waited"),
     }
 }
@@ -40,8 +42,14 @@ struct Pair {
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-async fn plain(manager: LockManager, used: Witness, _unused: Witness, mut both: Witness) -> Result<(), LockError> {
+async fn plain(
+    manager: LockManager,
+    used: Witness,
+    _unused: Witness,
+    mut both: Witness,
+) -> Result<(), LockError> {
     both.name = "both";
+    assert_eq!(both.name, "both");
     drop(used);
     tokio::task::yield_now().await;
     Ok(())
@@ -61,14 +69,22 @@ async fn rest(manager: LockManager, Pair { first, .. }: Pair) -> Result<(), Lock
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-async fn by_ref(manager: LockManager, Pair { ref first, _second: ref second }: Pair) -> Result<(), LockError> {
+async fn by_ref(
+    manager: LockManager,
+    Pair { ref first, _second: ref second }: Pair,
+) -> Result<(), LockError> {
     tokio::task::yield_now().await;
     first.log.add(format!("body {}", second.name));
     Ok(())
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-fn sync(manager: &LockManager, _: Witness, used: Witness, Pair { ref first, .. }: Pair) -> Result<(), LockError> {
+fn sync(
+    manager: &LockManager,
+    _: Witness,
+    used: Witness,
+    Pair { ref first, .. }: Pair,
+) -> Result<(), LockError> {
     first.log.add("body");
     drop(used);
     Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use distlock::{LockError, LockManager, distributed_lock};
 
-use crate::support::is_busy;
+use crate::support::{is_busy, until_free};
 
 #[distributed_lock(key = "k", manager = manager)]
 async fn forever(manager: &LockManager) -> Result<(), LockError> {
@@ -16,7 +16,7 @@ async fn dropping_the_future_in_the_body_releases() {
     let manager = LockManager::in_memory();
     let call = tokio::time::timeout(Duration::from_millis(20), forever(&manager));
     call.await.unwrap_err();
-    manager.lock("k").wait(Duration::from_secs(5)).acquire().await.unwrap();
+    until_free(&manager, "k").await;
 }
 
 #[tokio::test]
@@ -49,5 +49,5 @@ async fn aborting_the_task_releases() {
     }
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    manager.lock("k").wait(Duration::from_secs(5)).acquire().await.unwrap();
+    until_free(&manager, "k").await;
 }

@@ -5,7 +5,7 @@ use distlock::LockError;
 use crate::support::locked;
 
 mod reexported {
-    pub use distlock as locks;
+    pub(super) use distlock as locks;
 }
 
 #[reexported::locks::distributed_lock(key = "k", crate = crate::crate_path::reexported::locks, guard = guard)]

@@ -27,7 +27,7 @@ async fn borrowed<'a>(id: &u64, text: &'a str) -> Result<&'a str, LockError> {
 #[distributed_lock(key = "<id>")]
 async fn elided(id: u64, list: &mut Vec<u64>) -> Result<&mut u64, LockError> {
     list.push(id);
-    list.last_mut().ok_or(LockError::NotInitialized)
+    list.last_mut().ok_or_else(|| LockError::busy("empty"))
 }
 
 #[distributed_lock(key = "<id>")]
@@ -40,9 +40,9 @@ async fn dynamic(id: &(dyn Display + Sync), list: &[&dyn Display]) -> Result<usi
     Ok(list.len())
 }
 
-#[distributed_lock(key = "<id>")]
+#[distributed_lock(key = "<id>", manager = distlock::LockManager::in_memory())]
 fn sync_generic<'a, T: Display + ?Sized>(id: &'a T, list: &'a mut [u8]) -> Result<&'a mut u8, LockError> {
-    list.first_mut().ok_or(LockError::NotInitialized)
+    list.first_mut().ok_or_else(|| LockError::busy("empty"))
 }
 
 struct Repository<'a, T> {
@@ -52,9 +52,8 @@ struct Repository<'a, T> {
 impl<'a, T: Clone + Display> Repository<'a, T> {
     #[distributed_lock(key = "row:<index>")]
     async fn row(&self, index: usize) -> Result<&'a T, LockError> {
-        self.rows.get(index).ok_or(LockError::NotInitialized)
+        self.rows.get(index).ok_or_else(|| LockError::busy("empty"))
     }
-
 }
 
 #[tokio::test]
@@ -77,10 +76,7 @@ async fn generic_functions() {
 
 #[test]
 fn generic_functions_on_a_thread() {
-    let manager = distlock::blocking::LockManager::in_memory();
-    distlock::blocking::with_manager(manager, || {
-        let mut list = [1, 2];
-        *sync_generic("k", &mut list).unwrap() = 5;
-        assert_eq!(list, [5, 2]);
-    });
+    let mut list = [1, 2];
+    *sync_generic("k", &mut list).unwrap() = 5;
+    assert_eq!(list, [5, 2]);
 }

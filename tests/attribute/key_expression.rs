@@ -78,8 +78,7 @@ async fn chosen(even: bool) -> Result<String, LockError> {
 #[tokio::test]
 async fn every_kind_of_expression() {
     locked(async {
-        let order =
-            || Order { key: "k1".into(), shared: "k2".into(), checked: LockKey::new("k3").unwrap() };
+        let order = || Order { key: "k1".into(), shared: "k2".into(), checked: LockKey::new("k3").unwrap() };
         assert_eq!(path().await.unwrap(), "constant");
         assert_eq!(call(1).await.unwrap(), "order:2");
         assert_eq!(field(order()).await.unwrap(), "k1");

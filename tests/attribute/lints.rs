@@ -56,7 +56,9 @@ use distlock::{LockError, LockManager, distributed_lock};
 
 /// One line, one expression.
 #[distributed_lock(key = "<id>")]
-async fn one_line(id: u64) -> Result<u64, LockError> { Ok(id) }
+async fn one_line(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
 
 /// A body that begins with items.
 #[distributed_lock(key = "k")]
@@ -82,7 +84,8 @@ async fn always_returns(flag: bool) -> Result<u8, LockError> {
 /// A complex return type, in a place where it has been allowed.
 #[allow(clippy::type_complexity)]
 #[distributed_lock(key = "k")]
-async fn complex() -> Result<HashMap<String, Vec<Option<Box<dyn Fn(u8) -> Result<u8, String> + Send + Sync>>>>, LockError> {
+async fn complex()
+-> Result<HashMap<String, Vec<Option<Box<dyn Fn(u8) -> Result<u8, String> + Send + Sync>>>>, LockError> {
     Ok(HashMap::new())
 }
 
@@ -98,18 +101,27 @@ async fn unit_statements(list: &mut Vec<u8>) {
 
 /// Everything at once.
 #[distributed_lock(key = "<id>:<text>", ttl = "10s", wait = "1s", guard = _guard, token = _token, on_busy = return Ok(String::new()), manager = manager)]
-async fn everything(manager: &LockManager, id: u64, mut text: String, (_, _b): (u8, u8)) -> Result<String, LockError> {
+async fn everything(
+    manager: &LockManager,
+    id: u64,
+    mut text: String,
+    (_, _b): (u8, u8),
+) -> Result<String, LockError> {
     text.push('x');
     Ok(format!("{id}{text}"))
 }
 
 /// On a thread.
 #[distributed_lock(key = "<id>", manager = manager, when = id > 0)]
-fn thread(manager: &LockManager, id: u64, _: String) -> Result<u64, LockError> { Ok(id) }
+fn thread(manager: &LockManager, id: u64, _: String) -> Result<u64, LockError> {
+    Ok(id)
+}
 
 /// A returned future.
 #[distributed_lock(key = "<id>")]
-fn future(id: u64) -> impl Future<Output = Result<u64, LockError>> + Send { async move { Ok(id) } }
+fn future(id: u64) -> impl Future<Output = Result<u64, LockError>> + Send {
+    async move { Ok(id) }
+}
 
 struct Service {
     manager: LockManager,

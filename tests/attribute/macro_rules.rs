@@ -61,6 +61,7 @@ async fn names_keep_their_hygiene() {
 }
 
 /// Names that the expansion uses too.
+#[allow(clippy::too_many_arguments)]
 #[distributed_lock(key = "<slot>:<held>:<key>:<request>:<manager>:<value>:<result>:<body>", guard = acquired)]
 async fn names_of_the_expansion(
     slot: u8,

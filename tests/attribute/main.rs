@@ -1,5 +1,7 @@
 //! The attribute at run time: one file per behaviour, on the memory backend.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
 mod support;
 
 mod args_drop_before_release;
@@ -11,6 +13,7 @@ mod guard_and_token;
 mod key_expression;
 mod key_macro;
 mod key_template;
+mod keys;
 mod lints;
 mod lost;
 mod macro_rules;

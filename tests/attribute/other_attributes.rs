@@ -36,7 +36,9 @@ fn below_instrument_on_a_thread() -> Result<usize, LockError> {
 
 #[instrument]
 #[distributed_lock(key = "k:<id>")]
-fn below_instrument_a_future(id: u64) -> std::pin::Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
+fn below_instrument_a_future(
+    id: u64,
+) -> std::pin::Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
     Box::pin(async move { Ok(id) })
 }
 
@@ -49,7 +51,7 @@ async fn instrument() {
         assert_eq!(below_instrument_a_future(1).await.unwrap(), 1);
     })
     .await;
-    assert!(matches!(below_instrument_on_a_thread(), Err(LockError::NotInitialized)));
+    assert!(matches!(below_instrument_on_a_thread(), Err(LockError::NotInitialized { .. })));
 }
 
 #[distributed_lock(key = "k", manager = LockManager::in_memory(), guard = guard)]
@@ -117,7 +119,7 @@ async fn handlers() {
 }
 
 #[distributed_lock(key = "k")]
-#[must_use]
+#[must_use = "kept"]
 #[inline]
 #[cfg_attr(all(), doc = "kept")]
 async fn ordinary() -> Result<(), LockError> {

@@ -12,7 +12,10 @@ struct User {
 }
 
 #[distributed_lock(key = "<user_id>:<name>", guard = guard)]
-async fn extractors(Path(user_id): Path<u64>, Path((name, mut count)): Path<(String, u8)>) -> Result<String, LockError> {
+async fn extractors(
+    Path(user_id): Path<u64>,
+    Path((name, mut count)): Path<(String, u8)>,
+) -> Result<String, LockError> {
     count += 1;
     Ok(format!("{} {count} {name}", guard.key()) + &user_id.to_string())
 }
@@ -43,7 +46,11 @@ async fn references(&a: &u8, &mut ref mut b: &mut u8) -> Result<String, LockErro
 }
 
 #[distributed_lock(key = "<a>", manager = manager)]
-fn on_a_thread(manager: &distlock::LockManager, (a, _): (u8, String), mut list: Vec<u8>) -> Result<Vec<u8>, LockError> {
+fn on_a_thread(
+    manager: &distlock::LockManager,
+    (a, _): (u8, String),
+    mut list: Vec<u8>,
+) -> Result<Vec<u8>, LockError> {
     list.push(a);
     Ok(list)
 }

@@ -33,7 +33,13 @@ fn ends_on_a_thread(manager: &LockManager, text: &str) -> Result<u8, Box<dyn std
 #[tokio::test]
 async fn every_way_out_releases() {
     locked(async {
-        for (how, value) in [("value", Some(0)), ("return", Some(1)), ("loop", Some(2)), ("question mark", None), ("error", None)] {
+        for (how, value) in [
+            ("value", Some(0)),
+            ("return", Some(1)),
+            ("loop", Some(2)),
+            ("question mark", None),
+            ("error", None),
+        ] {
             assert_eq!(ends(how).await.ok(), value);
             assert_free("k").await;
         }
@@ -62,7 +68,10 @@ async fn a_refused_release_does_not_replace_the_value() {
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-async fn counted(manager: LockManager, counter: std::sync::Arc<std::sync::Mutex<u32>>) -> Result<(), LockError> {
+async fn counted(
+    manager: LockManager,
+    counter: std::sync::Arc<std::sync::Mutex<u32>>,
+) -> Result<(), LockError> {
     let before = *counter.lock().unwrap();
     tokio::task::yield_now().await;
     *counter.lock().unwrap() = before + 1;

@@ -55,8 +55,10 @@ fn lazily(manager: &LockManager, log: Log) -> impl Future<Output = Result<(), Lo
     }
 }
 
+type Text = Box<dyn std::fmt::Display>;
+
 #[distributed_lock(key = "k")]
-fn coerced(early: bool) -> Pin<Box<dyn Future<Output = Result<Box<dyn std::fmt::Display>, LockError>>>> {
+fn coerced(early: bool) -> Pin<Box<dyn Future<Output = Result<Text, LockError>>>> {
     Box::pin(async move {
         if early {
             return Ok(Box::new(1));

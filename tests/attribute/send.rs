@@ -20,7 +20,7 @@ async fn with_everything(id: u64, text: &str, mut list: Vec<String>) -> Result<u
     Ok(list.len())
 }
 
-#[distributed_lock(key = *text.lock().map_err(|_| LockError::NotInitialized)?)]
+#[distributed_lock(key = *text.lock().map_err(|_| LockError::busy("poisoned"))?)]
 async fn temporaries_of_the_key_are_gone(text: &Mutex<String>) -> Result<(), LockError> {
     tokio::task::yield_now().await;
     Ok(())

@@ -26,7 +26,11 @@ fn current() -> Result<(), LockError> {
 }
 
 #[distributed_lock(key = "k", manager = manager)]
-fn borrows<'a>(manager: &LockManager, list: &'a mut [u8], f: impl FnOnce(&mut u8)) -> Result<&'a mut u8, LockError> {
+fn borrows<'a>(
+    manager: &LockManager,
+    list: &'a mut [u8],
+    f: impl FnOnce(&mut u8),
+) -> Result<&'a mut u8, LockError> {
     f(&mut list[0]);
     Ok(&mut list[0])
 }
@@ -81,8 +85,20 @@ fn what_was_borrowed_can_be_returned() {
     assert_eq!(list, [3, 2]);
 }
 
+#[distributed_lock(key = "k", manager = manager)]
+fn with_a_manager_for_threads(manager: &distlock::blocking::LockManager) -> Result<bool, LockError> {
+    Ok(distlock::is_held_here("k"))
+}
+
+#[test]
+fn the_manager_of_a_thread() {
+    let manager = distlock::blocking::LockManager::in_memory();
+    assert!(with_a_manager_for_threads(&manager).unwrap());
+    distlock::blocking::with_manager(manager, || current().unwrap());
+}
+
 #[tokio::test]
 async fn the_scope_of_a_task_counts_for_what_it_calls() {
-    assert!(matches!(current(), Err(LockError::NotInitialized)));
+    assert!(matches!(current(), Err(LockError::NotInitialized { .. })));
     distlock::with_manager(LockManager::in_memory(), async { current().unwrap() }).await;
 }

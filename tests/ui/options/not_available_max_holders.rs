@@ -1,0 +1,10 @@
+//! An option of a later version.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", max_holders = 3)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
