@@ -27,6 +27,11 @@ impl Errors {
         }
     }
 
+    /// Whether nothing was wrong so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// All errors, if there are any.
     pub(crate) fn into_error(self) -> Option<Error> {
         self.0
@@ -57,6 +62,12 @@ pub(crate) fn positional(span: Span, literal: Option<&Lit>) -> Error {
 /// `ttl` without `= ".."`
 pub(crate) fn no_value(name: &Ident) -> Error {
     let problem = format!("option `{name}` without a value");
+    error(name.span(), problem, format!("write `{}`", example(&name.to_string())))
+}
+
+/// `ttl: "10s"`, `ttl("10s")`
+pub(crate) fn no_equals_sign(name: &Ident) -> Error {
+    let problem = format!("no `=` after option `{name}`");
     error(name.span(), problem, format!("write `{}`", example(&name.to_string())))
 }
 
@@ -229,9 +240,11 @@ pub(crate) fn duration(name: &Ident, value: &Expr, text: &str, kind: &DurationEr
             format!("`{text}` is not a duration"),
             format!("write a number and a unit, as in `{name} = \"10s\"`"),
         ),
-        DurationError::Negative => {
-            (format!("negative duration `{text}`"), rewrite(text.trim().trim_start_matches('-').trim_start()))
-        }
+        DurationError::Negative => (format!("negative duration `{text}`"), {
+            let text = text.trim().trim_start_matches('-').trim_start();
+            let unit = if text.ends_with(|c: char| c.is_ascii_digit()) { "s" } else { "" };
+            rewrite(&format!("{text}{unit}"))
+        }),
         DurationError::NoUnit { number } => (
             format!("a duration needs a unit: `{text}`"),
             format!("{}; {units}", rewrite(&format!("{number}s"))),
@@ -555,6 +568,11 @@ pub(crate) fn key_macro_without_template(span: Span) -> Error {
     error(span, "`key!` needs a template", "write `key!(\"order:<id>\", id = order.id)`")
 }
 
+/// `key!("<a>", a = 1, a = 2)`
+pub(crate) fn duplicate_value(name: &Ident) -> Error {
+    error(name.span(), format!("value `{name}` given twice"), "keep one of the two")
+}
+
 /// `key!("a", b = 1)`
 pub(crate) fn unused_value(name: &Ident) -> Error {
     error(
@@ -598,8 +616,8 @@ fn distance(a: &str, b: &str) -> usize {
     for (i, row) in rows.iter_mut().enumerate() {
         row[0] = i;
     }
-    for j in 0..=b.len() {
-        rows[0][j] = j;
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
     }
     for i in 1..=a.len() {
         for j in 1..=b.len() {

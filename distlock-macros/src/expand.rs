@@ -10,7 +10,7 @@
 //!         let key = key(..);
 //!         let request = request(&manager, key, label).ttl(..)..;
 //!         let held = slot.acquire(request).await or break 'lock Err;
-//!         let body = pin!(async move { let _ = (&a,); let value: R = { body }; value });
+//!         let body = pin!(async move { if false { return a value of R } let _ = (&a,); { body } });
 //!         hold(Some(held), on_lost, body).await
 //!     };
 //!     slot.release().await;
@@ -25,6 +25,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
+use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprMethodCall, ExprReference, FnArg, LitStr, Type};
 
@@ -41,7 +42,8 @@ pub(crate) fn expand(function: &Function, spec: &LockSpec) -> TokenStream {
     function.with_body(&tokens)
 }
 
-/// The annotated function, not locked, with the names that its body expects from the attribute.
+/// The annotated function, not locked: for an attribute with mistakes. Its body finds the names that it expects
+/// from the attribute, and its arguments count as used, so that nothing else is reported.
 pub(crate) fn unlocked(
     function: &Function,
     krate: &TokenStream,
@@ -50,9 +52,22 @@ pub(crate) fn unlocked(
 ) -> TokenStream {
     let private = quote!(#krate::__private);
     let body = function.body.stream();
+    let mut names: Vec<_> = guard.into_iter().chain(token).cloned().collect();
     let guard = guard.map(|name| quote!(let #name: &#krate::Guard = #private::placeholder();));
     let token = token.map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
-    function.with_body(&quote!(#guard #token #body))
+    for input in &function.sig.inputs {
+        match input {
+            FnArg::Receiver(receiver) => names.push(Ident::new("self", receiver.self_token.span)),
+            FnArg::Typed(typed) => bound_names(&typed.pat, &mut names),
+        }
+    }
+    let renamed = function.renamed.iter().map(|renamed| {
+        bound_names(&renamed.pat, &mut names);
+        let (ident, pat) = (&renamed.ident, &renamed.pat);
+        quote!(let #pat = #ident;)
+    });
+    let renamed = quote!(#(#renamed)*);
+    function.with_own_body(&quote!(#renamed #guard #token let _ = (#(&#names,)*); #body))
 }
 
 /// The key of `key!`, an expression of type `Result<LockKey, LockError>`.
@@ -95,11 +110,6 @@ impl<'a> Expansion<'a> {
             Some(ty) => quote_spanned!(Span::mixed_site()=> ::<#ty>),
             None => quote_spanned!(Span::mixed_site()=> ::<_>),
         }
-    }
-
-    /// `: R`, or nothing.
-    fn annotation(&self) -> Option<TokenStream> {
-        self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> : #ty))
     }
 
     fn asynchronous(&self) -> TokenStream {
@@ -182,9 +192,10 @@ impl<'a> Expansion<'a> {
             #request
             let acquired = #acquire;
             #on_busy
+            // The parentheses keep other macros from reading `'lock :` as a label.
             let held = match acquired {
                 #private::Ok(held) => #private::Some(held),
-                #private::Err(error) => break 'lock #private::Err(error),
+                #private::Err(error) => break 'lock (#private::Err(error)),
             };
         };
         match &spec.when {
@@ -203,7 +214,7 @@ impl<'a> Expansion<'a> {
             None => quote_spanned! {Span::mixed_site()=>
                 let manager = match #private::current() {
                     #private::Ok(manager) => manager,
-                    #private::Err(error) => break 'lock #private::Err(error),
+                    #private::Err(error) => break 'lock (#private::Err(error)),
                 };
             },
             Some(manager) => {
@@ -223,10 +234,12 @@ impl<'a> Expansion<'a> {
         let one = |key: &Key| match key {
             Key::Template(parts) => rendered(private, parts),
             Key::Expr(expr) => {
+                // Reported there, if it is no key.
+                let method = Ident::new("key", Span::mixed_site().located_at(expr.span()));
                 let expr = reference(expr);
                 quote_spanned! {Span::mixed_site()=> {
                     use #private::AnyKey as _;
-                    #private::KeyOf(#expr).key()
+                    #private::KeyOf(#expr).#method()
                 }}
             }
         };
@@ -239,7 +252,12 @@ impl<'a> Expansion<'a> {
                 let keys = keys.iter().map(one);
                 quote_spanned!(Span::mixed_site()=> let keys = #private::keys([#(#keys),*]);)
             }
-            Keys::Iter(expr) => quote_spanned!(Span::mixed_site()=> let keys = #private::keys(#expr);),
+            Keys::Iter(expr) => {
+                // Reported there, if it is no iterator of keys.
+                let place = Span::mixed_site().located_at(expr.span());
+                let private = located_at(private.clone(), place);
+                quote_spanned!(place=> let keys = #private::keys(#expr);)
+            }
         }
     }
 
@@ -313,14 +331,21 @@ impl<'a> Expansion<'a> {
     }
 
     fn on_busy(&self) -> Option<TokenStream> {
-        let (private, annotation) = (&self.private, self.annotation());
+        let private = &self.private;
         let on_busy = self.spec.on_busy.as_ref()?;
+        let value = match self.function.output() {
+            Some(_) => quote_spanned!(Span::mixed_site()=> return #on_busy;),
+            None => quote_spanned! {Span::mixed_site()=>
+                let () = #on_busy;
+                #[allow(unreachable_code)]
+                return;
+            },
+        };
         Some(quote_spanned! {Span::mixed_site()=>
             if #private::is_busy(&acquired) {
                 #private::drop(acquired);
-                let value #annotation = #on_busy;
-                #[allow(unreachable_code)]
-                return value;
+                #[allow(unreachable_code, clippy::diverging_sub_expression)]
+                #value
             }
         })
     }
@@ -329,7 +354,7 @@ impl<'a> Expansion<'a> {
     fn body(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let captures = self.captures();
-        let (krate, annotation) = (&spec.krate, self.annotation());
+        let krate = &spec.krate;
         let guard = spec.guard.as_ref().map(
             |name| quote_spanned!(Span::mixed_site()=> let #name: &#krate::Guard = #private::guard(held);),
         );
@@ -351,9 +376,7 @@ impl<'a> Expansion<'a> {
             #captures
             #guard
             #token
-            let value #annotation = #block;
-            #[allow(unreachable_code)]
-            value
+            #block
         }
     }
 
@@ -384,9 +407,10 @@ impl<'a> Expansion<'a> {
 
     /// A dead `return` that tells an async block its type, as a signature would, for `?` and for coercions.
     fn return_edge(&self) -> Option<TokenStream> {
-        let private = &self.private;
         let returns = self.returns.as_ref()?;
-        Some(quote_spanned! {Span::mixed_site()=>
+        let place = self.function.output().map_or_else(Span::mixed_site, |ty| ty.span());
+        let private = located_at(self.private.clone(), place);
+        Some(quote_spanned! {Span::mixed_site().located_at(place)=>
             if false {
                 return #private::placeholder::<#returns>();
             }
@@ -395,14 +419,18 @@ impl<'a> Expansion<'a> {
 
     /// Turns `result`, a `Result<R, LockError>`, into the function's value.
     fn finish(&self) -> TokenStream {
-        let (private, turbofish) = (&self.private, self.turbofish());
+        let turbofish = self.turbofish();
+        let place = self.function.output().map_or_else(Span::mixed_site, |ty| ty.span());
+        let private = located_at(self.private.clone(), place);
         match &self.spec.route {
             Route::From if self.spec.on_busy.is_some() => {
                 quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (result))
             }
             Route::From => quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (result)),
             Route::MapErr(map) => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_map_err #turbofish (result, #map))
+                // Reported there, if it is no `Result`.
+                let place = Span::mixed_site().located_at(place);
+                quote_spanned!(place=> #private::finish_map_err #turbofish (result, #map))
             }
             Route::OnError(on_error) => {
                 quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (result, #on_error))
@@ -439,12 +467,29 @@ fn rendered(private: &TokenStream, parts: &[Part]) -> TokenStream {
         }
         Part::Value(value) => {
             let (name, expr) = (&value.name, &value.expr);
-            let kind = Ident::new(if value.raw { "raw" } else { "value" }, Span::mixed_site());
+            let kind = match (value.raw, value.generic) {
+                (false, false) => "value",
+                (false, true) => "generic",
+                (true, false) => "raw",
+                (true, true) => "raw_generic",
+            };
+            let kind = Ident::new(kind, Span::mixed_site());
             let ty = value.ty.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> ::<#ty>));
-            quote_spanned!(Span::mixed_site()=> #private::Part::#kind #ty (#name, &#expr))
+            let borrow = syn::Token![&](value.place);
+            quote_spanned!(Span::mixed_site()=> #private::Part::#kind #ty (#name, #borrow #expr))
         }
     });
     quote_spanned!(Span::mixed_site()=> #private::key(&[#(#parts),*]))
+}
+
+/// The same tokens, with errors reported elsewhere.
+fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
+    let mut moved = Vec::new();
+    for mut token in tokens {
+        token.set_span(token.span().located_at(place));
+        moved.push(token);
+    }
+    moved.into_iter().collect()
 }
 
 /// `&expr`, with parentheses only where they are needed.
@@ -463,7 +508,7 @@ fn method(expr: &Expr, name: &str) -> Expr {
         attrs: Vec::new(),
         receiver: Box::new(expr.clone()),
         dot_token: syn::Token![.](Span::mixed_site()),
-        method: Ident::new(name, Span::mixed_site()),
+        method: Ident::new(name, Span::mixed_site().located_at(expr.span())),
         turbofish: None,
         paren_token: syn::token::Paren(Span::mixed_site()),
         args: Default::default(),

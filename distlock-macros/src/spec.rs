@@ -8,7 +8,7 @@ use syn::{Expr, ExprArray, Lit, LitStr, Member, Type, UnOp};
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
 use crate::duration;
-use crate::item::{Function, Shape};
+use crate::item::{Function, Shape, contains_ident};
 use crate::template::{self, Placeholder, Segment};
 
 /// A validated attribute.
@@ -74,7 +74,7 @@ pub(crate) enum Part {
     /// Literal text.
     Text(LitStr),
     /// A value.
-    Value(Value),
+    Value(Box<Value>),
 }
 
 /// A value in a key.
@@ -85,6 +85,10 @@ pub(crate) struct Value {
     pub(crate) expr: TokenStream,
     /// Its type, for the message when it cannot be displayed.
     pub(crate) ty: Option<Type>,
+    /// Whether its type is a type parameter of the function.
+    pub(crate) generic: bool,
+    /// Where to report that it cannot be displayed, if the type cannot be written.
+    pub(crate) place: Span,
     /// Rendered without escaping.
     pub(crate) raw: bool,
 }
@@ -186,7 +190,9 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         token: variable(args, "token", errors),
     };
     check_combinations(args, spec.shared, errors);
-    check_availability(args, &spec, errors);
+    if errors.is_empty() {
+        check_availability(args, &spec, errors);
+    }
     spec
 }
 
@@ -201,7 +207,6 @@ fn check_availability(args: &RawArgs, spec: &LockSpec, errors: &mut Errors) {
         refuse("mode", "mode = \"shared\"");
     }
     refuse("max_holders", "max_holders");
-    refuse("keys", "keys");
 }
 
 fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {
@@ -306,6 +311,7 @@ fn keys(args: &RawArgs, function: &Function, errors: &mut Errors) -> (Keys, Opti
             errors.push(diag::conflict(&keys.name, "key", "several keys are taken together", help));
             (nothing, None)
         }
+        (None, None) if args.mentions("key") || args.mentions("keys") => (nothing, None),
         (None, None) => {
             let first = function.bindings.iter().find(|binding| binding.moves).map(|binding| &binding.ident);
             errors.push(diag::missing_key(Span::call_site(), first));
@@ -361,6 +367,8 @@ pub(crate) trait Names {
     fn ty(&self, root: &str) -> Option<Type>;
     /// Where to report that the variable cannot be displayed; `None` for the template.
     fn origin(&self, root: &str) -> Option<Span>;
+    /// Whether a type mentions a type parameter.
+    fn is_generic(&self, ty: &Type) -> bool;
     /// Every name, for the message.
     fn all(&self) -> Vec<String>;
 }
@@ -388,6 +396,11 @@ impl Names for FunctionNames<'_> {
 
     fn origin(&self, root: &str) -> Option<Span> {
         self.binding(root).map(|binding| binding.ident.span())
+    }
+
+    fn is_generic(&self, ty: &Type) -> bool {
+        let mut parameters = self.0.sig.generics.type_params();
+        parameters.any(|parameter| contains_ident(ty.to_token_stream(), &|ident| *ident == parameter.ident))
     }
 
     fn all(&self) -> Vec<String> {
@@ -427,7 +440,7 @@ pub(crate) fn template(literal: &LitStr, names: &dyn Names, errors: &mut Errors)
                 parts.push(Part::Text(LitStr::new(&text, span)));
             }
             Segment::Placeholder(placeholder) => match value(&placeholder, span, names) {
-                Some(value) => parts.push(Part::Value(value)),
+                Some(value) => parts.push(Part::Value(Box::new(value))),
                 None if placeholder.root == "self" => {
                     complain(diag::no_receiver(span, &text, &placeholder.range));
                 }
@@ -467,7 +480,8 @@ fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<
         };
         expr.extend(quote!(.#member));
     }
-    Some(Value { name, expr, ty, raw: *raw })
+    let generic = ty.as_ref().is_some_and(|ty| names.is_generic(ty));
+    Some(Value { name, expr, ty, generic, place, raw: *raw })
 }
 
 /// A field's name, raw where it is a keyword.

@@ -19,7 +19,7 @@ pub(super) struct KeyState<W> {
     /// Asked for the lock, or queued for it, on behalf of the first waiter.
     pub(super) attempt: Option<Box<Attempt>>,
     /// What this process has on the server. An exclusive lease is the only one.
-    pub(super) leases: Vec<Box<Lease>>,
+    pub(super) leases: Vec<Lease>,
     /// Numbers the `enter`s of this key, in the order in which they are sent.
     pub(super) seq: u64,
     /// What the shard's timers hold for this key; the key may be due later, never earlier.
@@ -47,10 +47,10 @@ impl<W> KeyState<W> {
     }
 
     pub(super) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
-        self.leases.iter_mut().find(|lease| lease.ready.token == token).map(|lease| &mut **lease)
+        self.leases.iter_mut().find(|lease| lease.ready.token == token)
     }
 
-    pub(super) fn take_lease(&mut self, token: Token) -> Option<Box<Lease>> {
+    pub(super) fn take_lease(&mut self, token: Token) -> Option<Lease> {
         let index = self.leases.iter().position(|lease| lease.ready.token == token)?;
         Some(self.leases.swap_remove(index))
     }
