@@ -9,4 +9,6 @@ mod loss;
 mod operations;
 mod reentry;
 mod release;
+mod several_keys;
+mod shared;
 mod waiting;

@@ -76,6 +76,20 @@ async fn an_acquire_whose_reply_was_lost_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_before_a_long_outage_is_given_back_after_it() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.swallow(Direction::Replies);
+    assert_unavailable(&manager.lock("k").ttl(LONG).acquire().await.unwrap_err());
+    assert!(server.exists("k"));
+    proxy.refuse();
+    // The fault itself: longer than anything that was sent can be on its way.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert!(server.exists("k"));
+    proxy.pass();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_arrives_late_leaves_nothing() {
     let Net { server, proxy, manager } = net().await;
     proxy.hold(Direction::Requests);

@@ -19,6 +19,7 @@ mod link_half_open;
 mod manager_shut_down;
 mod no_permission;
 mod no_runtime;
+mod no_url;
 mod out_of_memory;
 mod processes_killed;
 mod read_only_server;
@@ -32,6 +33,7 @@ mod two_managers;
 mod unreachable_address;
 mod wait_longer_than_ttl;
 mod waiter_killed;
+mod waiter_stopped;
 mod wrong_database;
 mod wrong_password;
 

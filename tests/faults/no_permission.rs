@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_tests::{RedisServer, residue};
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
 
-use super::{LONG, SOON, assert_says};
+use super::{LONG, SOON, assert_says, assert_unavailable};
 
 /// What README.md says is the least.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
@@ -55,6 +55,19 @@ async fn the_least_privileges_are_enough() {
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     one.inspect("k").await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_client_kill_a_command_that_arrives_late_leaves_nothing_either() {
+    let server = RedisServer::options().user("worker", LEAST).start();
+    let proxy = Proxy::to(&server.address());
+    let url = format!("redis://worker:secret@{}/", proxy.address());
+    let manager = LockManager::builder().url(url).key_prefix("shop:").connect().await.unwrap();
+    proxy.hold(Direction::Requests);
+    assert_unavailable(&manager.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap_err());
+    proxy.pass();
+    eventually("it works again", async || manager.lock("probe").acquire().await.is_ok()).await;
     residue::none(&server).await;
 }
 

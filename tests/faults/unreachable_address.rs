@@ -73,6 +73,31 @@ async fn a_url_that_cannot_be_is_an_invalid_option() {
 }
 
 #[tokio::test]
+async fn an_address_of_another_kind_of_server_is_unavailable() {
+    // An HTTP server would answer so to anything.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut connection in listener.incoming().flatten() {
+            // A client that is gone already needs no answer.
+            drop(connection.read(&mut [0; 1024]));
+            drop(connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    let start = Instant::now();
+    assert_unavailable(&LockManager::connect(format!("redis://{address}/")).await.unwrap_err());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_url_that_needs_the_feature_tls_says_so() {
+    let error = LockManager::connect("rediss://127.0.0.1/").await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    assert_says(&error, "tls");
+}
+
+#[tokio::test]
 async fn a_missing_unix_socket_is_unavailable() {
     let error = LockManager::connect("redis+unix:///nonexistent/redis.sock").await.unwrap_err();
     assert_unavailable(&error);

@@ -1,4 +1,4 @@
-//! Takes locks for a test that wants another process: `lock-client <url>`, then one command per line.
+//! Takes locks for a test that wants another process: `lock-client <url>` (or `env`), then one command per line.
 //!
 //! ```text
 //! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew]   -> acquired {key, fence, at, until}
@@ -22,7 +22,11 @@ use tokio::sync::{Mutex, mpsc::unbounded_channel};
 #[tokio::main]
 async fn main() {
     let url = std::env::args().nth(1).unwrap();
-    let manager = match LockManager::connect(&url).await {
+    let connected = match url.as_str() {
+        "env" => LockManager::from_env().await,
+        url => LockManager::connect(url).await,
+    };
+    let manager = match connected {
         Ok(manager) => manager,
         Err(error) => return say_error("", &error),
     };
