@@ -87,7 +87,7 @@ async fn acquire_all(manager: &LockManager) -> Result<Vec<Guard>> {
     Ok(guards)
 }
 
-/// How many of the locks the server does not have.
+/// How many of a sample of the locks the server does not have.
 async fn foreign(url: &str) -> Result<usize> {
     let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     let mut missing = 0;
