@@ -19,6 +19,8 @@ use distlock_benches::table::{Table, Verdicts, say};
 use distlock_benches::{Result, join};
 
 const TASKS: u64 = 64;
+/// With one task the contenders take turns after so many locks: then they find the same machine.
+const SLICE: u64 = 50;
 
 /// Takes a lock, does nothing, gives it back.
 trait Section: Clone + Send + Sync + 'static {
@@ -83,16 +85,27 @@ fn fresh() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-async fn measure<S: Section>(contender: &S, plan: &Plan) -> Result<Figures> {
-    let mut samples = Vec::with_capacity(usize::try_from(plan.sequential)?);
-    let cpu = cpu_time();
-    for _ in 0..plan.sequential {
-        let start = monotonic();
-        contender.section(fresh()).await?;
-        samples.push(monotonic() - start);
-    }
-    let cpu_alone = (cpu_time() - cpu).as_nanos() as f64 / plan.sequential as f64;
+/// One task, one lock after the other.
+#[derive(Default)]
+struct Alone {
+    samples: Vec<u64>,
+    cpu: Duration,
+}
 
+impl Alone {
+    async fn add<S: Section>(&mut self, contender: &S) -> Result<()> {
+        let cpu = cpu_time();
+        for _ in 0..SLICE {
+            let start = monotonic();
+            contender.section(fresh()).await?;
+            self.samples.push(monotonic() - start);
+        }
+        self.cpu += cpu_time() - cpu;
+        Ok(())
+    }
+}
+
+async fn with_many<S: Section>(contender: &S, plan: &Plan, mut alone: Alone) -> Result<Figures> {
     let done = Arc::new(AtomicU64::new(0));
     let (start, cpu) = (Instant::now(), cpu_time());
     let tasks: Vec<_> = (0..TASKS)
@@ -112,9 +125,9 @@ async fn measure<S: Section>(contender: &S, plan: &Plan) -> Result<Figures> {
     }
     let done = done.load(Ordering::Relaxed) as f64;
     Ok(Figures {
-        p50: quantile(&mut samples, 0.5),
-        p99: quantile(&mut samples, 0.99),
-        cpu_alone,
+        p50: quantile(&mut alone.samples, 0.5),
+        p99: quantile(&mut alone.samples, 0.99),
+        cpu_alone: alone.cpu.as_nanos() as f64 / alone.samples.len() as f64,
         per_second: done / start.elapsed().as_secs_f64(),
         cpu_many: (cpu_time() - cpu).as_nanos() as f64 / done,
     })
@@ -158,15 +171,21 @@ async fn main() -> Result<()> {
         plan.rounds, plan.sequential, plan.many
     ));
     for round in 0..=plan.rounds {
+        let [mut a, mut b, mut c] = <[Alone; 3]>::default();
+        for _ in 0..plan.sequential / SLICE {
+            a.add(&raw).await?;
+            b.add(&ours).await?;
+            c.add(&annotated).await?;
+        }
         // The order alternates, so that nobody always comes after the same neighbour.
         let figures = if round % 2 == 0 {
-            let raw = measure(&raw, &plan).await?;
-            let ours = measure(&ours, &plan).await?;
-            [raw, ours, measure(&annotated, &plan).await?]
+            let raw = with_many(&raw, &plan, a).await?;
+            let ours = with_many(&ours, &plan, b).await?;
+            [raw, ours, with_many(&annotated, &plan, c).await?]
         } else {
-            let annotated = measure(&annotated, &plan).await?;
-            let ours = measure(&ours, &plan).await?;
-            [measure(&raw, &plan).await?, ours, annotated]
+            let annotated = with_many(&annotated, &plan, c).await?;
+            let ours = with_many(&ours, &plan, b).await?;
+            [with_many(&raw, &plan, a).await?, ours, annotated]
         };
         // The first round warms up.
         if round > 0 {
