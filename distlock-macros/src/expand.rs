@@ -252,7 +252,12 @@ impl<'a> Expansion<'a> {
                 let keys = keys.iter().map(one);
                 quote_spanned!(Span::mixed_site()=> let keys = #private::keys([#(#keys),*]);)
             }
-            Keys::Iter(expr) => quote_spanned!(Span::mixed_site()=> let keys = #private::keys(#expr);),
+            Keys::Iter(expr) => {
+                // Reported there, if it is no iterator of keys.
+                let place = Span::mixed_site().located_at(expr.span());
+                let private = located_at(private.clone(), place);
+                quote_spanned!(place=> let keys = #private::keys(#expr);)
+            }
         }
     }
 
@@ -402,9 +407,9 @@ impl<'a> Expansion<'a> {
 
     /// A dead `return` that tells an async block its type, as a signature would, for `?` and for coercions.
     fn return_edge(&self) -> Option<TokenStream> {
-        let private = &self.private;
         let returns = self.returns.as_ref()?;
         let place = self.function.output().map_or_else(Span::mixed_site, |ty| ty.span());
+        let private = located_at(self.private.clone(), place);
         Some(quote_spanned! {Span::mixed_site().located_at(place)=>
             if false {
                 return #private::placeholder::<#returns>();
@@ -414,14 +419,18 @@ impl<'a> Expansion<'a> {
 
     /// Turns `result`, a `Result<R, LockError>`, into the function's value.
     fn finish(&self) -> TokenStream {
-        let (private, turbofish) = (&self.private, self.turbofish());
+        let turbofish = self.turbofish();
+        let place = self.function.output().map_or_else(Span::mixed_site, |ty| ty.span());
+        let private = located_at(self.private.clone(), place);
         match &self.spec.route {
             Route::From if self.spec.on_busy.is_some() => {
                 quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (result))
             }
             Route::From => quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (result)),
             Route::MapErr(map) => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_map_err #turbofish (result, #map))
+                // Reported there, if it is no `Result`.
+                let place = Span::mixed_site().located_at(place);
+                quote_spanned!(place=> #private::finish_map_err #turbofish (result, #map))
             }
             Route::OnError(on_error) => {
                 quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (result, #on_error))
@@ -471,6 +480,16 @@ fn rendered(private: &TokenStream, parts: &[Part]) -> TokenStream {
         }
     });
     quote_spanned!(Span::mixed_site()=> #private::key(&[#(#parts),*]))
+}
+
+/// The same tokens, with errors reported elsewhere.
+fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
+    let mut moved = Vec::new();
+    for mut token in tokens {
+        token.set_span(token.span().located_at(place));
+        moved.push(token);
+    }
+    moved.into_iter().collect()
 }
 
 /// `&expr`, with parentheses only where they are needed.
