@@ -149,6 +149,8 @@ impl LockRequest {
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
         fenced(),
+        shared(),
+        max_holders(limit: u32),
         reentrant(),
         label(label: impl Into<Cow<'static, str>>),
     }

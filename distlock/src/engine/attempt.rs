@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::Ready;
-use super::key::{Stage, Step};
+use super::key::Step;
+use super::lease::Ready;
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
-    EnterMode, Failure, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
+    EnterMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
 };
 use crate::clock::{Time, lease_end};
 
@@ -22,6 +22,7 @@ const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) token: Token,
+    pub(super) kind: Kind,
     /// The latest `enter` (its number, when it was sent) while its answer is awaited.
     asked: Option<(u64, Time)>,
     /// The newest `enter` that was answered. Older answers say nothing new.
@@ -46,12 +47,17 @@ pub(super) struct Attempt {
     entered: Option<Time>,
     /// An unanswered command of a link that could not be killed may still be applied.
     pub(super) unsettled: bool,
+    /// A command failed in a way that leaves open whether it was applied.
+    doubtful: bool,
+    /// When nothing that this attempt asked for can exist any more, if it was applied when it was sent.
+    lives_until: Time,
 }
 
 impl Attempt {
-    pub(super) fn new(token: Token) -> Self {
+    pub(super) fn new(token: Token, kind: Kind) -> Self {
         Attempt {
             token,
+            kind,
             asked: None,
             seen: 0,
             queued: false,
@@ -66,6 +72,8 @@ impl Attempt {
             cause: None,
             entered: None,
             unsettled: false,
+            doubtful: false,
+            lives_until: Time(0),
         }
     }
 
@@ -78,31 +86,57 @@ impl Attempt {
     }
 
     pub(super) fn may_be_applied(&self) -> bool {
-        self.queued || self.asked.is_some() || self.entered.is_some()
+        self.queued || self.doubtful || self.asked.is_some() || self.entered.is_some()
     }
 }
 
 impl<W> Step<'_, W> {
-    /// Somebody waits, and this process has nothing on the server.
-    pub(super) fn first_attempt(&mut self) {
-        let mut attempt = Attempt::new(self.next_token());
-        let plain = self.state.waiters.fenced() == 0 && !self.env.hints.is_contended(self.key, self.now);
+    /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
+    /// shared, or by an attempt on the server.
+    pub(super) fn serve_here(&mut self) {
+        self.join_readers();
+        let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
+        if self.state.attempt.is_none() && !kept_out {
+            self.first_attempt();
+        }
+    }
+
+    fn first_attempt(&mut self) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
+        let plain = kind == Kind::Exclusive
+            && alone
+            && self.state.waiters.fenced() == 0
+            && !self.env.hints.is_contended(self.key, self.now);
+        let mut attempt = Attempt::new(self.next_token(), kind);
         if plain {
             self.ask_plainly(&mut attempt)
         } else {
             self.ask(&mut attempt)
         }
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.state.attempt = Some(Box::new(attempt));
     }
 
-    /// The same after a lease ended while others wait here: the key is contended.
+    /// After an exclusive lease of ours ended while others wait here.
     pub(super) fn next_attempt(&mut self, delay: Option<Duration>) {
-        let mut attempt = Attempt::new(self.next_token());
-        match delay {
-            Some(delay) => attempt.ask_at = Some(self.now.after(delay)),
-            None => self.ask(&mut attempt),
+        self.env.hints.contended(self.key, self.now);
+        let Some(delay) = delay else { return self.serve_here() };
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        attempt.ask_at = Some(self.now.after(delay));
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// The queue has changed at its front: an attempt that serves nobody there is given up.
+    pub(super) fn reconcile(&mut self) {
+        let wanted = self.state.waiters.front().map(|head| head.want.kind);
+        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        if attempted.is_some() && attempted != wanted {
+            self.abandon_attempt();
         }
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.serve_here();
     }
 
     fn next_token(&mut self) -> Token {
@@ -112,6 +146,7 @@ impl<W> Step<'_, W> {
     fn ask_plainly(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
+        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
         self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
     }
@@ -134,10 +169,12 @@ impl<W> Step<'_, W> {
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
         attempt.claim = CLAIM.min(ttl);
+        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         attempt.queued |= queues;
         attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
-        let op = Op::Enter { token: attempt.token, ttl, claim: attempt.claim, mode, fences };
+        let op =
+            Op::Enter { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
         self.send(attempt.token, purpose, op);
     }
 
@@ -156,13 +193,12 @@ impl<W> Step<'_, W> {
         self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now, purpose }, op));
     }
 
-    /// Nobody waits any more.
+    /// Nobody wants what it stands for any more.
     pub(super) fn abandon_attempt(&mut self) {
-        let Stage::Attempt(attempt) = &self.state.stage else { return };
-        let (token, applied, unsettled) = (attempt.token, attempt.may_be_applied(), attempt.unsettled);
-        self.state.stage = Stage::Idle;
-        if applied {
-            self.leave(token, None, ServerTime(0), Time(0), unsettled);
+        if let Some(attempt) = self.state.attempt.take()
+            && attempt.may_be_applied()
+        {
+            self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
         }
     }
 
@@ -194,7 +230,7 @@ impl<W> Step<'_, W> {
     pub(super) fn attempt_lost_link(&mut self, cause: &OpError) {
         let now = self.now;
         let mut counted = false;
-        if let Stage::Attempt(attempt) = &mut self.state.stage {
+        if let Some(attempt) = &mut self.state.attempt {
             if !mutated!(PairKeptOverReconnect) {
                 attempt.pair = None;
             }
@@ -210,19 +246,17 @@ impl<W> Step<'_, W> {
     }
 
     pub(super) fn forget_pair(&mut self) {
-        if let Stage::Attempt(attempt) = &mut self.state.stage {
+        if let Some(attempt) = &mut self.state.attempt {
             attempt.pair = None;
         }
     }
 
+    /// Takes the attempt out, and puts back what is left of it.
     fn with_attempt(&mut self, change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>) {
-        match std::mem::take(&mut self.state.stage) {
-            Stage::Attempt(attempt) => {
-                if let Some(attempt) = change(self, attempt) {
-                    self.state.stage = Stage::Attempt(attempt);
-                }
-            }
-            other => self.state.stage = other,
+        if let Some(attempt) = self.state.attempt.take()
+            && let Some(attempt) = change(self, attempt)
+        {
+            self.state.attempt = Some(attempt);
         }
     }
 
@@ -252,6 +286,8 @@ impl<W> Step<'_, W> {
                     attempt.silent = None;
                     attempt.cause = None;
                     attempt.entered = None;
+                    // Whatever was sent before this on a link that is dead now has been applied or never will.
+                    attempt.doubtful &= attempt.unsettled;
                     attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
                     attempt.holder = Some(holder.clone());
                     step.busy(attempt, &holder, remaining, front, queues)
@@ -267,9 +303,7 @@ impl<W> Step<'_, W> {
                 Err(error) => step.failed(attempt, error),
             }
         });
-        if matches!(self.state.stage, Stage::Idle) && !self.state.waiters.is_empty() {
-            self.next_attempt(None);
-        }
+        self.reconcile();
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one reply and of its request")]
@@ -296,6 +330,7 @@ impl<W> Step<'_, W> {
         let first = fence.unwrap_or(0);
         let ready = Ready {
             token: attempt.token,
+            kind: attempt.kind,
             deadline,
             entered,
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
@@ -305,22 +340,11 @@ impl<W> Step<'_, W> {
         };
         if deadline <= self.now {
             // It took longer than the lease: give it back and try with a new token.
-            self.leave(ready.token, None, ready.since, Time(0), ready.unsettled);
+            self.undo(ready.token, attempt.lives_until, ready.unsettled);
             return None;
         }
         self.start(ready, ttl);
-        self.take_attempt()
-    }
-
-    /// What `start` put there, for the callers that are about to put an attempt back.
-    fn take_attempt(&mut self) -> Option<Box<Attempt>> {
-        match std::mem::take(&mut self.state.stage) {
-            Stage::Attempt(attempt) => Some(attempt),
-            other => {
-                self.state.stage = other;
-                None
-            }
-        }
+        None
     }
 
     fn busy(
@@ -335,8 +359,8 @@ impl<W> Step<'_, W> {
         self.state.occupied = None;
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
-            if attempt.queued {
-                self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+            if attempt.queued || attempt.doubtful {
+                self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
             }
             return None;
         }
@@ -376,10 +400,11 @@ impl<W> Step<'_, W> {
     }
 
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
+        attempt.doubtful |= error.kind == Failure::Unknown;
         match error.kind {
             Failure::Refused => {
                 if attempt.may_be_applied() {
-                    self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -391,8 +416,8 @@ impl<W> Step<'_, W> {
                     self.out.push(Effect::Done(waiter.who, unavailable.clone()));
                 }
                 if self.state.waiters.is_empty() {
-                    if attempt.queued {
-                        self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    if attempt.may_be_applied() {
+                        self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
                     }
                     return None;
                 }
@@ -423,6 +448,7 @@ impl<W> Step<'_, W> {
             step.state.occupied = Some(step.now.before(Duration::from_micros(us.0.saturating_sub(since.0))));
             let ready = Ready {
                 token,
+                kind: attempt.kind,
                 deadline,
                 entered: step.now,
                 fences,
@@ -431,7 +457,7 @@ impl<W> Step<'_, W> {
                 unsettled: attempt.unsettled,
             };
             step.start(ready, Duration::ZERO);
-            step.take_attempt()
+            None
         });
     }
 
@@ -464,7 +490,7 @@ impl<W> Step<'_, W> {
     pub(super) fn gap(&mut self, token: Token) {
         let gap = self.env.tuning.gap;
         let now = self.now;
-        if let Stage::Attempt(attempt) = &mut self.state.stage
+        if let Some(attempt) = &mut self.state.attempt
             && attempt.token == token
         {
             attempt.ask_at = Some(now.after(gap));
@@ -473,12 +499,12 @@ impl<W> Step<'_, W> {
 
     /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
     pub(super) fn ask_for_more(&mut self, ready: Ready) {
-        let mut attempt = Attempt::new(ready.token);
+        let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
         attempt.unsettled = ready.unsettled;
         attempt.seen = self.state.seq;
         self.ask(&mut attempt);
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.state.attempt = Some(Box::new(attempt));
     }
 }

@@ -5,8 +5,9 @@
 //! the effects out, in their order, after the call. It may do so on any thread: the state is sharded by key
 //! behind mutexes that are held for one event only.
 //!
-//! Per key there is at most one *attempt* or *lease* of this process on the server, whoever waits here for
-//! it; the waiters stand in a local queue, first in, first out.
+//! Per key there is at most one *attempt* of this process on the server, on behalf of the first of its
+//! waiters, who stand in a local queue, first in, first out; and the *leases* it has got: one for an exclusive
+//! lock, one for each holder of a limited one, one for a group of readers that came together.
 //!
 //! The rules and their counterexamples are those of the protocol: time first (a passed deadline is a loss
 //! before anything else is looked at), deadlines from the instant before a command was sent, "mine" may
@@ -20,7 +21,10 @@ mod attempt;
 pub(crate) mod cell;
 mod hold;
 mod key;
+mod lease;
+mod leaving;
 mod owed;
+mod renewal;
 mod server_clock;
 mod shard;
 
@@ -31,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
+use crate::backend::{Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
@@ -66,6 +70,7 @@ pub(crate) enum Patience {
 /// A request for a lock, validated: `ttl` is at least 10 ms and whole milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
+    pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
     pub(crate) patience: Patience,
@@ -91,22 +96,11 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     /// `queues`: the command may leave an entry in the queue.
-    Enter {
-        seq: u64,
-        ttl: Duration,
-        fences: u32,
-        queues: bool,
-    },
+    Enter { seq: u64, ttl: Duration, fences: u32, queues: bool },
     /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
-    Leave {
-        sends: u32,
-        deadline: Time,
-        until: Time,
-    },
-    Renew {
-        ticket: Ticket,
-        ttl: Duration,
-    },
+    Leave { sends: u32, deadline: Time, until: Time },
+    /// `ticket`: the holder who asked for it.
+    Renew { ticket: Option<Ticket>, ttl: Duration },
 }
 
 /// A command to send. `sent` is the instant before it is.

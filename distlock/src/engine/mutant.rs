@@ -49,6 +49,8 @@ pub(crate) enum Mutant {
     RenewCreates,
     ForceReleaseNotReported,
     StepIgnored,
+    MembersOutliveTheirMarker,
+    SharedChainForEver,
 }
 
 #[cfg(test)]

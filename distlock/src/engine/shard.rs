@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{HoldCell, Ticket};
-use super::key::{KeyState, Stage, Step};
+use super::key::{KeyState, Step};
 use super::owed::OwedList;
 use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
@@ -132,7 +132,7 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn outstanding(&self) -> Outstanding {
-        let holds = self.keys.values().filter(|state| matches!(state.stage, Stage::Held(_))).count();
+        let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holds.len()).sum();
         Outstanding { holds, owed: self.owed.len() }
     }
 
@@ -175,14 +175,12 @@ impl<W> Shard<W> {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
             Purpose::Enter { seq, ttl, fences, queues } => {
-                match &step.state.stage {
-                    Stage::Attempt(attempt) if attempt.token == context.token => {
-                        step.entered(&context, seq, ttl, fences, result);
-                    }
-                    Stage::Held(lease) if lease.token == context.token => {
-                        step.entered_while_held(&context, seq, ttl, &result);
-                    }
-                    _ => step.entered_in_vain(&context, queues, &result),
+                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
+                    step.entered(&context, seq, ttl, fences, result);
+                } else if step.state.lease(context.token).is_some() {
+                    step.entered_while_held(&context, seq, ttl, &result);
+                } else {
+                    step.entered_in_vain(&context, queues, &result);
                 }
                 Verdict::None
             }
@@ -196,11 +194,13 @@ impl<W> Shard<W> {
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
             Push::Gap { token, .. } => step.gap(token),
-            Push::Grant { token, us, since, fence, .. } => match &step.state.stage {
-                Stage::Attempt(attempt) if attempt.token == token => step.granted(token, us, since, fence),
-                Stage::Held(lease) if lease.token == token => {}
-                _ => step.unknown_grant(token),
-            },
+            Push::Grant { token, us, since, fence, .. } => {
+                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
+                    step.granted(token, us, since, fence);
+                } else if step.state.lease(token).is_none() {
+                    step.unknown_grant(token);
+                }
+            }
         });
     }
 
@@ -242,7 +242,7 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
-        self.each(now, out, |step| step.lose(LostReason::Shutdown));
+        self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
     pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
@@ -257,7 +257,7 @@ impl<W> Shard<W> {
         }
         for key in due {
             self.step(now, &key, out, |step| {
-                step.renewal_is_due();
+                step.renewals_are_due();
                 step.attempt_is_due();
                 step.expire_waiters();
             });

@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{EnterMode, Inspection, Op, Remaining, Reply, ServerTime, Token, Tuning, token_text};
+use crate::backend::{
+    EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
+    Tuning, kind_of, token_text,
+};
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.
 pub(crate) const HOLD: &str = "dl1:hold";
@@ -30,6 +33,7 @@ pub(crate) enum News {
 struct Entry {
     client: Arc<str>,
     token: Token,
+    kind: Kind,
     until: ServerTime,
     claim: Duration,
     fences: u32,
@@ -49,6 +53,8 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 struct Slot {
     value: Option<Value>,
+    /// Who holds a shared or limited lock, and until when. Means nothing unless `value` is their marker.
+    members: Vec<(Arc<str>, ServerTime)>,
     queue: VecDeque<Entry>,
 }
 
@@ -102,8 +108,8 @@ impl Server {
         self.sweep(us);
         let reply = match *op {
             Op::Set { token, ttl } => self.set(us, from, token, ttl),
-            Op::Enter { token, ttl, claim, mode, fences } => {
-                self.enter(us, from, token, ttl, claim, mode, fences)
+            Op::Enter { token, kind, ttl, claim, mode, fences } => {
+                self.enter(us, from, Ask { token, kind, ttl, claim, mode, fences })
             }
             Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
             Op::Renew { token, ttl } => self.renew(us, from, token, ttl),
@@ -132,50 +138,28 @@ impl Server {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the arguments of the script")]
-    fn enter(
-        &mut self,
-        us: ServerTime,
-        from: &Sender<'_>,
-        token: Token,
-        ttl: Duration,
-        claim: Duration,
-        mode: EnterMode,
-        fences: u32,
-    ) -> Reply {
-        let text = text(from, token);
-        let until = plus(us, ttl);
+    fn enter(&mut self, us: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
+        let Ask { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(us, fences)).flatten();
-        let keep = self.tuning.keep;
+        let until = plus(us, self.tuning.keep);
         let slot = self.slot(from.key);
-        let fresh = match slot.live(us) {
-            None => {
-                slot.value = Some(Value { holder: text, until: Some(until) });
-                true
-            }
-            Some(value) if value.holder == text => {
-                if value.until.is_some_and(|old| old < until) {
-                    value.until = Some(until);
-                }
-                false
-            }
-            Some(value) => {
-                let holder = value.holder.clone();
-                let remaining = match value.until {
-                    None => Remaining::Forever,
-                    Some(until) => Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0))),
-                };
-                let mut front = false;
-                if mode != EnterMode::Try {
-                    let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
-                    let client = from.client.clone();
-                    let until = plus(us, keep);
-                    let entry = Entry { client, token, until, claim, fences, listens, minted };
-                    front = slot.enqueue(us, entry);
-                }
-                return Reply::Busy { us: Some(us), holder, remaining, front };
-            }
+        let (fresh, remaining) = match slot.admit(us, from, &ask) {
+            Admission::Fresh => (true, None),
+            Admission::Mine => (false, None),
+            Admission::Full(remaining) => (false, Some(remaining)),
+            Admission::Clash(found) => return Reply::WrongKind { found },
         };
+        if let Some(remaining) = remaining {
+            let holder = slot.live(us).map_or_else(|| HOLD.into(), |value| value.holder.clone());
+            let mut front = false;
+            if mode != EnterMode::Try {
+                let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
+                let client = from.client.clone();
+                let entry = Entry { client, token, kind, until, claim, fences, listens, minted };
+                front = slot.enqueue(us, entry);
+            }
+            return Reply::Busy { us: Some(us), holder, remaining, front };
+        }
         let again = matches!(mode, EnterMode::WaitAgain | EnterMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
@@ -195,13 +179,29 @@ impl Server {
     ) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
-        let ours = slot.live(us).is_some_and(|value| value.holder == text);
-        let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if mutated!(CancelWithoutTestingKey) && slot.remove(from.client, token) {
             return Reply::Cancelled;
         }
+        if slot.is_member(us, &text) {
+            slot.members.retain(|(member, _)| *member != text);
+            if let Some(hold) = hold {
+                slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
+            }
+            slot.settle_members(us);
+            self.serve(us, from.key, notes);
+            return Reply::Released { gap: false };
+        }
+        let ours = slot.live(us).is_some_and(|value| value.holder == text);
+        let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if !ours && !blind {
-            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
+            if !slot.remove(from.client, token) {
+                return Reply::NotYours;
+            }
+            // Whoever stood behind may be able to enter now.
+            if slot.live(us).is_some() {
+                self.serve(us, from.key, notes);
+            }
+            return Reply::Cancelled;
         }
         if let Some(hold) = hold {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
@@ -211,7 +211,7 @@ impl Server {
         self.hand_over(us, from.key, since, notes)
     }
 
-    /// Frees the key for the first in the queue that is alive, or for anybody.
+    /// Frees the key, for the queue or (in a gap) for anybody.
     fn hand_over(
         &mut self,
         us: ServerTime,
@@ -223,6 +223,7 @@ impl Server {
         let Tuning { gap, every, .. } = self.tuning;
         let slot = self.slot(key);
         slot.value = None;
+        slot.members.clear();
         let gap_is_due = us.0.saturating_sub(since.0) >= micros(every);
         if let Some(first) = slot.queue.front()
             && !gap.is_zero()
@@ -232,11 +233,25 @@ impl Server {
             notes.push(Note { client, key: key.clone(), token, news: News::Gap });
             return Reply::Released { gap: true };
         }
-        while let Some(entry) = self.slot(key).queue.pop_front() {
-            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
-                continue;
+        self.serve_since(us, key, since, notes);
+        Reply::Released { gap: false }
+    }
+
+    fn serve(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) {
+        self.serve_since(us, key, us, notes);
+    }
+
+    /// Lets in as many from the front of the queue as are compatible with who is in.
+    fn serve_since(&mut self, us: ServerTime, key: &Arc<str>, since: ServerTime, notes: &mut Vec<Note>) {
+        loop {
+            let slot = self.slot(key);
+            let Some(entry) = slot.queue.front() else { return };
+            let dead = entry.until <= us && !mutated!(DeadEntriesNotSkipped);
+            if !dead && !slot.has_room(us, entry.kind) {
+                return;
             }
-            if !entry.listens && mutated!(PollWaiterDropped) {
+            let Some(entry) = self.slot(key).queue.pop_front() else { return };
+            if dead || (!entry.listens && mutated!(PollWaiterDropped)) {
                 continue;
             }
             let heard = self.listeners.contains(&entry.client);
@@ -245,20 +260,22 @@ impl Server {
             }
             let fence = entry.minted.or_else(|| self.mint(us, entry.fences));
             let holder = token_text(&entry.client, entry.token).into();
-            self.slot(key).value = Some(Value { holder, until: Some(plus(us, entry.claim)) });
+            self.slot(key).put(us, entry.kind, holder, plus(us, entry.claim));
             if entry.listens {
                 let news = News::Grant { us, since, fence };
                 notes.push(Note { client: entry.client, key: key.clone(), token: entry.token, news });
             }
-            break;
         }
-        Reply::Released { gap: false }
     }
 
     fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
         let text = text(from, token);
         let until = plus(us, ttl);
         let slot = self.slot(from.key);
+        if slot.is_member(us, &text) {
+            slot.raise(us, &text, until);
+            return Reply::Renewed { us };
+        }
         match slot.live(us) {
             Some(value) if value.holder == text => {
                 if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
@@ -317,7 +334,140 @@ impl Server {
     }
 }
 
+/// The arguments of `enter`.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    token: Token,
+    kind: Kind,
+    ttl: Duration,
+    claim: Duration,
+    mode: EnterMode,
+    fences: u32,
+}
+
+/// What `enter` found.
+enum Admission {
+    Fresh,
+    Mine,
+    /// Somebody else is in, for so long.
+    Full(Remaining),
+    /// The key is in use for another kind of lock.
+    Clash(Arc<str>),
+}
+
+fn marker(kind: Kind) -> Arc<str> {
+    match kind {
+        Kind::Limited(limit) => format!("{LIMITED_MARKER}{limit}").into(),
+        Kind::Shared | Kind::Exclusive => SHARED_MARKER.into(),
+    }
+}
+
 impl Slot {
+    fn admit(&mut self, us: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
+        let text = text(from, ask.token);
+        let until = plus(us, ask.ttl);
+        let Some(value) = self.live(us) else {
+            self.put(us, ask.kind, text, until);
+            return Admission::Fresh;
+        };
+        let (holder, value_until) = (value.holder.clone(), value.until);
+        if holder == text {
+            if value_until.is_some_and(|old| old < until) {
+                value.until = Some(until);
+            }
+            return Admission::Mine;
+        }
+        let there = kind_of(&holder);
+        let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
+        let clash = match (there, ask.kind) {
+            (Kind::Limited(a), Kind::Limited(b)) => a != b,
+            (Kind::Limited(_), _) => true,
+            (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
+            _ => false,
+        };
+        if clash {
+            return Admission::Clash(there.to_string().into());
+        }
+        if there == Kind::Exclusive || ask.kind == Kind::Exclusive {
+            return Admission::Full(value_until.map_or(Remaining::Forever, left));
+        }
+        if self.is_member(us, &text) {
+            self.raise(us, &text, until);
+            return Admission::Mine;
+        }
+        self.drop_dead(us);
+        let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
+        if my_turn && self.has_room(us, ask.kind) {
+            self.put(us, ask.kind, text, until);
+            return Admission::Fresh;
+        }
+        let first_out = self.members.iter().map(|(_, until)| *until).min();
+        Admission::Full(first_out.map_or(Remaining::Unknown, left))
+    }
+
+    /// Whether one more of `kind` can come in.
+    fn has_room(&mut self, us: ServerTime, kind: Kind) -> bool {
+        let Some(value) = self.live(us) else { return true };
+        let there = kind_of(&value.holder);
+        match kind {
+            Kind::Exclusive => false,
+            Kind::Shared => there == Kind::Shared,
+            Kind::Limited(limit) => {
+                there == kind && self.members.len() < usize::try_from(limit).unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// Lets `holder` in.
+    fn put(&mut self, us: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
+        if kind == Kind::Exclusive {
+            self.value = Some(Value { holder, until: Some(until) });
+            return;
+        }
+        if self.live(us).is_none() {
+            if !mutated!(MembersOutliveTheirMarker) {
+                self.members.clear();
+            }
+            self.value = Some(Value { holder: marker(kind), until: Some(until) });
+        }
+        self.members.push((holder, until));
+        self.settle_members(us);
+    }
+
+    /// Whether the marker is there and `holder` among those it stands for.
+    fn is_member(&mut self, us: ServerTime, holder: &Arc<str>) -> bool {
+        let marked = self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive);
+        marked && {
+            self.members.retain(|(_, until)| *until > us);
+            self.members.iter().any(|(member, _)| member == holder)
+        }
+    }
+
+    fn raise(&mut self, us: ServerTime, holder: &Arc<str>, until: ServerTime) {
+        for (member, old) in &mut self.members {
+            if member == holder && *old < until {
+                *old = until;
+            }
+        }
+        self.settle_members(us);
+    }
+
+    /// The marker lives as long as the last member, and not without any.
+    fn settle_members(&mut self, us: ServerTime) {
+        self.members.retain(|(_, until)| *until > us);
+        let last = self.members.iter().map(|(_, until)| *until).max();
+        match (last, &mut self.value) {
+            (Some(last), Some(value)) => value.until = Some(last),
+            _ => self.value = None,
+        }
+    }
+
+    fn drop_dead(&mut self, us: ServerTime) {
+        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
+            self.queue.pop_front();
+        }
+    }
+
     fn live(&mut self, us: ServerTime) -> Option<&mut Value> {
         if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= us)) {
             self.value = None;
@@ -333,9 +483,7 @@ impl Slot {
             Some(old) => *old = entry,
             None => self.queue.push_back(entry),
         }
-        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
-            self.queue.pop_front();
-        }
+        self.drop_dead(us);
         self.queue.front().is_some_and(|first| first.token == token && first.client == client)
     }
 

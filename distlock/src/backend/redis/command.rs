@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::super::{EnterMode, MARK, Op, Token, Tuning};
+use super::super::{EnterMode, Kind, MARK, Op, Token, Tuning};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 
@@ -58,9 +58,11 @@ impl Wire {
     /// `op` as a call of its script; [`Op::Set`] as `enter` that does not queue.
     pub(super) fn script(&self, form: Form, key: &str, op: &Op) -> Cmd {
         match *op {
-            Op::Set { token, ttl } => self.enter(form, key, token, ttl, ttl, EnterMode::Try, 0),
-            Op::Enter { token, ttl, claim, mode, fences } => {
-                self.enter(form, key, token, ttl, claim, mode, fences)
+            Op::Set { token, ttl } => {
+                self.enter(form, key, token, Kind::Exclusive, ttl, ttl, EnterMode::Try, 0)
+            }
+            Op::Enter { token, kind, ttl, claim, mode, fences } => {
+                self.enter(form, key, token, kind, ttl, claim, mode, fences)
             }
             Op::Leave { token, hold, since } => {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
@@ -74,7 +76,8 @@ impl Wire {
                 cmd
             }
             Op::Renew { token, ttl } => {
-                let keys = [self.names.lock(key), self.names.entries(key)];
+                let names = &self.names;
+                let keys = [names.lock(key), names.entries(key), names.members(key)];
                 let mut cmd = call(form, &SCRIPTS.renew, &keys, 64 + self.client.len());
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
@@ -89,12 +92,14 @@ impl Wire {
         form: Form,
         key: &str,
         token: Token,
+        kind: Kind,
         ttl: Duration,
         claim: Duration,
         mode: EnterMode,
         fences: u32,
     ) -> Cmd {
-        let mut cmd = self.on_queue(form, &SCRIPTS.enter, key);
+        let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
+        let mut cmd = self.on_queue(form, script, key);
         self.token(&mut cmd, token);
         cmd.arg(millis(ttl)).arg(millis(claim)).arg(millis(self.tuning.keep)).arg(fences);
         cmd.arg(match mode {
@@ -104,6 +109,13 @@ impl Wire {
             EnterMode::WaitAgain => "held",
             EnterMode::PollAgain => "heldpoll",
         });
+        match kind {
+            Kind::Exclusive => {}
+            Kind::Shared => {
+                cmd.arg("s");
+            }
+            Kind::Limited(limit) => cmd.write_arg_fmt(format_args!("p:{limit}")),
+        }
         cmd
     }
 
@@ -129,7 +141,8 @@ impl Wire {
     /// The hash of the script that carries out `op`.
     pub(super) fn script_of(op: &Op) -> &'static str {
         match op {
-            Op::Set { .. } | Op::Enter { .. } => &SCRIPTS.enter.hash,
+            Op::Set { .. } | Op::Enter { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
+            Op::Enter { .. } => &SCRIPTS.enter_n.hash,
             Op::Leave { .. } => &SCRIPTS.leave.hash,
             Op::Renew { .. } => &SCRIPTS.renew.hash,
         }
@@ -137,7 +150,7 @@ impl Wire {
 
     fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
         let names = &self.names;
-        let keys = [names.lock(key), names.queue(key), names.entries(key), names.fence()];
+        let keys = [names.lock(key), names.queue(key), names.entries(key), names.fence(), names.members(key)];
         call(form, script, &keys, 96 + self.client.len() + names.channel("").len())
     }
 

@@ -54,6 +54,11 @@ impl Names {
         self.name("dl1:e:", key)
     }
 
+    /// Sorted set of the holders of a shared or limited lock, by expiry.
+    pub(super) fn members<'a>(&'a self, key: &'a str) -> Name<'a> {
+        self.name("dl1:m:", key)
+    }
+
     /// The counter of fencing tokens, one for all keys.
     pub(super) fn fence(&self) -> Name<'_> {
         self.name("dl1:f", "")

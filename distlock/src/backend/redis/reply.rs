@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{Inspection, Op, Remaining, Reply, ServerTime, Token, parse_token};
+use super::super::{Inspection, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
 
 /// A reply that cannot be the answer to what was asked.
 #[derive(Debug)]
@@ -83,6 +83,13 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
             })
         }
         (Op::Set { .. } | Op::Enter { .. }, "WRONGTYPE") => Ok(wrong_type()),
+        (Op::Set { .. } | Op::Enter { .. }, "WRONGKIND") => match rest {
+            [_, Value::BulkString(holder)] => {
+                let kind = kind_of(&String::from_utf8_lossy(holder));
+                Ok(Reply::WrongKind { found: kind.to_string().into() })
+            }
+            _ => Err(Garbled),
+        },
         (Op::Leave { .. }, "RELEASED") => match rest {
             [Value::Int(gap)] => Ok(Reply::Released { gap: *gap == 1 }),
             _ => Err(Garbled),

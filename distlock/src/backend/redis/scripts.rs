@@ -20,28 +20,29 @@ impl Lua {
 #[derive(Debug)]
 pub(super) struct Scripts {
     pub(super) enter: Lua,
+    pub(super) enter_n: Lua,
     pub(super) leave: Lua,
     pub(super) renew: Lua,
     pub(super) force: Lua,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 4] {
-        [&self.enter, &self.leave, &self.renew, &self.force]
+    pub(super) fn all(&self) -> [&Lua; 5] {
+        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.force]
     }
 }
 
+/// The files of a script, in their order.
+macro_rules! lua {
+    ($($part:literal)*) => {
+        Lua::new(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),*))
+    };
+}
+
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    enter: Lua::new(concat!(include_str!("scripts/clock.lua"), include_str!("scripts/enter.lua"))),
-    leave: Lua::new(concat!(
-        include_str!("scripts/leave.lua"),
-        include_str!("scripts/clock.lua"),
-        include_str!("scripts/serve.lua")
-    )),
-    renew: Lua::new(concat!(include_str!("scripts/clock.lua"), include_str!("scripts/renew.lua"))),
-    force: Lua::new(concat!(
-        include_str!("scripts/force.lua"),
-        include_str!("scripts/clock.lua"),
-        include_str!("scripts/serve.lua")
-    )),
+    enter: lua!("clock" "enter" "front" "queue" "enter_end"),
+    enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_end"),
+    leave: lua!("clock" "leave_args" "members" "leave" "serve"),
+    renew: lua!("clock" "renew_args" "members" "renew"),
+    force: lua!("clock" "force_args" "members" "force" "serve"),
 });

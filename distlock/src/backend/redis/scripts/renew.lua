@@ -1,17 +1,24 @@
--- Makes a lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
---
--- KEYS   lock  entries
--- ARGV   token  ttl ms
--- Reply  {RENEWED, token, us}
---        {NOT_YOURS, token}
+-- Second part of the script, behind renew_args.lua and members.lua.
 
-local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]
-if redis.pcall('GET', lock) ~= token then
-  -- A replica may answer from old data. It refuses to write, even where there is nothing to change.
-  redis.call('HDEL', KEYS[2], '')
-  return {'NOT_YOURS', token}
+local held = redis.pcall('GET', lock)
+if held == token then
+  if redis.call('PTTL', lock) < ttl then
+    redis.call('PEXPIRE', lock, ttl)
+  end
+  return {'RENEWED', token, text(us)}
 end
-if redis.call('PTTL', lock) < tonumber(ttl) then
-  redis.call('PEXPIRE', lock, ttl)
+
+-- A member's lease needs both, the marker and the place in the set.
+if type(held) == 'string' and is_marker(held) then
+  local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
+  if mine > us then
+    if mine < us + ttl * 1000 then
+      admit(held, false, token, us + ttl * 1000)
+    end
+    return {'RENEWED', token, text(us)}
+  end
 end
-return {'RENEWED', token, text(now())}
+
+-- A replica may answer from old data. It refuses to write, even where there is nothing to change.
+redis.call('HDEL', KEYS[2], '')
+return {'NOT_YOURS', token}
