@@ -27,11 +27,6 @@ impl Errors {
         }
     }
 
-    /// Whether nothing was wrong so far.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// All errors, if there are any.
     pub(crate) fn into_error(self) -> Option<Error> {
         self.0
@@ -306,11 +301,6 @@ pub(crate) fn min_hold_above_ttl(value: &Expr) -> Error {
         "`min_hold` is longer than `ttl`, and `renew = false` lets the lease end with `ttl`",
         "lengthen `ttl`, or leave `renew = false` out",
     )
-}
-
-/// An option whose runtime is not part of this version.
-pub(crate) fn not_available(tokens: impl ToTokens, option: &str) -> Error {
-    Error::new_spanned(tokens, format!("`{option}` is not available in this version"))
 }
 
 // Templates.

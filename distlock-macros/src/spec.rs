@@ -190,23 +190,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         token: variable(args, "token", errors),
     };
     check_combinations(args, spec.shared, errors);
-    if errors.is_empty() {
-        check_availability(args, &spec, errors);
-    }
     spec
-}
-
-/// The one list of options that are understood but have no runtime in this version.
-fn check_availability(args: &RawArgs, spec: &LockSpec, errors: &mut Errors) {
-    let mut refuse = |name: &str, option: &str| {
-        if let Some(given) = args.get(name) {
-            errors.push(diag::not_available(&given.name, option));
-        }
-    };
-    if spec.shared {
-        refuse("mode", "mode = \"shared\"");
-    }
-    refuse("max_holders", "max_holders");
 }
 
 fn check_combinations(args: &RawArgs, shared: bool, errors: &mut Errors) {

@@ -20,6 +20,7 @@ mod macro_rules;
 mod manager;
 mod map_err;
 mod max_hold_and_min_hold;
+mod modes;
 mod on_busy;
 mod on_error;
 mod order;

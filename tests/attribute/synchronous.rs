@@ -98,6 +98,14 @@ fn the_manager_of_a_thread() {
 }
 
 #[tokio::test]
+async fn a_task_may_call_it_as_often_as_it_likes() {
+    let manager = LockManager::in_memory();
+    for _ in 0..1000 {
+        briefly(&manager).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_scope_of_a_task_counts_for_what_it_calls() {
     assert!(matches!(current(), Err(LockError::NotInitialized { .. })));
     distlock::with_manager(LockManager::in_memory(), async { current().unwrap() }).await;
