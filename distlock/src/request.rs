@@ -287,7 +287,7 @@ impl LockRequest {
         }
         match driver::acquire(self.manager.alive(), key.shared().clone(), want).await {
             Settled::Acquired(grip) => Ok(Guard::new(grip)),
-            Settled::Not(outcome) => Err(error_of(outcome, key.clone())),
+            Settled::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
         }
     }
 
@@ -358,11 +358,11 @@ pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
     Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
 }
 
-fn error_of(outcome: Outcome, key: LockKey) -> LockError {
+fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
     match outcome {
         Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
-        Outcome::WrongKind { found } => LockError::WrongKind { key, found },
+        Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::Acquired(_) | Outcome::Closed => LockError::Closed,
     }
 }

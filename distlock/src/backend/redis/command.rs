@@ -13,7 +13,10 @@ use super::scripts::{Lua, SCRIPTS};
 pub(super) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
-    tuning: Tuning,
+    /// Milliseconds that an entry in the queue lives.
+    keep: u64,
+    /// What `leave` needs to know besides, in one argument.
+    settings: String,
 }
 
 /// How a script is named to the server.
@@ -40,8 +43,12 @@ fn millis_or_none(duration: Duration) -> u64 {
 }
 
 impl Wire {
-    pub(super) fn new(prefix: String, client: String, tuning: Tuning) -> Wire {
-        Wire { names: Names::new(prefix), client, tuning }
+    pub(super) fn new(prefix: String, client: String, tuning: &Tuning) -> Wire {
+        let names = Names::new(prefix);
+        let gap = millis_or_none(tuning.gap);
+        let every = u64::try_from(tuning.every.as_micros()).unwrap_or(u64::MAX);
+        let settings = format!("{COUNTS} {gap} {every} {}", names.channel(""));
+        Wire { names, client, keep: millis(tuning.keep), settings }
     }
 
     /// `SET NX GET`: tells the holder in the same round trip, on servers from 7.0.
@@ -67,12 +74,7 @@ impl Wire {
             Op::Leave { token, hold, since } => {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
-                cmd.arg(hold.map_or(0, millis_or_none));
-                cmd.write_arg_fmt(self.names.channel(""));
-                cmd.arg(COUNTS);
-                cmd.arg(millis_or_none(self.tuning.gap));
-                cmd.arg(u64::try_from(self.tuning.every.as_micros()).unwrap_or(u64::MAX));
-                cmd.arg(since.0);
+                cmd.arg(hold.map_or(0, millis_or_none)).arg(since.0).arg(&self.settings);
                 cmd
             }
             Op::Renew { token, ttl } => {
@@ -101,7 +103,7 @@ impl Wire {
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
         let mut cmd = self.on_queue(form, script, key);
         self.token(&mut cmd, token);
-        cmd.arg(millis(ttl)).arg(millis(claim)).arg(millis(self.tuning.keep)).arg(fences);
+        cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.keep).arg(fences);
         cmd.arg(match mode {
             EnterMode::Try => "try",
             EnterMode::Wait => "wait",
@@ -151,7 +153,7 @@ impl Wire {
     fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
         let names = &self.names;
         let keys = [names.lock(key), names.queue(key), names.entries(key), names.fence(), names.members(key)];
-        call(form, script, &keys, 96 + self.client.len() + names.channel("").len())
+        call(form, script, &keys, 96 + self.client.len() + self.settings.len())
     }
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn set_is_one_plain_command_on_exactly_the_users_key() {
-        let wire = Wire::new("shop:".into(), "c".into(), Tuning::default());
+        let wire = Wire::new("shop:".into(), "c".into(), &Tuning::default());
         let cmd = wire.set("order:42", Token(7), Duration::from_secs(10));
         let text = String::from_utf8(cmd.get_packed_command()).unwrap();
         let words: Vec<_> = text.split("\r\n").skip(2).step_by(2).collect();

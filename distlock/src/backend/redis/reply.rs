@@ -52,6 +52,11 @@ pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply,
 
 /// The reply of the script that carries out `op`.
 pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, Garbled> {
+    if let (Op::Leave { token, .. }, Value::BulkString(_)) = (op, value) {
+        let released = text(Some(value))?.strip_prefix("RELEASED ").ok_or(Garbled)?;
+        let ours = parse_token(client, released) == Some(*token);
+        return if ours { Ok(Reply::Released { gap: false }) } else { Err(Garbled) };
+    }
     let Value::Array(fields) = value else { return Err(Garbled) };
     let status = text(fields.first())?;
     if parse_token(client, text(fields.get(1))?) != Some(op.token()) {
@@ -176,6 +181,8 @@ mod tests {
             Value::Nil,
             Value::Okay,
             bulk("RELEASED"),
+            bulk("RELEASED dl1:c:8"),
+            bulk("CANCELLED dl1:c:7"),
             Value::Array(vec![]),
             Value::Array(vec![bulk("RELEASED"), bulk("dl1:c:7")]),
             Value::Array(vec![bulk("FRESH"), bulk("dl1:c:7"), bulk("5")]),

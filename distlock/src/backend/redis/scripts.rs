@@ -42,7 +42,7 @@ macro_rules! lua {
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter: lua!("clock" "enter" "front" "queue" "enter_end"),
     enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_end"),
-    leave: lua!("clock" "leave_args" "members" "leave" "serve"),
+    leave: lua!("leave_args" "clock" "members" "leave" "serve"),
     renew: lua!("clock" "renew_args" "members" "renew"),
     force: lua!("clock" "force_args" "members" "force" "serve"),
 });

@@ -88,7 +88,7 @@ impl State {
 
 impl Shared {
     fn new(config: RedisConfig) -> Shared {
-        let wire = Wire::new(config.prefix.clone(), config.client.clone(), config.tuning.clone());
+        let wire = Wire::new(config.prefix.clone(), config.client.clone(), &config.tuning);
         Shared {
             wire: Arc::new(wire),
             link: RwLock::new(None),

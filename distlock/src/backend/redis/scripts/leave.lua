@@ -1,7 +1,6 @@
--- Second part of the script, behind leave_args.lua and members.lua.
+-- Second part of the script, behind leave_args.lua, clock.lua and members.lua.
 
--- A key of another type answers with an error, which is not our token either.
-local held = redis.pcall('GET', lock)
+local us = now()
 if held == token then
   if hold > 0 then
     -- The value must change, or a late command of this token would move the key.
@@ -30,7 +29,7 @@ else
   end
 end
 
-local waiter = redis.call('LPOP', queue)
+waiter = waiter or redis.call('LPOP', queue)
 if not waiter then
   if there == '' then
     redis.call('DEL', lock)
