@@ -1,9 +1,9 @@
 //! The `#[distributed_lock]` attribute and the `key!` macro of the `distlock` crate, which re-exports and
 //! documents both. This crate is an implementation detail: depend on `distlock`.
 //!
-//! An attribute goes through three steps. [`args`] and [`item`] read what was written; [`spec`] checks it and
-//! resolves the names in key templates ([`template`], [`duration`] are its pure parts); [`expand`] writes the
-//! locked function and cannot fail. Every message is in [`diag`].
+//! An attribute goes through three steps. `args` and `item` read what was written; `spec` checks it and
+//! resolves the names in key templates (`template`, `duration` are its pure parts); `expand` writes the
+//! locked function and cannot fail. Every message is in `diag`.
 
 use proc_macro2::TokenStream;
 

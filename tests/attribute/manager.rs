@@ -77,8 +77,8 @@ async fn every_kind_of_manager_expression() {
 
 #[tokio::test]
 async fn without_a_manager_nothing_runs() {
-    assert!(matches!(of_the_scope().await, Err(LockError::NotInitialized { .. })));
-    assert!(matches!(fallible().await, Err(LockError::NotInitialized { .. })));
+    assert!(matches!(of_the_scope().await, Err(LockError::NotInitialized)));
+    assert!(matches!(fallible().await, Err(LockError::NotInitialized)));
 }
 
 #[tokio::test]
@@ -97,5 +97,5 @@ async fn the_innermost_scope_counts() {
 async fn a_manager_that_was_shut_down_is_closed() {
     let locks = LockManager::in_memory();
     locks.shutdown(std::time::Duration::ZERO).await;
-    assert!(matches!(of_an_argument(&locks).await, Err(LockError::Closed { .. })));
+    assert!(matches!(of_an_argument(&locks).await, Err(LockError::Closed)));
 }
