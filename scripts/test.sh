@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
+# Most tests wait for something most of the time.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
+
 steps=()
 step() {
     local title=$1 begin=$SECONDS

@@ -45,12 +45,12 @@ pub(super) struct Attempt {
     pub(super) cause: Option<OpError>,
     /// The lease was ours already at this time; the local chain began then.
     entered: Option<Time>,
-    /// An unanswered command of a link that could not be killed may still be applied.
-    pub(super) unsettled: bool,
-    /// A command failed in a way that leaves open whether it was applied.
-    doubtful: bool,
-    /// When nothing that this attempt asked for can exist any more, if it was applied when it was sent.
-    lives_until: Time,
+    /// Commands that were sent and may have been applied, or may still be: nothing definite was heard of them.
+    open: u32,
+    /// Some command has left this process.
+    was_sent: bool,
+    /// Since when answers have come too late to be of use.
+    late_since: Option<Time>,
 }
 
 impl Attempt {
@@ -71,9 +71,9 @@ impl Attempt {
             silent: None,
             cause: None,
             entered: None,
-            unsettled: false,
-            doubtful: false,
-            lives_until: Time(0),
+            open: 0,
+            was_sent: false,
+            late_since: None,
         }
     }
 
@@ -86,7 +86,19 @@ impl Attempt {
     }
 
     pub(super) fn may_be_applied(&self) -> bool {
-        self.queued || self.doubtful || self.asked.is_some() || self.entered.is_some()
+        self.queued || self.open > 0 || self.entered.is_some()
+    }
+
+    /// A command was answered, or will not be.
+    fn heard_of(&mut self, result: &OpResult) {
+        let kind = result.as_ref().err().map(|error| error.kind);
+        self.was_sent |= kind != Some(Failure::NotSent);
+        if kind != Some(Failure::Unknown) {
+            self.open = self.open.saturating_sub(1);
+        }
+        if self.open == 0 && !self.was_sent {
+            self.queued = false;
+        }
     }
 }
 
@@ -146,7 +158,6 @@ impl<W> Step<'_, W> {
     fn ask_plainly(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
-        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
         self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
     }
@@ -156,7 +167,8 @@ impl<W> Step<'_, W> {
     pub(super) fn ask(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
-        let queues = self.state.waiters.any_patient();
+        // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
+        let queues = self.state.waiters.any_patient() || attempt.queued;
         let mode = match (queues, self.env.link.pushes, attempt.queued) {
             (false, _, _) => EnterMode::Try,
             (true, Pushes::On, false) => EnterMode::Wait,
@@ -169,7 +181,6 @@ impl<W> Step<'_, W> {
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
         attempt.claim = CLAIM.min(ttl);
-        attempt.lives_until = attempt.lives_until.max(self.now.after(ttl));
         attempt.queued |= queues;
         attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
@@ -181,6 +192,7 @@ impl<W> Step<'_, W> {
     fn number(&mut self, attempt: &mut Attempt) -> u64 {
         self.state.seq += 1;
         attempt.asked = Some((self.state.seq, self.now));
+        attempt.open = attempt.open.saturating_add(1);
         attempt.ask_at = None;
         if attempt.silent.is_none() {
             attempt.silent = Some(self.now);
@@ -198,7 +210,7 @@ impl<W> Step<'_, W> {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()
         {
-            self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
+            self.cancel_on_server(attempt.token);
         }
     }
 
@@ -272,6 +284,7 @@ impl<W> Step<'_, W> {
         let queues = matches!(context.purpose, Purpose::Enter { queues: true, .. });
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
+            attempt.heard_of(&result);
             if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
                 return Some(attempt);
             }
@@ -280,14 +293,17 @@ impl<W> Step<'_, W> {
                 attempt.asked = None;
             }
             match result {
+                // Another command of ours must have taken it; only `enter` says when.
+                Ok(Reply::Mine { us: None, .. }) => {
+                    step.ask(&mut attempt);
+                    Some(attempt)
+                }
                 Ok(Reply::Fresh { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
                 Ok(Reply::Mine { us, fence }) => step.got(attempt, sent, ttl, false, us, fence, fences),
                 Ok(Reply::Busy { us, holder, remaining, front }) => {
                     attempt.silent = None;
                     attempt.cause = None;
                     attempt.entered = None;
-                    // Whatever was sent before this on a link that is dead now has been applied or never will.
-                    attempt.doubtful &= attempt.unsettled;
                     attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
                     attempt.holder = Some(holder.clone());
                     step.busy(attempt, &holder, remaining, front, queues)
@@ -318,7 +334,7 @@ impl<W> Step<'_, W> {
         fences: u32,
     ) -> Option<Box<Attempt>> {
         let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
-        let deadline = if mutated!(NoDrift) { counted_from.after(ttl) } else { lease_end(counted_from, ttl) };
+        let deadline = lease_end(counted_from, ttl);
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
         let since = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.since };
         if fresh && attempt.holder.is_some() {
@@ -336,15 +352,34 @@ impl<W> Step<'_, W> {
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
             since,
             seen: attempt.seen,
-            unsettled: attempt.unsettled,
+            us,
+            asked: sent,
         };
         if deadline <= self.now {
-            // It took longer than the lease: give it back and try with a new token.
-            self.undo(ready.token, attempt.lives_until, ready.unsettled);
-            return None;
+            return self.too_late(&attempt);
         }
         self.start(ready, ttl);
         None
+    }
+
+    /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
+    /// always too slow is out of reach.
+    fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
+        self.undo(attempt.token);
+        let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let unavailable = Outcome::Unavailable(cause.clone());
+        for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
+            self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+        }
+        let kind = self.state.waiters.front()?.want.kind;
+        let mut next = Attempt::new(self.next_token(), kind);
+        let since = attempt.late_since.unwrap_or(self.now);
+        next.late_since = Some(since);
+        next.silent = Some(since);
+        next.cause = Some(cause);
+        self.state.waiters.reach_is_counted_from(since);
+        self.ask(&mut next);
+        Some(Box::new(next))
     }
 
     fn busy(
@@ -359,13 +394,15 @@ impl<W> Step<'_, W> {
         self.state.occupied = None;
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
-            if attempt.queued || attempt.doubtful {
-                self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
+            if attempt.may_be_applied() {
+                self.undo(attempt.token);
             }
             return None;
         }
         if queues {
-            attempt.ask_at = Some(self.next_ask(&mut attempt, holder, remaining, front));
+            let at = self.next_ask(&mut attempt, holder, remaining, front);
+            // News of a gap may have come before this answer.
+            attempt.ask_at = Some(attempt.ask_at.map_or(at, |sooner| sooner.min(at)));
         } else {
             self.ask(&mut attempt);
         }
@@ -374,7 +411,8 @@ impl<W> Step<'_, W> {
 
     /// When to ask again if no push arrives.
     fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, front: bool) -> Time {
-        let heartbeat = attempt.claim * 4 / 5;
+        let share = if mutated!(HeartbeatLongerThanClaim) { 10 } else { 4 };
+        let heartbeat = attempt.claim * share / 5;
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
         let can_hand_over = holder.starts_with(MARK);
         let expiry = match remaining {
@@ -400,11 +438,10 @@ impl<W> Step<'_, W> {
     }
 
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
-        attempt.doubtful |= error.kind == Failure::Unknown;
         match error.kind {
             Failure::Refused => {
                 if attempt.may_be_applied() {
-                    self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
+                    self.undo(attempt.token);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -417,7 +454,7 @@ impl<W> Step<'_, W> {
                 }
                 if self.state.waiters.is_empty() {
                     if attempt.may_be_applied() {
-                        self.undo(attempt.token, attempt.lives_until, attempt.unsettled);
+                        self.undo(attempt.token);
                     }
                     return None;
                 }
@@ -437,7 +474,7 @@ impl<W> Step<'_, W> {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.since = since;
+            attempt.since = if mutated!(GapClockPerProcess) { us } else { since };
             let Some(deadline) = step.grant_deadline(&attempt, us) else {
                 return step.confirm(attempt, us);
             };
@@ -454,7 +491,8 @@ impl<W> Step<'_, W> {
                 fences,
                 since,
                 seen: attempt.seen,
-                unsettled: attempt.unsettled,
+                us: Some(us),
+                asked: step.now,
             };
             step.start(ready, Duration::ZERO);
             None
@@ -473,6 +511,10 @@ impl<W> Step<'_, W> {
             between => between?,
         };
         let span = Duration::from_micros(between).saturating_add(attempt.claim);
+        // A grant from the future: the server's clock was set.
+        if lease_end(sent, Duration::from_micros(between)) > self.now && !mutated!(PairKeptOverReconnect) {
+            return None;
+        }
         let deadline = lease_end(sent, span);
         (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
     }
@@ -502,7 +544,6 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
-        attempt.unsettled = ready.unsettled;
         attempt.seen = self.state.seq;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));

@@ -37,6 +37,7 @@ pub(crate) enum CellState {
 #[derive(Debug)]
 pub(crate) struct HoldCell {
     pub(crate) key: Arc<str>,
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "for traces"))]
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
     pub(crate) token: Token,
@@ -78,6 +79,15 @@ impl HoldCell {
                 Ok(()) => return state_of(self.expiry_word(now)),
                 Err(found) => word = found,
             }
+        }
+    }
+
+    /// The state at `now`, for an observer: nothing changes.
+    #[cfg(test)]
+    pub(crate) fn peek(&self, now: Time) -> CellState {
+        match state_of(self.word.load(Ordering::Acquire)) {
+            CellState::Until(deadline) if now >= deadline => state_of(self.expiry_word(now)),
+            state => state,
         }
     }
 

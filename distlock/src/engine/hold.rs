@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cell::{CellState, HoldCell, Ticket};
 use super::key::{Step, Waiter};
 use super::lease::{Hold, Lease, Ready};
+use super::leaving::Leaving;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
@@ -32,11 +33,11 @@ impl<W> Step<'_, W> {
     /// the first waiter; zero for a lease that was granted or is handed on.
     pub(super) fn start(&mut self, ready: Ready, covered: Duration) {
         let Some(head) = self.state.waiters.front() else {
-            self.leave(&ready);
+            self.give_back(&ready, None);
             return;
         };
         if head.want.kind != ready.kind {
-            self.leave(&ready);
+            self.give_back(&ready, None);
             self.serve_here();
             return;
         }
@@ -56,8 +57,10 @@ impl<W> Step<'_, W> {
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence);
         if kind == Kind::Exclusive {
-            let holder = self.own_text(token);
-            self.dismiss_impatient(&holder);
+            if self.state.waiters.any_impatient() {
+                let holder = self.own_text(token);
+                self.dismiss_impatient(&holder);
+            }
         } else {
             self.serve_here();
         }
@@ -117,7 +120,7 @@ impl<W> Step<'_, W> {
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
         if reason != LostReason::Taken && !others_hold_it {
-            self.undo(cell.token, Time(0), false);
+            self.undo(cell.token);
         }
         Release::WasLost(reason)
     }
@@ -131,8 +134,8 @@ impl<W> Step<'_, W> {
             return Release::HandedOn;
         }
         let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
-        let hold = lease.min_until.map(|until| until.since(now)).filter(|hold| !hold.is_zero());
-        let passed_on = hold.is_none()
+        let keep_until = lease.min_until.filter(|until| *until > now);
+        let passed_on = keep_until.is_none()
             && lease.ready.kind != Kind::Shared
             && lease.may_be_passed_on(now)
             && !self.env.closed
@@ -142,7 +145,11 @@ impl<W> Step<'_, W> {
             self.reconcile();
             return Release::HandedOn;
         }
-        self.leave_with(&lease.ready, hold);
+        self.give_back(&lease.ready, keep_until);
+        if mutated!(HandOnAfterLeave) && !self.state.waiters.is_empty() {
+            self.start(lease.ready, Duration::ZERO);
+            return Release::Leaving;
+        }
         if lease.ready.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
             let gap = self.take_gap();
             self.next_attempt(gap);
@@ -213,12 +220,12 @@ impl<W> Step<'_, W> {
         }
         lease.ready.seen = lease.ready.seen.max(seq);
         match result {
-            Ok(Reply::Mine { .. }) if mutated!(MineDoesNotExtend) => {}
+            // Carried out before what we know already: threads may send in another order than they asked.
+            Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
             Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
-                let unsettled = lease.ready.unsettled;
                 self.lose_lease(token, LostReason::Expired);
-                self.undo(token, self.now.after(ttl), unsettled);
+                self.undo(token);
             }
             Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
@@ -230,27 +237,14 @@ impl<W> Step<'_, W> {
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(super) fn unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.undo(token, self.now.after(CLAIM), false);
-        }
-    }
-
-    pub(super) fn mark_unsettled(&mut self) {
-        if let Some(attempt) = &mut self.state.attempt {
-            attempt.unsettled |= attempt.may_be_applied();
-        }
-        for lease in &mut self.state.leases {
-            lease.ready.unsettled = true;
+            self.undo(token);
         }
     }
 
     /// Gives a lease back that nobody holds.
-    fn leave(&mut self, ready: &Ready) {
-        self.leave_with(ready, None);
-    }
-
-    fn leave_with(&mut self, ready: &Ready, hold: Option<Duration>) {
+    fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
         let since = if ready.kind == Kind::Exclusive { ready.since } else { ServerTime(0) };
-        self.send_leave(ready.token, hold, since, ready.deadline, ready.deadline, ready.unsettled);
+        self.leave(&Leaving { token: ready.token, keep_until, since, deadline: ready.deadline });
     }
 }
 

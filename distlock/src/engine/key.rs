@@ -122,6 +122,11 @@ impl<W> Waiters<W> {
         self.once < self.queue.len()
     }
 
+    /// Whether one of them wants an answer at once.
+    pub(super) fn any_impatient(&self) -> bool {
+        self.once > 0
+    }
+
     pub(super) fn push(&mut self, waiter: Waiter<W>) {
         if let Patience::Until(until) = waiter.want.patience {
             self.due = self.due.min(until);
@@ -175,6 +180,8 @@ impl<W> Waiters<W> {
 
     fn settle(&mut self) {
         if self.queue.is_empty() {
+            // Its buffer too: a hundred thousand keys may be held that nobody waits for.
+            self.queue = VecDeque::new();
             self.due = Time::MAX;
         }
     }
@@ -193,6 +200,7 @@ pub(super) struct Step<'a, W> {
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
+        self.env.longest_ttl = self.env.longest_ttl.max(want.ttl);
         if self.env.closed {
             self.out.push(Effect::Done(who, Outcome::Closed));
             return ticket;
@@ -240,13 +248,14 @@ impl<W> Step<'_, W> {
         }
         let now = self.now;
         let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
-        let (silent, unheard, holder, cause) = match &self.state.attempt {
-            Some(attempt) => {
-                let unheard =
-                    attempt.silent.is_some() && (attempt.holder.is_none() || self.env.link.is_down());
-                (attempt.silent, unheard, attempt.holder.clone().or(held_here), attempt.cause.clone())
-            }
-            None => (None, false, held_here, None),
+        let link_is_down = self.env.link.is_down();
+        let (silent, holder, cause) = match &self.state.attempt {
+            Some(attempt) => (attempt.silent, attempt.holder.clone().or(held_here), attempt.cause.clone()),
+            None => (None, held_here, None),
+        };
+        // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
+        let unheard = |waiter: &Waiter<W>| {
+            silent.is_some_and(|silent| link_is_down || (holder.is_none() && silent <= waiter.since))
         };
         let late =
             |waiter: &Waiter<W>| matches!(waiter.want.patience, Patience::Until(until) if until <= now);
@@ -254,7 +263,7 @@ impl<W> Step<'_, W> {
             silent.is_some_and(|silent| silent.max(waiter.since).after(waiter.want.reach) <= now)
         };
         for waiter in self.state.waiters.extract(|waiter| late(waiter) || out_of_reach(waiter)) {
-            let outcome = if unheard || out_of_reach(&waiter) {
+            let outcome = if unheard(&waiter) || out_of_reach(&waiter) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
@@ -283,7 +292,7 @@ impl<W> Step<'_, W> {
 
     /// Those who do not wait learn that the lock is busy.
     pub(super) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
-        if self.state.waiters.once == 0 {
+        if !self.state.waiters.any_impatient() {
             return;
         }
         for waiter in self.state.waiters.extract(|waiter| waiter.want.patience == Patience::Once) {

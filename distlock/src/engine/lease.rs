@@ -23,7 +23,10 @@ pub(super) struct Ready {
     pub(super) since: ServerTime,
     /// The newest `enter` that was answered.
     pub(super) seen: u64,
-    pub(super) unsettled: bool,
+    /// The server's time when it was known to be ours, if it said.
+    pub(super) us: Option<ServerTime>,
+    /// Refusals of what was sent before say nothing about this lease.
+    pub(super) asked: Time,
 }
 
 /// One holder of a lease.

@@ -8,58 +8,69 @@ use super::owed::Owed;
 use super::shard::SETTLING;
 use super::{CLAIM, Context, Outcome, Purpose, Verdict};
 use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
-use crate::clock::Time;
+use crate::clock::{Time, drift};
 use crate::error::LostReason;
 
+/// What a `leave` says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) token: Token,
+    /// The key is to stay taken until then.
+    pub(super) keep_until: Option<Time>,
+    pub(super) since: ServerTime,
+    /// Until when the lease was ours for certain.
+    pub(super) deadline: Time,
+}
+
 impl<W> Step<'_, W> {
-    /// Undoes what a token that nobody wants any more may stand for. `lives_until`: until when the server may
-    /// keep it, so that an outage of any length leaves nothing behind.
-    pub(super) fn undo(&mut self, token: Token, lives_until: Time, unsettled: bool) {
-        self.send_leave(token, None, ServerTime(0), Time(0), lives_until, unsettled);
+    /// Gives back whatever is left of a token that nobody wants any more.
+    pub(super) fn undo(&mut self, token: Token) {
+        self.leave(&Leaving { token, keep_until: None, since: ServerTime(0), deadline: Time(0) });
     }
 
-    /// Sends a `leave`, and sends it once more if a command that it should follow may still overtake it.
-    pub(super) fn send_leave(
-        &mut self,
-        token: Token,
-        hold: Option<Duration>,
-        since: ServerTime,
-        deadline: Time,
-        lives_until: Time,
-        unsettled: bool,
-    ) {
-        let until = lives_until.max(self.now).after(SETTLING * 2).after(CLAIM);
-        if unsettled && !mutated!(NoCompensationAfterLinkChange) {
-            let at = self.now.after(SETTLING);
-            self.owed.add(Owed { key: self.key.clone(), token, sends: 1, at, until });
+    /// The same for a token that may stand in the queue.
+    pub(super) fn cancel_on_server(&mut self, token: Token) {
+        // The mutant of the server knows by this that a cancellation is meant.
+        let since = if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
+        self.leave(&Leaving { token, keep_until: None, since, deadline: Time(0) });
+    }
+
+    /// Sends a `leave`.
+    pub(super) fn leave(&mut self, leaving: &Leaving) {
+        let longest = self.env.longest_ttl.max(self.env.tuning.keep + CLAIM);
+        let until = self.now.after(longest).after(drift(longest)).after(SETTLING);
+        let Leaving { token, keep_until, since, deadline } = *leaving;
+        let owed = Owed { key: self.key.clone(), token, sends: 0, at: self.now, until, keep_until };
+        self.send_leave(owed, since, deadline);
+    }
+
+    pub(super) fn leave_again(&mut self, owed: Owed) {
+        self.send_leave(owed, ServerTime(0), Time(0));
+    }
+
+    /// Sends it, and once more later if a command that it should follow may still overtake it.
+    fn send_leave(&mut self, mut owed: Owed, since: ServerTime, deadline: Time) {
+        owed.sends += 1;
+        let Owed { token, sends, until, keep_until, .. } = owed;
+        if let Some(at) = self.env.link.settles_at(self.now, token)
+            && !mutated!(NoCompensationAfterLinkChange)
+        {
+            self.owed.add(Owed { at, ..owed });
         }
-        let hold = hold.map(whole_millis);
-        self.send(token, Purpose::Leave { sends: 1, deadline, until }, Op::Leave { token, hold, since });
-    }
-
-    pub(super) fn leave_again(&mut self, owed: &Owed) {
-        let purpose = Purpose::Leave { sends: owed.sends + 1, deadline: Time(0), until: owed.until };
-        self.send(owed.token, purpose, Op::Leave { token: owed.token, hold: None, since: ServerTime(0) });
+        let hold = keep_until.map(|until| until.since(self.now)).filter(|hold| !hold.is_zero());
+        let op = Op::Leave { token, hold: hold.map(whole_millis), since };
+        self.send(token, Purpose::Leave { sends, deadline, until, keep_until }, op);
     }
 
     /// The answer to a `leave`.
-    pub(super) fn left(
-        &mut self,
-        context: &Context,
-        sends: u32,
-        deadline: Time,
-        until: Time,
-        result: OpResult,
-    ) -> Verdict {
+    pub(super) fn left(&mut self, owed: Owed, deadline: Time, result: OpResult) -> Verdict {
         match result {
             Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
-            Ok(Reply::NotYours) if sends == 1 && self.now < deadline => Verdict::Lost(LostReason::Taken),
+            Ok(Reply::NotYours) if owed.sends == 1 && self.now < deadline => Verdict::Lost(LostReason::Taken),
             Ok(_) => Verdict::Fine,
             Err(error) => {
-                let worth_repeating = error.kind != Failure::Refused && self.now < until;
+                let worth_repeating = error.kind != Failure::Refused && self.now < owed.until;
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
-                    let (key, token) = (self.key.clone(), context.token);
-                    let owed = Owed { key, token, sends, at: self.now, until };
                     self.owed.again(self.now, owed, self.env.link.is_down());
                 }
                 Verdict::Failed(error)
@@ -74,7 +85,7 @@ impl<W> Step<'_, W> {
             Ok(Reply::Busy { .. }) if queues => {}
             _ => return,
         }
-        self.undo(context.token, Time(0), false);
+        self.undo(context.token);
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.

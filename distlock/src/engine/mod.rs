@@ -27,6 +27,10 @@ mod owed;
 mod renewal;
 mod server_clock;
 mod shard;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -98,7 +102,8 @@ pub(crate) enum Purpose {
     /// `queues`: the command may leave an entry in the queue.
     Enter { seq: u64, ttl: Duration, fences: u32, queues: bool },
     /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
-    Leave { sends: u32, deadline: Time, until: Time },
+    /// `keep_until`: the key is to stay taken until then.
+    Leave { sends: u32, deadline: Time, until: Time, keep_until: Option<Time> },
     /// `ticket`: the holder who asked for it.
     Renew { ticket: Option<Ticket>, ttl: Duration },
 }
@@ -128,6 +133,13 @@ pub(crate) struct Effects<W> {
     pub(crate) list: Vec<Effect<W>>,
     /// Something is due earlier than [`Engine::next_due`] said: the driver must ask it again.
     pub(crate) rearm: bool,
+}
+
+impl<W> Effects<W> {
+    fn join(&mut self, more: Effects<W>) {
+        self.list.extend(more.list);
+        self.rearm |= more.rearm;
+    }
 }
 
 /// What the reply to a release or to an explicit extension means for whoever asked for it.
@@ -204,24 +216,37 @@ impl<W> Engine<W> {
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
         let stepped =
             observed(&result).and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
-        let mut effects = match stepped {
-            Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
-            Some(Step::Backward(_)) => {
-                self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
-            }
-            None => Effects { list: Vec::new(), rearm: false },
-        };
+        let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
-        effects.list.extend(more.list);
-        effects.rearm |= more.rearm;
+        effects.join(more);
         (verdict, effects)
     }
 
     pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
         let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
         let key = key.clone();
-        self.enter(&key, |shard, out| shard.push(now, push, out)).1
+        let mut effects = match &push {
+            // Before the grant is believed: its age is counted on the server's clock.
+            Push::Grant { us, .. } => {
+                let stepped = lock(&self.server_clock).heard(*us, now);
+                self.allow_for(now, stepped)
+            }
+            Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
+        };
+        effects.join(self.enter(&key, |shard, out| shard.push(now, push, out)).1);
+        effects
+    }
+
+    /// The server's clock was found to have been set.
+    fn allow_for(&self, now: Time, stepped: Option<Step>) -> Effects<W> {
+        match stepped {
+            Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
+            Some(Step::Backward(_)) => {
+                self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
+            }
+            None => Effects { list: Vec::new(), rearm: false },
+        }
     }
 
     pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
@@ -270,6 +295,16 @@ impl<W> Engine<W> {
             self.armed.fetch_min(due.0, Ordering::SeqCst);
         }
         due
+    }
+
+    #[cfg(test)]
+    pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
+        lock(self.shard(key)).knows(key, token)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rest(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).rest()).sum()
     }
 
     fn arm(&self, due: Option<Time>) -> bool {

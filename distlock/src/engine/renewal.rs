@@ -46,6 +46,7 @@ impl<W> Step<'_, W> {
         if hold.renewal == Renewal::Keep {
             hold.ttl = hold.ttl.max(ttl);
         }
+        self.env.longest_ttl = self.env.longest_ttl.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
         self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, ttl });
         true
@@ -99,6 +100,8 @@ impl<W> Step<'_, W> {
                 Verdict::Fine
             }
             Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
+            // The lease was lost and taken anew, with the same token, since that was sent.
+            Ok(Reply::NotYours) if context.sent < lease.ready.asked => Verdict::None,
             Ok(Reply::NotYours) => {
                 self.lose_lease(token, LostReason::Taken);
                 Verdict::Lost(LostReason::Taken)

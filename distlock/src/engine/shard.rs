@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::cell::{HoldCell, Ticket};
 use super::key::{KeyState, Step};
-use super::owed::OwedList;
+use super::owed::{Owed, OwedList};
 use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
@@ -23,9 +23,18 @@ pub(super) struct Link {
     /// Why there is none, once an attempt to connect has failed or a link was lost.
     down: Option<OpError>,
     pub(super) pushes: Pushes,
+    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
+    unsettled: Option<(Time, Token)>,
 }
 
 impl Link {
+    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
+    /// already.
+    pub(super) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
+        let (until, next) = self.unsettled?;
+        (now < until && token < next).then_some(until)
+    }
+
     pub(super) fn is_down(&self) -> bool {
         self.down.is_some()
     }
@@ -39,6 +48,8 @@ pub(super) struct Env {
     pub(super) link: Link,
     pub(super) closed: bool,
     pub(super) hints: Hints,
+    /// Nothing of ours lives longer on the server.
+    pub(super) longest_ttl: Duration,
     rng: fastrand::Rng,
     /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
     next: u64,
@@ -108,7 +119,8 @@ impl<W> Shard<W> {
         let env = Env {
             client,
             tuning,
-            link: Link { down: None, pushes: Pushes::Off },
+            link: Link { down: None, pushes: Pushes::Off, unsettled: None },
+            longest_ttl: Duration::ZERO,
             closed: false,
             hints: Hints { busy: [(0, Time(0)); Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
@@ -184,7 +196,11 @@ impl<W> Shard<W> {
                 }
                 Verdict::None
             }
-            Purpose::Leave { sends, deadline, until } => step.left(&context, sends, deadline, until, result),
+            Purpose::Leave { sends, deadline, until, keep_until } => {
+                let (key, token) = (context.key.clone(), context.token);
+                let owed = Owed { key, token, sends, at: now, until, keep_until };
+                step.left(owed, deadline, result)
+            }
             Purpose::Renew { ticket, ttl } => step.renewed(&context, ticket, ttl, result),
         })
     }
@@ -215,7 +231,7 @@ impl<W> Shard<W> {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
                 if !*settled {
-                    self.each(now, out, |step| step.mark_unsettled());
+                    self.env.link.unsettled = Some((now.after(SETTLING), Token(self.env.next)));
                 }
                 self.pay_owed(now, true, out);
                 self.each(now, out, |step| {
@@ -267,8 +283,23 @@ impl<W> Shard<W> {
     fn pay_owed(&mut self, now: Time, link_came_up: bool, out: &mut Vec<Effect<W>>) {
         for owed in self.owed.take_due(now, link_came_up) {
             let key = owed.key.clone();
-            self.step(now, &key, out, |step| step.leave_again(&owed));
+            self.step(now, &key, out, |step| step.leave_again(owed));
         }
+    }
+
+    /// Whether `token` is what this process waits with or holds.
+    #[cfg(test)]
+    pub(super) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
+        self.keys.get_mut(key).is_some_and(|state| {
+            state.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
+                || state.lease(token).is_some()
+        })
+    }
+
+    /// Everything that is remembered.
+    #[cfg(test)]
+    pub(super) fn rest(&self) -> usize {
+        self.keys.len() + self.timers.len() + self.owed.len()
     }
 
     /// One event on one key. A key that is idle afterwards is forgotten.

@@ -1,9 +1,15 @@
 //! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
 //! the simulation. It has no clock: time is passed in, and may jump.
 
+#[cfg(test)]
+mod probe;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+#[cfg(test)]
+pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
     EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
@@ -71,6 +77,8 @@ pub(crate) struct Server {
     slots: HashMap<Arc<str>, Slot>,
     last_fence: u64,
     listeners: HashSet<Arc<str>>,
+    /// Whether a push tells how many listeners it reached.
+    counts: bool,
     /// When there are this many slots they are looked through for what has expired.
     sweep_at: usize,
 }
@@ -84,6 +92,7 @@ impl Server {
             slots: HashMap::new(),
             last_fence: 0,
             listeners: HashSet::new(),
+            counts: true,
             sweep_at: FIRST_SWEEP,
         }
     }
@@ -91,10 +100,6 @@ impl Server {
     /// From now on pushes for `client` reach somebody.
     pub(crate) fn subscribe(&mut self, client: &Arc<str>) {
         self.listeners.insert(client.clone());
-    }
-
-    pub(crate) fn unsubscribe(&mut self, client: &str) {
-        self.listeners.remove(client);
     }
 
     /// Carries out one operation at `us`.
@@ -179,8 +184,8 @@ impl Server {
     ) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
-        if mutated!(CancelWithoutTestingKey) && slot.remove(from.client, token) {
-            return Reply::Cancelled;
+        if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
+            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
         }
         if slot.is_member(us, &text) {
             slot.members.retain(|(member, _)| *member != text);
@@ -224,48 +229,62 @@ impl Server {
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let gap_is_due = us.0.saturating_sub(since.0) >= micros(every);
-        if let Some(first) = slot.queue.front()
-            && !gap.is_zero()
-            && gap_is_due
-        {
-            let (client, token) = (first.client.clone(), first.token);
-            notes.push(Note { client, key: key.clone(), token, news: News::Gap });
-            return Reply::Released { gap: true };
-        }
-        self.serve_since(us, key, since, notes);
-        Reply::Released { gap: false }
+        let pause = !gap.is_zero() && us.0.saturating_sub(since.0) >= micros(every);
+        self.serve_since(us, key, since, pause, notes)
     }
 
     fn serve(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) {
-        self.serve_since(us, key, us, notes);
+        self.serve_since(us, key, us, false, notes);
     }
 
-    /// Lets in as many from the front of the queue as are compatible with who is in.
-    fn serve_since(&mut self, us: ServerTime, key: &Arc<str>, since: ServerTime, notes: &mut Vec<Note>) {
-        loop {
-            let slot = self.slot(key);
-            let Some(entry) = slot.queue.front() else { return };
-            let dead = entry.until <= us && !mutated!(DeadEntriesNotSkipped);
-            if !dead && !slot.has_room(us, entry.kind) {
-                return;
-            }
-            let Some(entry) = self.slot(key).queue.pop_front() else { return };
-            if dead || (!entry.listens && mutated!(PollWaiterDropped)) {
+    /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
+    /// there is a pause.
+    fn serve_since(
+        &mut self,
+        us: ServerTime,
+        key: &Arc<str>,
+        since: ServerTime,
+        pause: bool,
+        notes: &mut Vec<Note>,
+    ) -> Reply {
+        while let Some(entry) = self.slot(key).queue.pop_front() {
+            if !self.can_be_served(us, &entry) {
                 continue;
             }
-            let heard = self.listeners.contains(&entry.client);
-            if entry.listens && !heard && !mutated!(DeadEntriesNotSkipped) {
-                continue;
+            let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
+            if !self.slot(key).has_room(us, kind) {
+                self.slot(key).queue.push_front(entry);
+                break;
             }
-            let fence = entry.minted.or_else(|| self.mint(us, entry.fences));
-            let holder = token_text(&entry.client, entry.token).into();
-            self.slot(key).put(us, entry.kind, holder, plus(us, entry.claim));
-            if entry.listens {
-                let news = News::Grant { us, since, fence };
-                notes.push(Note { client: entry.client, key: key.clone(), token: entry.token, news });
+            let mut note = |news| {
+                if entry.listens {
+                    notes.push(Note { client: client.clone(), key: key.clone(), token, news });
+                }
+            };
+            if pause {
+                note(News::Gap);
+                self.slot(key).queue.push_front(entry);
+                return Reply::Released { gap: true };
             }
+            // Who polls gets its fence when it asks.
+            let fences = if entry.listens { entry.fences } else { 0 };
+            let fence = entry.minted.or_else(|| self.mint(us, fences));
+            note(News::Grant { us, since, fence });
+            let holder = token_text(&client, token).into();
+            self.slot(key).put(us, kind, holder, plus(us, entry.claim));
         }
+        Reply::Released { gap: false }
+    }
+
+    /// Whether a grant would reach somebody, as far as one can know.
+    fn can_be_served(&self, us: ServerTime, entry: &Entry) -> bool {
+        if mutated!(DeadEntriesNotSkipped) {
+            return true;
+        }
+        let counts = self.counts || mutated!(PublishCountTrusted);
+        let heard = !counts || (self.counts && self.listeners.contains(&entry.client));
+        let reachable = if entry.listens { heard } else { !mutated!(PollWaiterDropped) };
+        entry.until > us && reachable
     }
 
     fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
@@ -372,7 +391,7 @@ impl Slot {
         };
         let (holder, value_until) = (value.holder.clone(), value.until);
         if holder == text {
-            if value_until.is_some_and(|old| old < until) {
+            if value_until.is_some_and(|old| old < until) && !mutated!(MineDoesNotExtend) {
                 value.until = Some(until);
             }
             return Admission::Mine;

@@ -112,13 +112,21 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
+        // There is one where a replica was made.
+        drop(std::fs::remove_file(std::env::temp_dir().join(dump(self.port))));
     }
+}
+
+fn dump(port: u16) -> String {
+    format!("distlock-test-{port}.rdb")
 }
 
 fn spawn(port: u16, args: &[String]) -> Child {
     Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--dir", std::env::temp_dir().to_str().unwrap()])
+        // Not the default name: a dump that somebody else left there would be loaded, or refused.
+        .args(["--dbfilename", &dump(port)])
         .args(args)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

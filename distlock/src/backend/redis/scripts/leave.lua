@@ -1,6 +1,6 @@
 -- Second part of the script, behind leave_args.lua, clock.lua and members.lua.
 
-local us = now()
+us = now()
 if held == token then
   if hold > 0 then
     -- The value must change, or a late command of this token would move the key.

@@ -33,4 +33,6 @@ count, gap, every = count == '1', tonumber(gap), tonumber(every)
 local reply = {'RELEASED', token, 0}
 -- What is in the lock's key while the queue is served; empty: nothing.
 local there = ''
+-- Declared in front of members.lua, which uses it; set once it is known that the time is needed.
+local us
 
