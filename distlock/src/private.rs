@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::scope::{self, Add};
 use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
@@ -374,8 +373,10 @@ pub async fn hold<F: Future>(
 
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.
 pub fn hold_blocking<T>(held: Option<&Held>, body: impl FnOnce() -> T) -> T {
-    let _entered = held.map(|held| scope::enter_thread(Add::Held(held.clone())));
-    body()
+    match held {
+        Some(held) => crate::guard::hold_here(held, body),
+        None => body(),
+    }
 }
 
 /// `guard = name`. Not offered together with `when`, so there is a guard.

@@ -76,6 +76,10 @@ mod with_tracing {
     pub(crate) fn holding<F: Future>(cell: &HoldCell, work: F) -> impl Future<Output = F::Output> {
         work.instrument(info_span!(target: "distlock", "lock.hold", label = %cell.label))
     }
+
+    pub(crate) fn holding_here<T>(cell: &HoldCell, work: impl FnOnce() -> T) -> T {
+        info_span!(target: "distlock", "lock.hold", label = %cell.label).in_scope(work)
+    }
 }
 
 #[cfg(feature = "tracing")]
@@ -103,6 +107,10 @@ mod without_tracing {
 
     pub(crate) fn holding<F: Future>(_: &HoldCell, work: F) -> F {
         work
+    }
+
+    pub(crate) fn holding_here<T>(_: &HoldCell, work: impl FnOnce() -> T) -> T {
+        work()
     }
 }
 
