@@ -147,7 +147,7 @@ async fn compare(args: Args) -> Result<Comparison, AnyError> {
     Ok(Comparison {
         title: format!("{users} users tap {taps} times, at {INSTANCES} instances"),
         table,
-        verdict: format!("With the lock the luckiest user drew {} times today; once is allowed.", all.most),
+        verdict: format!("With the lock the most draws of one user are {}; one is allowed.", all.most),
         kept: all.most <= 1,
     })
 }

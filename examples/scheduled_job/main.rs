@@ -9,6 +9,8 @@
 //! The function to copy is `Instance::send_report`. `min_hold` keeps the lock past the end of the job, so that an
 //! instance whose clock or scheduler is late finds it busy still; `wait = "0s"` and `on_busy` make that no error.
 
+#![allow(clippy::print_stderr)]
+
 mod ledger;
 mod schedule;
 
@@ -93,7 +95,10 @@ async fn main() -> ExitCode {
     match args {
         Ok(args) if args.text("--worker").is_some() => match worker(&args).await {
             Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(2),
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::from(2)
+            }
         },
         _ => run(HELP, &NAMES[..4], compare).await,
     }
