@@ -24,7 +24,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::guard::Held;
+use crate::guard::{Held, hold_here};
 use crate::key::IntoLockKey;
 use crate::manager::{LockInfo, ShutdownReport};
 use crate::retry::Retry;
@@ -182,10 +182,7 @@ impl LockRequest {
     /// If the body does; the lock is released in the background.
     pub fn run<T>(self, body: impl FnOnce(Held) -> T) -> Result<T, LockError> {
         let held = Held::new(block_on(self.0.acquire())?);
-        let output = {
-            let _entered = scope::enter_thread(Add::Held(held.clone()));
-            body(held.clone())
-        };
+        let output = hold_here(&held, || body(held.clone()));
         let kept = held.check();
         block_on(held.settle());
         kept.map(|()| output)

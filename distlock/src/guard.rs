@@ -331,6 +331,12 @@ pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Re
     poll_fn(|cx| section.poll_body(cx, body.as_mut())).await
 }
 
+/// Runs `body` inside the section of `held`, on this thread, which cannot be stopped.
+pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
+    let _entered = scope::enter_thread(Add::Held(held.clone()));
+    trace::holding_here(held.cell(), body)
+}
+
 /// The end of a hold, to be waited for.
 struct Ended {
     cells: Vec<Arc<HoldCell>>,

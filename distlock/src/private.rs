@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::blocking::block_on;
 use crate::guard::Section;
-use crate::scope::{self, Add};
 use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
@@ -392,8 +391,10 @@ impl<F: Future> Future for Hold<'_, F> {
 
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.
 pub fn hold_blocking<T>(held: Option<&Held>, body: impl FnOnce() -> T) -> T {
-    let _entered = held.map(|held| scope::enter_thread(Add::Held(held.clone())));
-    body()
+    match held {
+        Some(held) => crate::guard::hold_here(held, body),
+        None => body(),
+    }
 }
 
 /// `guard = name`. Not offered together with `when`, so there is a guard.

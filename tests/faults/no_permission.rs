@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_waiting};
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
 
 /// What README.md says is the least.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
                      +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
+
+/// What README.md says that shared and limited locks need, too.
+const MORE: &str = "+zadd +zrem +zremrangebyscore +zrevrange +zrange +zcard +zscore +pexpireat";
 
 async fn connect_as(server: &RedisServer, user: &str) -> LockManager {
     let builder = LockManager::builder().url(server.url_as(user, "secret")).key_prefix("shop:");
@@ -55,6 +58,37 @@ async fn the_least_privileges_are_enough() {
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     one.inspect("k").await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
+    let server = RedisServer::options().user("worker", &format!("{LEAST} {MORE}")).start();
+    let (one, other) = (connect_as(&server, "worker").await, connect_as(&server, "worker").await);
+    let ttl = Duration::from_secs(2);
+    for limited in [false, true] {
+        let request = |manager: &LockManager| {
+            let request = manager.lock(if limited { "limited" } else { "shared" }).ttl(ttl).wait(LONG);
+            if limited { request.max_holders(2) } else { request.shared() }
+        };
+        let inside = [request(&one).acquire().await.unwrap(), request(&other).acquire().await.unwrap()];
+        // Behind a full semaphore, or behind a writer.
+        let mut waiting = Vec::new();
+        if !limited {
+            let writer = one.lock("shared").ttl(ttl).wait(LONG);
+            waiting.push(tokio::spawn(async move { writer.acquire().await?.release().await }));
+            until_waiting(&one, "shared", 1).await;
+        }
+        let next = request(&other);
+        waiting.push(tokio::spawn(async move { next.acquire().await?.release().await }));
+        tokio::time::sleep(ttl).await; // renewals
+        for guard in inside {
+            guard.release().await.unwrap();
+        }
+        for waiter in waiting {
+            waiter.await.unwrap().unwrap();
+        }
+    }
     residue::none(&server).await;
 }
 

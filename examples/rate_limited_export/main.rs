@@ -1,0 +1,159 @@
+//! Exports to a provider that takes three at a time and turns away the others.
+//!
+//! ```text
+//! cargo run --release --example rate_limited_export                              embedded, nothing to install
+//! cargo run --release --example rate_limited_export -- --url redis://127.0.0.1/  through Redis
+//! ```
+//!
+//! The function to copy is `Exporter::export`.
+
+use std::{
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use distlock::{LockError, LockManager, distributed_lock};
+use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use tokio::task::JoinSet;
+
+const HELP: &str = "\
+usage: rate_limited_export [options]
+  --url URL      where the locks are kept: memory: (default), redis://host:port/, ...
+  --exports N    exports that are due at the same moment (default 40)";
+
+const INSTANCES: usize = 4;
+/// What the contract with the provider allows.
+const AT_A_TIME: u32 = 3;
+
+#[derive(Debug, thiserror::Error)]
+enum ExportError {
+    #[error("the provider says: too many connections")]
+    TurnedAway,
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// One instance of the service.
+#[derive(Debug, Clone)]
+struct Exporter {
+    locks: LockManager,
+    provider: Provider,
+}
+
+impl Exporter {
+    /// Exports one file: so many at a time as the provider takes, in all instances together; first come, first served.
+    #[distributed_lock(key = "exports", max_holders = AT_A_TIME, wait = "1m", ttl = "10s", manager = self.locks)]
+    async fn export(&self) -> Result<(), ExportError> {
+        self.export_unguarded().await
+    }
+
+    /// The same without the lock: every instance alone keeps no count of the others.
+    async fn export_unguarded(&self) -> Result<(), ExportError> {
+        self.provider.upload().await
+    }
+}
+
+/// Stands for somebody else's service.
+#[derive(Debug, Clone, Default)]
+struct Provider(Arc<Connections>);
+
+#[derive(Debug, Default)]
+struct Connections {
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Provider {
+    async fn upload(&self) -> Result<(), ExportError> {
+        let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(open, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        if open > AT_A_TIME as usize { Err(ExportError::TurnedAway) } else { Ok(()) }
+    }
+
+    fn most(&self) -> usize {
+        self.0.most.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Exports {
+    done: usize,
+    turned_away: usize,
+    errors: usize,
+    most: usize,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    run(HELP, &["--url", "--exports"], compare).await
+}
+
+async fn compare(args: Args) -> Result<Comparison, AnyError> {
+    let due = args.number("--exports", 40)?;
+    let managers = instances(args.url(), INSTANCES).await?;
+    let mut table =
+        Table::new(["", "due", "done", "turned away", "errors", "allowed at a time", "at a time"]);
+    let mut exports = Exports::default();
+    for (name, guarded) in [("unguarded", false), ("#[distributed_lock]", true)] {
+        exports = export_all(&managers, due, guarded).await;
+        table.row([
+            name.to_owned(),
+            due.to_string(),
+            exports.done.to_string(),
+            exports.turned_away.to_string(),
+            exports.errors.to_string(),
+            AT_A_TIME.to_string(),
+            exports.most.to_string(),
+        ]);
+    }
+    Ok(Comparison {
+        title: format!(
+            "{due} exports at {INSTANCES} instances, to a provider that takes {AT_A_TIME} at a time"
+        ),
+        table,
+        verdict: format!("With the lock there were at most {} at a time.", exports.most),
+        kept: exports.most <= AT_A_TIME as usize && exports.turned_away == 0,
+    })
+}
+
+async fn export_all(managers: &[LockManager], due: usize, guarded: bool) -> Exports {
+    let provider = Provider::default();
+    let mut flying = JoinSet::new();
+    for locks in managers.iter().cycle().take(due) {
+        let exporter = Exporter { locks: locks.clone(), provider: provider.clone() };
+        flying.spawn(async move {
+            if guarded { exporter.export().await } else { exporter.export_unguarded().await }
+        });
+    }
+    let mut exports = Exports::default();
+    while let Some(answer) = flying.join_next().await {
+        match answer {
+            Ok(Ok(())) => exports.done += 1,
+            Ok(Err(ExportError::TurnedAway)) => exports.turned_away += 1,
+            _ => exports.errors += 1,
+        }
+    }
+    Exports { most: provider.most(), ..exports }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn guarded_exports_are_never_turned_away() {
+        let managers = instances("memory:", INSTANCES).await.unwrap();
+        let exports = export_all(&managers, 20, true).await;
+        assert_eq!((exports.done, exports.most), (20, AT_A_TIME as usize));
+        assert!(
+            export_all(&managers, 20, false).await.turned_away > 0,
+            "without the lock nothing holds them back"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! A subscriber that keeps everything.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{LazyLock, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// A span or an event.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) is_span: bool,
+    pub(crate) level: Level,
+    /// A span's name, an event's message.
+    pub(crate) name: String,
+    pub(crate) fields: BTreeMap<String, String>,
+    /// The spans around it, the outermost first.
+    pub(crate) around: Vec<String>,
+}
+
+impl Entry {
+    pub(crate) fn label(&self) -> &str {
+        self.fields.get("label").map_or("", String::as_str)
+    }
+}
+
+static ENTRIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Collects from now on, also what other threads report.
+pub(crate) fn start() {
+    static STARTED: LazyLock<()> = LazyLock::new(|| {
+        tracing::subscriber::set_global_default(Collector).expect("there is no other subscriber");
+    });
+    LazyLock::force(&STARTED);
+}
+
+/// What was reported so far under `label`.
+pub(crate) fn under(label: &str) -> Vec<Entry> {
+    all().into_iter().filter(|entry| entry.label() == label).collect()
+}
+
+/// Everything that was reported so far.
+pub(crate) fn all() -> Vec<Entry> {
+    ENTRIES.lock().unwrap().clone()
+}
+
+struct Collector;
+
+impl Collector {
+    fn keep(metadata: &Metadata<'_>, fields: Fields) -> Id {
+        let mut entries = ENTRIES.lock().unwrap();
+        let around = ENTERED.with_borrow(|ids| {
+            ids.iter().map(|id| entries[usize::try_from(id.into_u64()).unwrap() - 1].name.clone()).collect()
+        });
+        let is_span = metadata.is_span();
+        let name = if is_span { metadata.name().to_owned() } else { fields.message };
+        entries.push(Entry { is_span, level: *metadata.level(), name, fields: fields.others, around });
+        Id::from_u64(entries.len() as u64)
+    }
+}
+
+impl Subscriber for Collector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "distlock"
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        Collector::keep(attributes.metadata(), fields)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        Collector::keep(event.metadata(), fields);
+    }
+
+    fn enter(&self, span: &Id) {
+        ENTERED.with_borrow_mut(|ids| ids.push(span.clone()));
+    }
+
+    fn exit(&self, span: &Id) {
+        ENTERED.with_borrow_mut(|ids| {
+            if let Some(at) = ids.iter().rposition(|id| id == span) {
+                ids.remove(at);
+            }
+        });
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: BTreeMap<String, String>,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: String) {
+        if field.name() == "message" {
+            self.message = value;
+        } else {
+            self.others.insert(field.name().to_owned(), value);
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format!("{value:?}"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a subscriber sees: a span per acquisition and per hold, events between them, labels instead of keys.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
+
+mod collector;
+
+use std::time::Duration;
+
+use distlock::{LockError, LockManager, distributed_lock};
+use distlock_tests::{RedisServer, eventually};
+use tracing::Level;
+
+use collector::{all, start, under};
+
+fn spans(label: &str) -> Vec<String> {
+    under(label).into_iter().filter(|entry| entry.is_span).map(|entry| entry.name).collect()
+}
+
+fn events(label: &str, name: &str) -> Vec<collector::Entry> {
+    under(label).into_iter().filter(|entry| !entry.is_span && entry.name == name).collect()
+}
+
+#[distributed_lock(key = "mail:<address>", manager = manager)]
+async fn send_mail(manager: &LockManager, address: &str) -> Result<(), LockError> {
+    tracing::info!(target: "distlock", label = "the body of send_mail", "sending");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_acquisition_and_a_hold_have_a_span_each_labelled_with_the_template() {
+    start();
+    send_mail(&LockManager::in_memory(), "ann@example.com").await.unwrap();
+    assert_eq!(spans("mail:<address>"), ["lock.acquire", "lock.hold"]);
+    assert_eq!(events("mail:<address>", "acquired").len(), 1);
+    assert_eq!(events("mail:<address>", "released").len(), 1);
+    assert_eq!(events("the body of send_mail", "sending")[0].around, ["lock.hold"]);
+}
+
+#[tokio::test]
+async fn run_has_the_label_of_its_request() {
+    start();
+    let manager = LockManager::in_memory();
+    manager.lock("ann@example.com").label("by hand").run(async |_| {}).await.unwrap();
+    assert_eq!(spans("by hand"), ["lock.acquire", "lock.hold"]);
+}
+
+#[tokio::test]
+async fn spans_can_be_seen_by_default_and_what_is_usual_cannot() {
+    start();
+    let manager = LockManager::in_memory();
+    manager.lock("k").label("levels").run(async |_| {}).await.unwrap();
+    for entry in under("levels") {
+        let expected = if entry.is_span { Level::INFO } else { Level::DEBUG };
+        assert_eq!(entry.level, expected, "{entry:?}");
+    }
+}
+
+#[tokio::test]
+async fn busy_is_reported_and_has_no_hold() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("k").label("busy, the holder").acquire().await.unwrap();
+    let refused = manager.lock("k").label("busy").no_wait().acquire().await;
+    assert!(refused.unwrap_err().is_busy());
+    assert_eq!(spans("busy"), ["lock.acquire"]);
+    assert_eq!(events("busy", "busy").len(), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn other_failures_are_warnings() {
+    start();
+    let manager = LockManager::in_memory();
+    manager.lock("").label("no key").acquire().await.unwrap_err();
+    let [event] = &events("no key", "not acquired")[..] else { panic!("one event") };
+    assert_eq!(event.level, Level::WARN);
+    assert_eq!(event.fields["kind"], "invalid key");
+}
+
+#[tokio::test]
+async fn renewal_is_reported() {
+    start();
+    let server = RedisServer::start();
+    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let guard = manager.lock("k").label("renewed").ttl(Duration::from_millis(600)).acquire().await.unwrap();
+    eventually("a renewal", async || !events("renewed", "renewed").is_empty()).await;
+    guard.release().await.unwrap();
+    assert_eq!(events("renewed", "released").len(), 1);
+}
+
+#[tokio::test]
+async fn a_loss_is_a_warning_that_says_why() {
+    start();
+    let server = RedisServer::start();
+    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let request = manager.lock("ann").label("lost").ttl(Duration::from_millis(600));
+    let section = request.run(async |_| {
+        server.raw(&["SET", "ann", "somebody else"]);
+        std::future::pending::<()>().await;
+    });
+    assert!(section.await.unwrap_err().is_lost());
+    let [event] = &events("lost", "lost")[..] else { panic!("one event") };
+    assert_eq!(event.level, Level::WARN);
+    assert_eq!(event.fields["reason"], "the server says that it is not ours any more");
+    assert!(events("lost", "released").is_empty());
+}
+
+#[tokio::test]
+async fn keys_appear_at_debug_level_only() {
+    start();
+    let server = RedisServer::start();
+    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let secret = "personal-data@example.com";
+    send_mail(&manager, secret).await.unwrap();
+    let guard = manager.lock(secret).label("private").acquire().await.unwrap();
+    manager.lock(secret).label("private").no_wait().acquire().await.unwrap_err();
+    guard.release().await.unwrap();
+    let request = manager.lock(secret).label("private").ttl(Duration::from_millis(600));
+    let section = request.run(async |_| {
+        server.raw(&["SET", secret, "somebody else"]);
+        std::future::pending::<()>().await;
+    });
+    section.await.unwrap_err();
+
+    let telling: Vec<_> = all()
+        .into_iter()
+        .filter(|entry| entry.name.contains(secret) || entry.fields.values().any(|v| v.contains(secret)))
+        .collect();
+    assert!(!telling.is_empty(), "whoever asks for it sees the key");
+    for entry in telling {
+        assert!(entry.level > Level::INFO, "{entry:?}");
+    }
+}
+
+#[test]
+fn threads_are_seen_too() {
+    start();
+    let manager = distlock::blocking::LockManager::in_memory();
+    manager.lock("k").label("thread").run(|_| {}).unwrap();
+    assert_eq!(events("thread", "acquired").len(), 1);
+    assert_eq!(events("thread", "released").len(), 1);
+    assert_eq!(spans("thread"), ["lock.acquire", "lock.hold"]);
+}
