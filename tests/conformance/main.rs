@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod attribute;
 mod exclusion;
 mod fencing;
 mod lease;
