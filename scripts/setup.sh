@@ -40,7 +40,7 @@ setup_python() {
 }
 
 setup() {
-    command -v cargo >/dev/null || { echo 'please install Rust: https://rustup.rs' >&2; return 1; }
+    command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
     command -v "${DISTLOCK_TEST_SERVER:-redis-server}" >/dev/null || install_packages redis-server || return 1
     setup_python || return 1

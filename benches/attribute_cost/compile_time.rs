@@ -75,6 +75,7 @@ fn cargo(folder: &Path, target: &Path, arguments: &[&str]) -> Outcome<Duration> 
         .args(arguments)
         .args(["--quiet", "--offline", "--jobs", "1"])
         .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_INCREMENTAL", "0")
         .current_dir(folder)
         .status()?;
     if !status.success() {

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p distlock-benches --bench attribute_cost [-- compile | -- run]`
 
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
 mod calls;
 mod compile_time;
 

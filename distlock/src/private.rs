@@ -6,9 +6,11 @@
 
 use std::fmt::{self, Display, Write};
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::blocking::block_on;
+use crate::guard::Section;
 use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
@@ -352,22 +354,38 @@ pub enum OnLost {
     Continue,
 }
 
-/// Runs a body while the lease is watched. The body is pinned by the caller, so that its size is paid for once.
-///
-/// # Errors
-/// [`LockError::Lost`]
-pub async fn hold<F: Future>(
-    held: Option<&Held>,
-    on_lost: OnLost,
-    body: Pin<&mut F>,
-) -> Result<F::Output, LockError> {
+/// Runs a body while the lease is watched, or just runs it. The body is pinned by the caller, so that its size
+/// is paid for once.
+pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
     let on_lost = match on_lost {
         OnLost::Cancel => crate::guard::OnLost::Cancel,
         OnLost::Continue => crate::guard::OnLost::Continue,
     };
-    match held {
-        Some(held) => crate::guard::hold(held, on_lost, body).await,
-        None => Ok(body.await),
+    Hold { section: held.map(|held| Section::new(held, on_lost)), body }
+}
+
+/// A body that runs; yields [`LockError::Lost`] if the lease ends before it does.
+#[must_use = "futures do nothing unless polled"]
+pub struct Hold<'a, F> {
+    section: Option<Section<'a>>,
+    body: Pin<&'a mut F>,
+}
+
+impl<F> fmt::Debug for Hold<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for Hold<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Hold { section, body } = self.get_mut();
+        match section {
+            Some(section) => section.poll_body(cx, body.as_mut()),
+            None => body.as_mut().poll(cx).map(Ok),
+        }
     }
 }
 

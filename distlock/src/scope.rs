@@ -73,17 +73,33 @@ pub(crate) fn enter_thread(add: Add) -> Entered {
     Scope::current_with(add).enter()
 }
 
+/// A scope that is inherited, with something added, when it is first entered, and the same from then on.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    add: Option<Add>,
+    scope: Scope,
+}
+
+impl Inherited {
+    pub(crate) fn with(add: Add) -> Self {
+        Inherited { add: Some(add), scope: Scope::default() }
+    }
+
+    pub(crate) fn enter(&mut self) -> Entered {
+        if let Some(add) = self.add.take() {
+            self.scope = Scope::current_with(add);
+        }
+        self.scope.clone().enter()
+    }
+}
+
 /// Runs `work` with something added to its scope. It inherits at its first poll, where it runs, not where it
 /// was made: what is spawned inherits nothing.
 pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
     let mut work = pin!(work);
-    let mut add = Some(add);
-    let mut scope = Scope::default();
+    let mut scope = Inherited::with(add);
     poll_fn(|cx| {
-        if let Some(add) = add.take() {
-            scope = Scope::current_with(add);
-        }
-        let _entered = scope.clone().enter();
+        let _entered = scope.enter();
         work.as_mut().poll(cx)
     })
     .await

@@ -73,12 +73,11 @@ mod with_tracing {
         work.instrument(info_span!(target: "distlock", "lock.acquire", label))
     }
 
-    pub(crate) fn holding<F: Future>(cell: &HoldCell, work: F) -> impl Future<Output = F::Output> {
-        work.instrument(info_span!(target: "distlock", "lock.hold", label = %cell.label))
-    }
+    /// Entered whenever the body of a section runs.
+    pub(crate) use tracing::Span;
 
-    pub(crate) fn holding_here<T>(cell: &HoldCell, work: impl FnOnce() -> T) -> T {
-        info_span!(target: "distlock", "lock.hold", label = %cell.label).in_scope(work)
+    pub(crate) fn holding(cell: &HoldCell) -> Span {
+        info_span!(target: "distlock", "lock.hold", label = %cell.label)
     }
 }
 
@@ -105,12 +104,18 @@ mod without_tracing {
         work
     }
 
-    pub(crate) fn holding<F: Future>(_: &HoldCell, work: F) -> F {
-        work
+    /// Entered whenever the body of a section runs.
+    #[derive(Debug)]
+    pub(crate) struct Span;
+
+    impl Span {
+        pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            work()
+        }
     }
 
-    pub(crate) fn holding_here<T>(_: &HoldCell, work: impl FnOnce() -> T) -> T {
-        work()
+    pub(crate) fn holding(_: &HoldCell) -> Span {
+        Span
     }
 }
 

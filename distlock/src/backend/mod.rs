@@ -35,6 +35,7 @@ pub(crate) fn token_text(client: &str, token: Token) -> String {
 }
 
 /// The number of a token of `client`, or nothing for somebody else's.
+#[cfg(feature = "redis")]
 pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
     let number = text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?;
     number.parse().ok().map(Token)
@@ -186,6 +187,7 @@ pub(crate) struct OpError {
     pub(crate) source: Arc<dyn Error + Send + Sync>,
 }
 
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// There was no link: the command never left this process.
@@ -218,6 +220,7 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The future needs no particular executor, and is never dropped before it is ready: whoever does not want
 /// to wait hands it to the I/O thread. It always becomes ready: when the link is given up it fails with
 /// [`Failure::Unknown`].
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 pub(crate) enum Sending {
     Ready(OpResult),
     Pending(BoxFuture<OpResult>),
@@ -241,6 +244,7 @@ pub(crate) enum Pushes {
 }
 
 /// What happens to the connection. Every event ends the validity of what was known before it.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 #[derive(Clone, Debug)]
 pub(crate) enum LinkEvent {
     /// A new link is ready for commands. `settled`: nothing that was sent on an earlier link can be applied

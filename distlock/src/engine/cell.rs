@@ -37,6 +37,7 @@ pub(crate) enum CellState {
 #[derive(Debug)]
 pub(crate) struct HoldCell {
     pub(crate) key: Arc<str>,
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "for traces"))]
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
     pub(crate) token: Token,

@@ -170,7 +170,6 @@ impl LockManagerBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_self, clippy::needless_pass_by_value, reason = "the other one needs it")]
     fn redis(self, _url: &str, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
         Err(LockError::options("distlock was built without its feature `redis`"))
     }
