@@ -104,9 +104,15 @@ impl Attempt {
 
 impl<W> Step<'_, W> {
     /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
-    /// shared, or by an attempt on the server.
+    /// shared, or by an attempt on the server. An attempt that serves nobody at the front is given up: those
+    /// it was made for may have left, or may just have come in.
     pub(super) fn serve_here(&mut self) {
         self.join_readers();
+        let wanted = self.state.waiters.front().map(|head| head.want.kind);
+        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        if attempted.is_some() && attempted != wanted {
+            self.abandon_attempt();
+        }
         let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
@@ -139,16 +145,6 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.ask_at = Some(self.now.after(delay));
         self.state.attempt = Some(Box::new(attempt));
-    }
-
-    /// The queue has changed at its front: an attempt that serves nobody there is given up.
-    pub(super) fn reconcile(&mut self) {
-        let wanted = self.state.waiters.front().map(|head| head.want.kind);
-        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
-        if attempted.is_some() && attempted != wanted {
-            self.abandon_attempt();
-        }
-        self.serve_here();
     }
 
     fn next_token(&mut self) -> Token {
@@ -309,6 +305,9 @@ impl<W> Step<'_, W> {
                     step.busy(attempt, &holder, remaining, front, queues)
                 }
                 Ok(Reply::WrongKind { found }) => {
+                    if attempt.may_be_applied() && !mutated!(WrongKindLeavesEntry) {
+                        step.undo(attempt.token);
+                    }
                     step.dismiss_all(&Outcome::WrongKind { found });
                     None
                 }
@@ -319,7 +318,7 @@ impl<W> Step<'_, W> {
                 Err(error) => step.failed(attempt, error),
             }
         });
-        self.reconcile();
+        self.serve_here();
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one reply and of its request")]

@@ -45,6 +45,10 @@ impl<W> Step<'_, W> {
         let has_fence = !head.want.fenced || !ready.fences.is_empty();
         match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(ready, waiter),
+            // Somebody asks with another token already: this one goes back, to the front of the queue.
+            None if self.state.attempt.is_some() && !mutated!(AttemptOverwritten) => {
+                self.give_back(&ready, None)
+            }
             None => self.ask_for_more(ready),
         }
     }
@@ -80,7 +84,7 @@ impl<W> Step<'_, W> {
         let until = until.min(cap);
         lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
-        lease.plan_renewal(now);
+        lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
     }
 
@@ -130,7 +134,7 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
         lease.remove(ticket);
         if !lease.holds.is_empty() {
-            lease.plan_renewal(now);
+            lease.replan_renewal(now);
             return Release::HandedOn;
         }
         let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
@@ -142,7 +146,7 @@ impl<W> Step<'_, W> {
             && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.ready.kind);
         if passed_on {
             self.start(lease.ready, Duration::ZERO);
-            self.reconcile();
+            self.serve_here();
             return Release::HandedOn;
         }
         self.give_back(&lease.ready, keep_until);
@@ -178,7 +182,7 @@ impl<W> Step<'_, W> {
         let reason = hold.cell.lose(now, reason);
         self.out.push(Effect::Lost(hold.cell, reason));
         if !lease.holds.is_empty() {
-            lease.plan_renewal(now);
+            lease.replan_renewal(now);
             return;
         }
         let Some(mut lease) = self.state.take_lease(token) else { return };
@@ -186,6 +190,14 @@ impl<W> Step<'_, W> {
             lease.ready.deadline = now.after(hold.ttl);
             self.start(lease.ready, hold.ttl);
             return;
+        }
+        // One of several readers said `min_hold`, and the last of them had to stop: that still counts.
+        if lease.ready.kind == Kind::Shared
+            && reason != LostReason::Taken
+            && lease.ready.deadline > now
+            && let Some(keep_until) = lease.min_until.filter(|until| *until > now)
+        {
+            self.give_back(&lease.ready, Some(keep_until));
         }
         self.serve_here();
     }

@@ -237,7 +237,7 @@ impl<W> Step<'_, W> {
 
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         if self.state.waiters.remove(ticket).is_some() {
-            self.reconcile();
+            self.serve_here();
         }
     }
 
@@ -280,7 +280,7 @@ impl<W> Step<'_, W> {
                 self.state.waiters.due = self.state.waiters.due.min(end);
             }
         }
-        self.reconcile();
+        self.serve_here();
     }
 
     /// Everybody who waits gets the same answer.

@@ -87,6 +87,16 @@ impl Lease {
         };
     }
 
+    /// A holder has come or gone: that may bring the next renewal forward, but never puts it off. Readers
+    /// that go one after the other would put it off for ever.
+    pub(super) fn replan_renewal(&mut self, now: Time) {
+        let planned = self.renew_at;
+        self.plan_renewal(now);
+        if self.renew_at != Time::MAX && !mutated!(ReadersPutOffRenewal) {
+            self.renew_at = self.renew_at.min(planned);
+        }
+    }
+
     /// After a renewal was sent: the next try, if nothing is heard of this one.
     pub(super) fn plan_retry(&mut self, now: Time, ttl: Duration) {
         let left = self.ready.deadline.since(now);

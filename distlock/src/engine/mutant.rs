@@ -56,6 +56,14 @@ pub(crate) enum Mutant {
     PublishCountTrusted,
     MembersOutliveTheirMarker,
     SharedChainForEver,
+    RenewalChecksOnlyTheMarker,
+    RenewalChecksOnlyTheMembers,
+    NoServeAfterCancel,
+    ReaderPassesWriter,
+    LimitedTimerFromMarker,
+    WrongKindLeavesEntry,
+    AttemptOverwritten,
+    ReadersPutOffRenewal,
 }
 
 #[cfg(test)]

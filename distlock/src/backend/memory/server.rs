@@ -203,7 +203,7 @@ impl Server {
                 return Reply::NotYours;
             }
             // Whoever stood behind may be able to enter now.
-            if slot.live(us).is_some() {
+            if slot.live(us).is_some() && !mutated!(NoServeAfterCancel) {
                 self.serve(us, from.key, notes);
             }
             return Reply::Cancelled;
@@ -291,6 +291,15 @@ impl Server {
         let text = text(from, token);
         let until = plus(us, ttl);
         let slot = self.slot(from.key);
+        let half = if mutated!(RenewalChecksOnlyTheMarker) {
+            slot.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+        } else {
+            mutated!(RenewalChecksOnlyTheMembers)
+                && slot.members.iter().any(|(member, old)| *member == text && *old > us)
+        };
+        if half {
+            return Reply::Renewed { us };
+        }
         if slot.is_member(us, &text) {
             slot.raise(us, &text, until);
             return Reply::Renewed { us };
@@ -416,11 +425,13 @@ impl Slot {
         }
         self.drop_dead(us);
         let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
-        if my_turn && self.has_room(us, ask.kind) {
+        let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
+        if (my_turn || passes) && self.has_room(us, ask.kind) {
             self.put(us, ask.kind, text, until);
             return Admission::Fresh;
         }
-        let first_out = self.members.iter().map(|(_, until)| *until).min();
+        let ends = self.members.iter().map(|(_, until)| *until);
+        let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };
         Admission::Full(first_out.map_or(Remaining::Unknown, left))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::backend::Tuning;
+use crate::backend::{Kind, Tuning};
 
 /// Nanoseconds.
 pub(super) const MICRO: u64 = 1_000;
@@ -73,10 +73,56 @@ pub(super) const PROFILES: [Profile; 18] = [
     Profile::Mixed,
 ];
 
+/// What one key is used for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Use {
+    Exclusive,
+    /// So many of the requests read.
+    Readers(f64),
+    Limited(u32),
+    /// Kinds that must not meet, among others.
+    Clashing(u32),
+}
+
+impl Use {
+    pub(super) fn draw(rng: &mut Rng) -> Use {
+        match rng.u32(0..16) {
+            0 => Use::Exclusive,
+            1..9 => Use::Readers(pick(rng, &[0.3, 0.7, 0.7, 0.95, 1.0])),
+            9..15 => Use::Limited(rng.u32(1..5)),
+            _ => Use::Clashing(rng.u32(1..4)),
+        }
+    }
+
+    pub(super) fn kind(self, rng: &mut Rng) -> Kind {
+        match self {
+            Use::Exclusive => Kind::Exclusive,
+            Use::Readers(share) if chance(rng, share) => Kind::Shared,
+            Use::Readers(_) => Kind::Exclusive,
+            Use::Limited(limit) => Kind::Limited(limit),
+            Use::Clashing(limit) => match rng.u32(0..6) {
+                0 => Kind::Exclusive,
+                1 => Kind::Shared,
+                2 => Kind::Limited(limit + 1),
+                _ => Kind::Limited(limit),
+            },
+        }
+    }
+}
+
+/// What the keys of a run are used for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Uses {
+    All(Use),
+    /// Drawn for each key.
+    Drawn,
+}
+
 /// Probabilities are between 0 and 1, counts are per run.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) profile: Profile,
+    pub(super) uses: Uses,
     pub(super) clients: usize,
     pub(super) keys: usize,
     pub(super) pollers: usize,
@@ -205,6 +251,7 @@ impl Config {
         let every = pick(rng, &[1_000, 1_000, 200]);
         Config {
             profile,
+            uses: Uses::All(Use::Exclusive),
             clients: rng.usize(1..5),
             keys: rng.usize(1..3),
             pollers: 0,

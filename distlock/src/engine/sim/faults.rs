@@ -1,7 +1,7 @@
 //! What breaks, and when.
 
 use super::client::What;
-use super::config::{MICRO, MILLI, SECOND};
+use super::config::{MICRO, MILLI, SECOND, Use};
 use super::world::{Event, World};
 
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +126,7 @@ impl World {
                     self.wall.step(i64::try_from(self.cfg.ahead * MILLI / MICRO).unwrap_or(0));
                     self.stepped_at = self.now;
                     self.fault_at = self.now;
-                    self.keys.iter_mut().for_each(|key| key.min_until = 0);
+                    (0..self.keys.len()).for_each(|key| self.forget_kept(key));
                 }
                 for index in 0..self.keys.len() {
                     self.value_may_have_changed(index);
@@ -141,15 +141,22 @@ impl World {
         }
         let key = self.keys[index].name.clone();
         let us = self.us();
-        let before = self.server.value(us, &key);
         let mut notes = Vec::new();
-        if self.server.force_release(us, &key, &mut notes) {
-            note!(self, "server: {key} released by force");
-            if let Some((text, _)) = before {
-                self.lease_was_broken(index, &text);
-            }
+        self.value_may_have_changed(index);
+        // Without the rest of it that is left: somebody types `DEL`.
+        let plainly = self.keys[index].used_for != Use::Exclusive && self.rng.bool();
+        let broken = if plainly {
+            self.server.delete_key(us, &key)
+        } else {
+            self.server.force_release(us, &key, &mut notes)
+        };
+        if broken {
+            note!(self, "server: {key} released by force{}", if plainly { ", plainly" } else { "" });
+            self.leases_were_broken(index);
             self.keys[index].fault_at = self.now;
-            self.keys[index].min_until = 0;
+            if plainly {
+                self.nobody_was_told(index);
+            }
             self.value_may_have_changed(index);
         }
         self.publish(notes);

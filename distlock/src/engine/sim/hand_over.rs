@@ -2,56 +2,161 @@
 
 use std::sync::Arc;
 
-use super::config::{MILLI, SECOND};
-use super::oracle::Who;
+use super::config::{MILLI, SECOND, Use};
+use super::oracle::{Lease, Who};
+use super::workload::Request;
 use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
-use crate::backend::{Reply, ServerTime, Token};
+use crate::backend::{EnterMode, Kind, Op, Reply, ServerTime, Token, token_text};
 use crate::engine::cell::CellState;
 
+/// What was on the server before a command.
+pub(super) struct Before {
+    pub(super) leases: Vec<(Arc<str>, Kind, ServerTime)>,
+    pub(super) queue: Vec<Queued>,
+    nobody: Arc<str>,
+}
+
+/// Whether one more of `kind` can come in beside these.
+fn has_room(inside: impl Iterator<Item = Kind>, kind: Kind) -> bool {
+    let mut room = match kind {
+        Kind::Exclusive => 1,
+        Kind::Shared => usize::MAX,
+        Kind::Limited(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+    };
+    for other in inside {
+        room = if kind == Kind::Exclusive || other != kind { 0 } else { room.saturating_sub(1) };
+    }
+    room > 0
+}
+
 impl World {
+    pub(super) fn before(&self, key: usize) -> Before {
+        let us = self.us();
+        let name = &self.keys[key].name;
+        Before {
+            leases: self.server.leases(us, name),
+            queue: self.server.queue(us, name),
+            nobody: name.clone(),
+        }
+    }
+
     pub(super) fn value_may_have_changed(&mut self, key: usize) {
         let us = self.us();
         let now = self.now;
-        let value = self.server.value(us, &self.keys[key].name);
+        let leases = self.server.leases(us, &self.keys[key].name);
         let watch = &mut self.keys[key];
-        let expired = watch.value.as_ref().is_some_and(|(_, _, until)| *until <= us);
-        if value.is_none() || expired {
+        if leases.is_empty() || watch.leases.iter().any(|lease| lease.until <= us) {
             watch.run_since = None;
         }
-        watch.value = value.map(|(text, until)| match &watch.value {
-            Some((old, since, old_until)) if *old == text && *old_until > us => (text, *since, until),
-            _ => (text, now, until),
+        let leases = leases.into_iter().map(|(text, _, until)| {
+            let old = watch.leases.iter().find(|old| old.text == text && old.until > us);
+            let since = old.map_or(now, |old| old.since);
+            Lease { text, since, until }
         });
+        watch.leases = leases.collect();
     }
 
     /// A released lock goes to the first in the queue who can be reached, or is left free for a moment.
-    pub(super) fn check_hand_over(&mut self, key: usize, queue: &[Queued], reply: &Reply, notes: &[Note]) {
+    pub(super) fn check_hand_over(
+        &mut self,
+        key: usize,
+        before: &Before,
+        left: &str,
+        reply: &Reply,
+        notes: &[Note],
+    ) {
         for note in notes {
             if let News::Grant { us, .. } = note.news {
                 self.check_run(key, us);
             }
         }
-        let Reply::Released { gap: false } = reply else { return };
+        let cancelled = *reply == Reply::Cancelled;
+        if *reply != (Reply::Released { gap: false }) && !cancelled {
+            return;
+        }
         let us = self.us();
-        let value = self.server.value(us, &self.keys[key].name);
-        if value.as_ref().is_some_and(|(text, _)| **text == *HOLD) {
+        let after = self.server.leases(us, &self.keys[key].name);
+        // Whoever is in: those who were, less the one who left, but for what `min_hold` keeps.
+        let was_there = |text: &str| before.leases.iter().any(|(old, ..)| **old == *text) && *text != *left;
+        let (mut inside, given): (Vec<_>, Vec<_>) = after
+            .iter()
+            .map(|(text, kind, _)| (text, *kind))
+            .partition(|(text, _)| was_there(text) || text.starts_with(HOLD));
+        if cancelled && inside.is_empty() {
             return;
         }
-        let first = queue.iter().find(|entry| entry.reachable);
-        let given = value.as_ref().and_then(|(text, _)| owner(text));
-        let expected = first.map(|entry| (&*entry.client, entry.token));
-        if given != expected {
-            self.fail("hand-off", format!("{given:?} got the lock, {expected:?} was next"));
+        let mut expected = Vec::new();
+        for entry in &before.queue {
+            let text: Arc<str> = token_text(&entry.client, entry.token).into();
+            if !entry.reachable || *text == *left {
+                continue;
+            }
+            if !has_room(inside.iter().map(|(_, kind)| *kind), entry.kind) {
+                break;
+            }
+            inside.push((&before.nobody, entry.kind));
+            expected.push((text, entry.client.clone(), entry.token));
+        }
+        let same =
+            given.len() == expected.len() && given.iter().all(|g| expected.iter().any(|e| e.0 == *g.0));
+        if !same {
+            let what = format!("{given:?} got the lock after {left}, {expected:?} was next");
+            self.fail("hand-off", what);
             return;
         }
-        if let Some((client, token)) = given {
-            let (client, token) = (client.to_owned(), token);
+        for (_, client, token) in expected {
             self.check_receiver(&client, token, key);
         }
     }
 
+    /// Somebody came in without having been served: nobody may have waited longer, unless the lock was free.
+    pub(super) fn check_overtaking(&mut self, before: &Before, text: &str, reply: &Reply) {
+        let came_in = matches!(reply, Reply::Fresh { .. });
+        let queued = |entry: &&Queued| token_text(&entry.client, entry.token) != text;
+        if came_in
+            && !before.leases.is_empty()
+            && let Some(first) = before.queue.first().filter(queued)
+        {
+            let what = format!("{text} passed {} of {}", first.token.0, first.client);
+            self.fail("overtaking", what);
+        }
+    }
+
+    /// Who waits for one of several holders to leave asks again when the first of them may be out.
+    pub(super) fn watch_ask(&mut self, key: usize, c: usize, before: &Before, op: &Op, reply: &Reply) {
+        let Op::Enter { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
+        self.keys[key].asked.insert((c, token), self.now);
+        let inside = before.leases.iter().filter(|(_, kind, _)| *kind == Kind::Limited(limit));
+        let Some(first) = inside.map(|(.., until)| *until).min() else { return };
+        if !matches!(reply, Reply::Busy { .. }) || mode == EnterMode::Try || self.cfg.is_short() {
+            return;
+        }
+        let left = (first.0 - self.us().0) * 1_000;
+        let due = left + left / 50 + self.reaction();
+        let asked = self.now;
+        self.after(due, Event::AskIsDue { key, client: c, token, asked });
+    }
+
+    pub(super) fn ask_is_due(&mut self, key: usize, c: usize, token: Token, asked: u64) {
+        let us = self.us();
+        let client = &self.clients[c];
+        let name = client.name.clone();
+        let undisturbed = client.disturbed_at < asked && self.is_able(c) && self.cfg.in_order();
+        let queue = self.server.queue(us, &self.keys[key].name);
+        let waits = queue.iter().any(|entry| entry.token == token && entry.client == name)
+            && self.clients[c].engine.knows(&self.keys[key].name, token);
+        if undisturbed && waits && self.keys[key].asked.get(&(c, token)) == Some(&asked) {
+            let what = format!("token {} of {name} lets a place go by", token.0);
+            self.fail("asking in time", what);
+        }
+    }
+
     pub(super) fn check_run(&mut self, key: usize, us: ServerTime) {
+        // Where several may hold the lock there are no gaps: plain pollers wait for the last to go.
+        if self.keys[key].used_for != Use::Exclusive {
+            return;
+        }
         let every = u64::try_from(self.cfg.tuning.every.as_micros()).unwrap_or(0);
         let since = *self.keys[key].run_since.get_or_insert(us);
         let pushed = self.cfg.pushes
@@ -84,8 +189,8 @@ impl World {
     /// A grant is on its way, and must not be wasted.
     pub(super) fn watch_grant(&mut self, key: usize, c: usize, token: Token) {
         let text: Arc<str> = crate::backend::token_text(&self.clients[c].name, token).into();
-        if let Some((found, since, _)) = self.keys[key].value.clone()
-            && found == text
+        if let Some(since) =
+            self.keys[key].leases.iter().find(|lease| lease.text == text).map(|lease| lease.since)
             && self.cfg.push_late == 0.0
             && self.cfg.in_order()
         {
@@ -95,9 +200,10 @@ impl World {
     }
 
     pub(super) fn grant_is_old(&mut self, key: usize, text: &Arc<str>, c: usize, since: u64) {
-        let Some((found, found_since, _)) = &self.keys[key].value else { return };
+        let Some(lease) = self.keys[key].leases.iter().find(|lease| lease.text == *text) else { return };
         let us = self.us();
-        let alive = self.server.value(us, &self.keys[key].name).is_some();
+        let alive = lease.until > us && self.server.value(us, &self.keys[key].name).is_some();
+        let same_lease = lease.since == since;
         let undisturbed = self.is_able(c) && self.clients[c].disturbed_at < since;
         let Some((name, token)) = owner(text) else { return };
         let same_life = *self.clients[c].name == *name;
@@ -106,8 +212,7 @@ impl World {
             .requests
             .iter()
             .any(|request| request.client == c && request.cell().is_some_and(|cell| cell.token == token));
-        if found == text
-            && *found_since == since
+        if same_lease
             && alive
             && undisturbed
             && same_life
@@ -130,16 +235,39 @@ impl World {
                 && request.left_with == Some(token)
                 && *self.clients[request.client].name == **name
         });
-        let Some(request) = found.max_by_key(|request| request.acquired) else { return };
-        if let Some(hold) = request.min_hold
-            && !request.was_lost
-        {
+        let ends = |request: &Request| {
+            let hold = request.min_hold.filter(|_| !request.was_lost)?;
             let hold = u64::try_from(hold.mul_f64(0.99).as_nanos()).unwrap_or(0);
-            self.keys[key].min_until = (request.acquired + hold).saturating_sub(2 * MILLI);
+            Some((request.acquired + hold).saturating_sub(2 * MILLI))
+        };
+        let found: Vec<&Request> = found.collect();
+        let Some(request) = found.iter().max_by_key(|request| request.acquired) else { return };
+        let (kind, last) = (request.kind, ends(request));
+        if kind == Kind::Exclusive {
+            self.keys[key].min_until = last.unwrap_or(self.keys[key].min_until);
+        } else if kind == Kind::Shared {
+            // A group of readers keeps what any of them asked for.
+            let all = found.iter().filter_map(|request| ends(request)).max();
+            self.keys[key].kept.extend(all.map(|until| (kind, until)));
+        } else {
+            self.keys[key].kept.extend(last.map(|until| (kind, until)));
         }
     }
 
-    pub(super) fn lease_was_broken(&mut self, key: usize, text: &str) {
+    /// All who are in were thrown out.
+    pub(super) fn leases_were_broken(&mut self, key: usize) {
+        for lease in self.keys[key].leases.clone() {
+            self.lease_was_broken(key, &lease.text);
+        }
+        self.forget_kept(key);
+    }
+
+    pub(super) fn forget_kept(&mut self, key: usize) {
+        self.keys[key].min_until = 0;
+        self.keys[key].kept.clear();
+    }
+
+    fn lease_was_broken(&mut self, key: usize, text: &str) {
         let now = self.now;
         for holder in self.keys[key].holders.clone() {
             let Who::Request(index) = holder.who else { continue };
@@ -154,10 +282,7 @@ impl World {
     pub(super) fn everything_was_lost(&mut self) {
         self.fault_at = self.now;
         for key in 0..self.keys.len() {
-            if let Some((text, ..)) = self.keys[key].value.clone() {
-                self.lease_was_broken(key, &text);
-            }
-            self.keys[key].min_until = 0;
+            self.leases_were_broken(key);
         }
     }
 
@@ -167,6 +292,7 @@ impl World {
             key.slow = true;
             if by > 0 {
                 key.min_until = 0;
+                key.kept.clear();
             }
         }
         let first = self.stepped_at == 0;

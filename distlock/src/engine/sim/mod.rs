@@ -23,7 +23,7 @@ mod wire;
 mod workload;
 mod world;
 
-use config::{Config, PROFILES, Profile};
+use config::{Config, PROFILES, Profile, Uses};
 use fastrand::Rng;
 use world::{Stats, World};
 
@@ -59,10 +59,11 @@ fn profile_of(seed: u64) -> Profile {
 }
 
 /// Runs one seed. A violation is found without a trace; the run is repeated to get one.
-fn run(seed: u64, profile: Profile, bias: impl Fn(&mut Config)) -> Result<Stats, Box<Violation>> {
+fn run(seed: u64, profile: Profile, uses: Uses, bias: impl Fn(&mut Config)) -> Result<Stats, Box<Violation>> {
     let once = |traced: bool| {
         let mut rng = Rng::with_seed(seed);
         let mut config = Config::draw(profile, &mut rng);
+        config.uses = uses;
         bias(&mut config);
         let mut world = World::new(config, rng, traced);
         world.run();

@@ -1,9 +1,8 @@
 //! Proof that the simulation looks: every rule is broken on purpose, one at a time, and must be found.
 //!
-//! Not here, because they concern other locks or other places: limited and shared locks (`DEL M`, the limited
-//! timer, the writer that cancels, readers for ever), the maximum of fencing tokens over several servers.
+//! Not here, because it concerns other places: the maximum of fencing tokens over several servers.
 
-use super::config::{Config, Profile};
+use super::config::{Config, Profile, Use, Uses};
 use super::run;
 use crate::engine::mutant::{Mutant, switch};
 
@@ -14,6 +13,7 @@ const SEEDS: u64 = 3_000;
 struct Case {
     fault: Mutant,
     profiles: &'static [Profile],
+    uses: Uses,
     bias: fn(&mut Config),
 }
 
@@ -127,6 +127,22 @@ fn new_server(c: &mut Config) {
     c.cancel = 0.0;
 }
 
+/// Many readers of one process come together and go one after the other.
+fn busy_readers(c: &mut Config) {
+    crowded(c);
+    c.clients = 1;
+    c.requests = 200;
+    c.ttls = vec![300];
+    c.delay = (50, 300);
+    c.notice = 10;
+    c.longest_hold = 1_500;
+    c.horizon = 2_000_000_000;
+    c.cancel = 0.0;
+    c.no_renew = 0.0;
+    c.extend = 0.0;
+    c.shutdowns = 0;
+}
+
 fn kept(c: &mut Config) {
     crowded(c);
     c.min_hold = 1.0;
@@ -183,10 +199,24 @@ use Profile::{
 };
 
 const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
-    Case { fault, profiles, bias }
+    Case { fault, profiles, uses: Uses::All(Use::Exclusive), bias }
+}
+
+const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(&mut Config)) -> Case {
+    Case { fault, profiles, uses: Uses::All(uses), bias }
 }
 
 const CASES: &[Case] = &[
+    other(Mutant::MembersOutliveTheirMarker, &[Forced], Use::Readers(0.9), forced),
+    other(Mutant::RenewalChecksOnlyTheMarker, &[Forced], Use::Readers(0.9), forced),
+    other(Mutant::RenewalChecksOnlyTheMembers, &[Forced], Use::Readers(0.9), forced),
+    other(Mutant::SharedChainForEver, &[Alone, Calm], Use::Readers(0.9), crowded),
+    other(Mutant::NoServeAfterCancel, &[Calm, Links], Use::Readers(0.7), cancelled),
+    other(Mutant::ReaderPassesWriter, &[Calm], Use::Readers(0.7), crowded),
+    other(Mutant::LimitedTimerFromMarker, &[Calm, Crashes], Use::Limited(2), extended),
+    other(Mutant::ReadersPutOffRenewal, &[Calm], Use::Readers(1.0), busy_readers),
+    other(Mutant::WrongKindLeavesEntry, &[Calm], Use::Clashing(2), crowded),
+    other(Mutant::AttemptOverwritten, &[Calm, Alone], Use::Limited(2), to_the_end),
     case(Mutant::FreshWhileHeldTakenAsMine, &[Forced], forced_while_asking),
     case(Mutant::MineDoesNotExtend, &[Pushes, Short], late_pushes),
     case(Mutant::DeadlineFromReceipt, &[Calm, Short], slow_answers),
@@ -230,7 +260,7 @@ fn hunt(case: &Case) -> Option<(u64, String)> {
     let count = u64::try_from(case.profiles.len()).unwrap_or(1);
     let found = (0..SEEDS).find_map(|seed| {
         let profile = case.profiles[usize::try_from(seed % count).unwrap_or(0)];
-        let violation = run(seed, profile, case.bias).err()?;
+        let violation = run(seed, profile, case.uses, case.bias).err()?;
         Some((seed + 1, violation.check().to_owned()))
     });
     switch(None);
@@ -259,7 +289,7 @@ fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
     for case in CASES {
         for seed in 0..60 {
             for profile in case.profiles {
-                if let Err(violation) = run(seed, *profile, case.bias) {
+                if let Err(violation) = run(seed, *profile, case.uses, case.bias) {
                     panic!("{}\n(looking for {:?})", violation.report(), case.fault);
                 }
             }

@@ -1,13 +1,13 @@
 //! What must be true, whatever happens.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{MILLI, Profile};
+use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
-use crate::backend::ServerTime;
+use crate::backend::{Kind, ServerTime, Token};
 use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{Renewal, Verdict};
 use crate::error::LostReason;
@@ -25,46 +25,73 @@ pub(super) enum Who {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub(super) who: Who,
+    pub(super) kind: Kind,
     /// When its lease began on the server.
     lease_start: u64,
+}
+
+/// Whoever is in on the server.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    pub(super) text: Arc<str>,
+    /// True time.
+    pub(super) since: u64,
+    pub(super) until: ServerTime,
 }
 
 /// What the oracle knows of a key.
 #[derive(Debug)]
 pub(super) struct KeyWatch {
     pub(super) name: Arc<str>,
+    pub(super) used_for: Use,
     pub(super) holders: Vec<Holder>,
     pub(super) last_fence: u64,
     pub(super) fences: HashSet<u64>,
-    /// What stands in the key on the server: text, since when (true time), until when (server's time).
-    pub(super) value: Option<(Arc<str>, u64, ServerTime)>,
+    /// Who is in on the server: what stands in the key, or the members.
+    pub(super) leases: Vec<Lease>,
+    /// When each process last let readers in by itself: client and life, token, since when.
+    pub(super) groups: Vec<(usize, u32, Token, u64)>,
+    /// When each token last asked the server.
+    pub(super) asked: HashMap<(usize, Token), u64>,
     /// Since when it has been handed on without a gap.
     pub(super) run_since: Option<ServerTime>,
     /// The latest fault that the promises do not cover.
     pub(super) fault_at: u64,
     /// A release with `min_hold` keeps it taken until then.
     pub(super) min_until: u64,
+    /// The same for holders of other kinds.
+    pub(super) kept: Vec<(Kind, u64)>,
     /// Since when nobody has held it, although nothing excuses that.
     pub(super) vacant_since: Option<u64>,
+    /// Since when there has been room for another reader, or for another holder of a limited lock.
+    pub(super) room_since: Option<u64>,
     /// A push was lost or something else happened that waiters only find out by their heartbeat.
     pub(super) slow: bool,
+    /// For locks with several holders: until when.
+    pub(super) slow_until: u64,
     /// An abandoned command arrived late.
     pub(super) late_until: u64,
 }
 
 impl KeyWatch {
-    pub(super) fn new(name: Arc<str>) -> Self {
+    pub(super) fn new(name: Arc<str>, used_for: Use) -> Self {
         KeyWatch {
             name,
+            used_for,
             holders: Vec::new(),
             last_fence: 0,
             fences: HashSet::new(),
-            value: None,
+            leases: Vec::new(),
+            groups: Vec::new(),
+            asked: HashMap::new(),
             run_since: None,
             fault_at: 0,
             min_until: 0,
+            kept: Vec::new(),
             vacant_since: None,
+            room_since: None,
             slow: false,
+            slow_until: 0,
             late_until: 0,
         }
     }
@@ -96,10 +123,8 @@ impl World {
     }
 
     fn lease_start(&self, key: usize, text: &str) -> u64 {
-        match &self.keys[key].value {
-            Some((found, since, _)) if **found == *text => *since,
-            _ => 0,
-        }
+        let found = self.keys[key].leases.iter().find(|lease| *lease.text == *text);
+        found.map_or(0, |lease| lease.since)
     }
 
     /// A request has got the lock.
@@ -108,8 +133,10 @@ impl World {
         self.check_wait(key);
         let text = crate::backend::token_text(&self.clients[c].name, cell.token);
         let lease_start = self.lease_start(key, &text);
-        let holder = Holder { who: Who::Request(index), lease_start };
+        let kind = self.requests[index].kind;
+        let holder = Holder { who: Who::Request(index), kind, lease_start };
         self.check_order_here(c, index);
+        self.check_reader(c, index, cell);
         self.check_alone(key, &holder);
         if self.believes(&holder).is_some() {
             self.check_fence(key, cell.fence, lease_start);
@@ -119,9 +146,8 @@ impl World {
     }
 
     pub(super) fn foreign_entered(&mut self, key: usize, index: usize, until: u64) {
-        let text = self.keys[key].value.clone().map(|(text, ..)| text).unwrap_or_default();
-        let lease_start = self.lease_start(key, &text);
-        let holder = Holder { who: Who::Poller { index, until }, lease_start };
+        let lease_start = self.keys[key].leases.first().map_or(0, |lease| lease.since);
+        let holder = Holder { who: Who::Poller { index, until }, kind: Kind::Exclusive, lease_start };
         self.check_alone(key, &holder);
         self.keys[key].holders.push(holder);
         self.vacancy_ends(key);
@@ -142,10 +168,22 @@ impl World {
                 ),
             );
         }
+        self.check_kept(key, new);
+        let mut beside = self.kept(key, new.kind);
         for other in self.keys[key].holders.clone() {
             let Some(until) = self.believes(&other) else { continue };
             if self.is_excused(key, &other, new, until) {
                 continue;
+            }
+            match (other.kind, new.kind) {
+                (Kind::Shared, Kind::Shared) => continue,
+                (Kind::Limited(a), Kind::Limited(b)) if a == b => {
+                    beside += 1;
+                    if beside < usize::try_from(a).unwrap_or(0) {
+                        continue;
+                    }
+                }
+                _ => {}
             }
             let what = format!(
                 "{}: {:?} and {:?} (the former for {:.3} ms more)",
@@ -180,6 +218,49 @@ impl World {
             self.fail("fencing", format!("token {fence} was given twice"));
         } else if fence <= last && lease_start >= fault {
             self.fail("fencing", format!("token {fence} came after {last}"));
+        }
+    }
+
+    /// Holders of a limited lock that are gone, and keep their place.
+    fn kept(&self, key: usize, kind: Kind) -> usize {
+        if !self.cfg.in_order() {
+            return 0;
+        }
+        let limited = matches!(kind, Kind::Limited(_));
+        self.keys[key]
+            .kept
+            .iter()
+            .filter(|(kept, until)| limited && *kept == kind && *until > self.now)
+            .count()
+    }
+
+    fn check_kept(&mut self, key: usize, new: &Holder) {
+        let clash = |kind: Kind| kind != new.kind || kind == Kind::Exclusive;
+        let kept = self.keys[key].kept.iter().find(|(kind, until)| clash(*kind) && *until > self.now);
+        if let Some((kind, until)) = kept.copied()
+            && self.cfg.in_order()
+        {
+            let what = format!("{:?} came {} ms early, after {kind}", new.who, (until - self.now) / MILLI);
+            self.fail("min_hold", what);
+        }
+    }
+
+    /// Readers follow readers without asking the server for a short while only: a writer may be waiting there.
+    fn check_reader(&mut self, c: usize, index: usize, cell: &Arc<HoldCell>) {
+        if self.requests[index].kind != Kind::Shared {
+            return;
+        }
+        let (now, life, key) = (self.now, self.clients[c].life, self.requests[index].key);
+        let groups = &mut self.keys[key].groups;
+        let Some(group) = groups.iter().find(|group| (group.0, group.1, group.2) == (c, life, cell.token))
+        else {
+            groups.push((c, life, cell.token, now));
+            return;
+        };
+        let since = group.3;
+        if now > since + 60 * MILLI && self.clients[c].disturbed_at < since {
+            let what = format!("request {index} joined after {} ms", (now - since) / MILLI);
+            self.fail("readers for ever", what);
         }
     }
 
@@ -236,6 +317,24 @@ impl World {
         }
     }
 
+    pub(super) fn gave_up_wrong_kind(&mut self, index: usize) {
+        let Use::Clashing(_) = self.keys[self.requests[index].key].used_for else {
+            self.fail("kinds", format!("request {index} was told of another kind"));
+            return;
+        };
+        let mine = &self.requests[index];
+        let limited = |kind| matches!(kind, Kind::Limited(_));
+        let clash = self.requests.iter().any(|other| {
+            other.key == mine.key
+                && other.started > 0
+                && other.kind != mine.kind
+                && (limited(mine.kind) || limited(other.kind))
+        });
+        if !clash {
+            self.fail("kinds", format!("request {index}: nobody asked for another kind"));
+        }
+    }
+
     pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize) {
         // Who does not wait for a round trip cannot tell.
         let patient = self.requests[index].waits.longer_than(self.reaction());
@@ -245,6 +344,10 @@ impl World {
     }
 
     pub(super) fn check_loss(&mut self, c: usize, index: usize, reason: LostReason) {
+        if reason == LostReason::Expired {
+            // Whoever waits was told when the last is out, and that may have been somebody else then.
+            self.others_were_not_told(self.requests[index].key);
+        }
         let request = &self.requests[index];
         let key = &self.keys[request.key];
         let promised = self.fault_at == 0 && key.fault_at == 0;

@@ -1,15 +1,27 @@
 //! A lock that is free and wanted is soon held, and every request ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{MILLI, SECOND};
+use super::config::{MILLI, SECOND, Use};
+use super::oracle::Who;
+use super::workload::Request;
 use super::world::{Event, WATCH, World};
-use crate::backend::memory::server::{HOLD, owner};
+use crate::backend::memory::server::{Queued, owner};
+use crate::backend::{Kind, ServerTime, token_text};
 use crate::engine::Renewal;
 use crate::engine::cell::CellState;
 
+/// Where several may hold a lock, one who comes in tells nothing about the others.
+const SLOW: u64 = 10 * SECOND;
+
 impl World {
     pub(super) fn vacancy_may_begin(&mut self, key: usize) {
+        if !self.has_room(key) {
+            self.keys[key].room_since = None;
+        } else {
+            self.keys[key].room_since.get_or_insert(self.now);
+        }
         if self.keys[key].vacant_since.is_none() && !self.is_believed(key) {
             self.keys[key].vacant_since = Some(self.now);
         }
@@ -21,21 +33,84 @@ impl World {
         let watch = &mut self.keys[key];
         watch.slow = true;
         watch.vacant_since = watch.vacant_since.map(|_| now);
+        watch.room_since = watch.room_since.map(|_| now);
+        watch.slow_until = now + SLOW;
+    }
+
+    /// The same where several may hold the lock.
+    pub(super) fn others_were_not_told(&mut self, key: usize) {
+        if self.keys[key].used_for != Use::Exclusive {
+            self.keys[key].slow_until = self.now + SLOW;
+        }
+    }
+
+    /// Whether another reader could come in, or another holder of a limited lock, as far as holders know.
+    fn has_room(&self, key: usize) -> bool {
+        let believed = || self.keys[key].holders.iter().filter(|holder| self.believes(holder).is_some());
+        match self.keys[key].used_for {
+            Use::Exclusive | Use::Clashing(_) => false,
+            Use::Limited(limit) => believed().count() < usize::try_from(limit).unwrap_or(0),
+            Use::Readers(_) => {
+                let writes = |request: &Request| {
+                    request.key == key && request.kind == Kind::Exclusive && request.is_waiting()
+                };
+                believed().all(|holder| holder.kind == Kind::Shared) && !self.requests.iter().any(writes)
+            }
+        }
+    }
+
+    fn is_believed_in(&self, key: usize, text: &str) -> bool {
+        self.keys[key].holders.iter().any(|holder| {
+            let Who::Request(index) = holder.who else { return false };
+            let request = &self.requests[index];
+            let name = &self.clients[request.client].name;
+            self.believes(holder).is_some()
+                && request.cell().is_some_and(|cell| token_text(name, cell.token) == text)
+        })
+    }
+
+    /// Nobody else could come in: those who have a place on the server cannot act, or may keep it; or the
+    /// first in the queue cannot take it.
+    fn room_is_excused(&self, key: usize) -> bool {
+        let us = self.us();
+        let name = &self.keys[key].name;
+        let readers = matches!(self.keys[key].used_for, Use::Readers(_));
+        let stays = |(text, kind, _): &(Arc<str>, Kind, ServerTime)| {
+            let counts = !(readers && *kind == Kind::Shared);
+            counts && !self.is_believed_in(key, text) && self.may_stay(text)
+        };
+        let gone = |entry: &Queued| {
+            let found = self.clients.iter().position(|c| c.alive && c.name == entry.client);
+            !found.is_some_and(|c| self.is_able(c) && self.clients[c].engine.knows(name, entry.token))
+        };
+        !self.server_is_up
+            || self.server.leases(us, name).iter().any(stays)
+            || self.server.queue(us, name).iter().any(gone)
     }
 
     pub(super) fn vacancy_ends(&mut self, key: usize) {
         self.keys[key].vacant_since = None;
         self.keys[key].slow = false;
+        self.keys[key].room_since = None;
+        if self.has_room(key) {
+            self.keys[key].room_since = Some(self.now);
+        }
     }
 
     /// Nobody could use the lock: those who have it on the server cannot act, or may keep it.
     pub(super) fn vacancy_is_excused(&self, key: usize) -> bool {
         let us = self.us();
-        let Some((text, _)) = self.server.value(us, &self.keys[key].name) else { return !self.server_is_up };
-        if *text == *HOLD || !self.server_is_up {
+        let leases = self.server.leases(us, &self.keys[key].name);
+        if !self.server_is_up || leases.iter().any(|(text, ..)| self.may_stay(text)) {
             return true;
         }
-        let Some((name, token)) = owner(&text) else { return true };
+        // Behind a marker nobody passes the first in the queue, even if it cannot come.
+        leases.iter().any(|(_, kind, _)| *kind != Kind::Exclusive) && self.room_is_excused(key)
+    }
+
+    /// Whether `text` rightly stays on the server although nobody believes in it.
+    fn may_stay(&self, text: &str) -> bool {
+        let Some((name, token)) = owner(text) else { return true };
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
         let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
         // A body that goes on although the lease is lost keeps it.
@@ -46,8 +121,9 @@ impl World {
 
     /// Somebody who can waits for a key that nobody holds: not for long.
     pub(super) fn check_wait(&mut self, key: usize) {
-        let Some(vacant) = self.keys[key].vacant_since else { return };
-        if self.cfg.is_short() {
+        let (vacant, room) = (self.keys[key].vacant_since, self.keys[key].room_since);
+        let clashing = matches!(self.keys[key].used_for, Use::Clashing(_));
+        if self.cfg.is_short() || clashing || (vacant.is_none() && room.is_none()) {
             return;
         }
         let most = self.longest_vacancy(key);
@@ -58,7 +134,9 @@ impl World {
             if request.key != key || !request.is_waiting() || !request.is_patient() || !self.is_able(c) {
                 continue;
             }
-            let since = vacant.max(request.started).max(self.clients[c].disturbed_at).max(late);
+            let free = if request.kind == Kind::Exclusive { vacant } else { room.or(vacant) };
+            let Some(free) = free else { continue };
+            let since = free.max(request.started).max(self.clients[c].disturbed_at).max(late);
             if self.now > since + most {
                 found = Some((index, (self.now - since) / MILLI));
             }
@@ -77,7 +155,9 @@ impl World {
         let gap = u64::try_from(self.cfg.tuning.gap.as_nanos()).unwrap_or(0);
         // After a step two may believe to hold it, and the end of the one hides what the other left.
         let confused = if self.fault_at > 0 { 40 } else { 5 };
+        let several = self.keys[key].used_for != Use::Exclusive && self.now < self.keys[key].slow_until;
         let slow = self.keys[key].slow
+            || several
             || !self.cfg.in_order()
             || (self.stepped_at > 0 && self.now < self.stepped_at + confused * SECOND);
         let slow = if slow { 2_450 * MILLI } else { 0 };
@@ -93,6 +173,10 @@ impl World {
             } else if self.vacancy_is_excused(key) {
                 self.keys[key].vacant_since = Some(self.now);
                 self.keys[key].slow = true;
+            }
+            if self.keys[key].room_since.is_some() && self.room_is_excused(key) {
+                self.keys[key].room_since = Some(self.now);
+                self.keys[key].slow_until = self.now + SLOW;
             }
             self.check_wait(key);
         }

@@ -5,7 +5,7 @@ use super::config::{MILLI, SECOND};
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
-use crate::backend::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime};
+use crate::backend::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, token_text};
 use crate::engine::{Context, Effects};
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
@@ -149,12 +149,17 @@ impl World {
         let name = self.name_of(job);
         let us = self.us();
         let index = self.key_index(&key);
-        let queue = self.server.queue(us, &key);
+        let before = self.before(index);
         let mut notes = Vec::new();
         let reply = self.server.apply(us, &Sender { client: &name, key: &key }, op, &mut notes);
         note!(self, "server: {job} {op:?} of {name}: {reply:?}");
         self.value_may_have_changed(index);
-        self.check_hand_over(index, &queue, &reply, &notes);
+        let text = token_text(&name, self.jobs[job].context.token);
+        self.check_hand_over(index, &before, &text, &reply, &notes);
+        if matches!(op, Op::Enter { .. }) {
+            self.check_overtaking(&before, &text, &reply);
+            self.watch_ask(index, self.jobs[job].client, &before, op, &reply);
+        }
         match (op, &reply) {
             (Op::Leave { token, hold, .. }, Reply::Released { .. }) => {
                 self.lease_was_left(index, &name, *token);
@@ -163,6 +168,10 @@ impl World {
                 }
             }
             // In a gap: the next in the queue does not know that it is the first now.
+            // Only who comes in knows of it: those who could come in too find out by their heartbeats.
+            (Op::Enter { .. }, Reply::Fresh { .. }) if !before.queue.is_empty() => {
+                self.others_were_not_told(index)
+            }
             (_, Reply::Cancelled) => self.nobody_was_told(index),
             _ => {}
         }

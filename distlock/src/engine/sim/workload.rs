@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::client::What;
 use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
+use crate::backend::Kind;
 use crate::clock::Time;
 use crate::engine::cell::{CellState, HoldCell, Ticket};
 use crate::engine::{Outcome, Patience, Renewal, Want};
@@ -50,6 +51,7 @@ pub(super) enum BodyStep {
 pub(super) struct Request {
     pub(super) client: usize,
     pub(super) key: usize,
+    pub(super) kind: Kind,
     pub(super) waits: Waits,
     pub(super) renewal: Renewal,
     ttl: Duration,
@@ -134,13 +136,17 @@ impl World {
         let min_hold = millis(cfg.min_hold, 1_000).map(|hold| hold.min(ttl / 2));
         let min_hold = if max_hold.is_some() { None } else { min_hold };
         let rng = &mut self.rng;
+        let client = rng.usize(0..cfg.clients);
+        let key = rng.usize(0..cfg.keys);
+        let kind = self.keys[key].used_for.kind(rng);
         Request {
-            client: rng.usize(0..cfg.clients),
-            key: rng.usize(0..cfg.keys),
+            client,
+            key,
+            kind,
             waits,
             renewal,
             ttl,
-            fenced: chance(rng, cfg.fenced),
+            fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
             max_hold,
             min_hold,
             reach: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
@@ -181,7 +187,7 @@ impl World {
             Waits::Forever => (Patience::Forever, Time::MAX),
         };
         let want = Want {
-            kind: crate::backend::Kind::Exclusive,
+            kind: request.kind,
             ttl: Duration::from_millis(u64::try_from(request.ttl.as_millis()).unwrap_or(1)),
             renewal: request.renewal,
             patience,
@@ -199,6 +205,11 @@ impl World {
         request.ticket = Some(ticket);
         request.state = State::Waiting;
         request.started = now;
+        if request.kind == Kind::Exclusive {
+            let key = request.key;
+            self.keys[key].room_since = None;
+        }
+        let request = &mut self.requests[index];
         request.until = until;
         if let Some(late) = request.cancel_after {
             self.post(c, late, What::Cancel(index));
@@ -254,7 +265,10 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_unavailable(c, index);
             }
-            Outcome::WrongKind { .. } => self.fail("one answer", "wrong kind of key"),
+            Outcome::WrongKind { .. } => {
+                self.requests[index].state = State::Ended;
+                self.gave_up_wrong_kind(index);
+            }
             Outcome::Closed => {
                 self.requests[index].state = State::Ended;
                 if !self.clients[c].closed {

@@ -8,14 +8,14 @@ use fastrand::Rng;
 
 use super::client::{Client, What};
 use super::clocks::WallClock;
-use super::config::{Config, MILLI, SECOND};
+use super::config::{Config, MILLI, SECOND, Use, Uses};
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
 use super::oracle::KeyWatch;
 use super::wire::Job;
 use super::workload::Request;
-use crate::backend::Push;
 use crate::backend::memory::server::Server;
+use crate::backend::{Push, Token};
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -87,6 +87,13 @@ pub(super) enum Event {
         text: Arc<str>,
         client: usize,
         until: u64,
+    },
+    /// Whoever was told when somebody may be out must have asked again by now.
+    AskIsDue {
+        key: usize,
+        client: usize,
+        token: Token,
+        asked: u64,
     },
     Watch,
 }
@@ -163,10 +170,14 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
+    pub(super) fn new(cfg: Config, mut rng: Rng, traced: bool) -> World {
         let mut server = Server::new(cfg.tuning.clone());
         server.counts_listeners(cfg.counts);
-        let keys = (0..cfg.keys).map(|i| KeyWatch::new(format!("k{i}").into())).collect();
+        let mut used_for = || match cfg.uses {
+            Uses::All(all) => all,
+            Uses::Drawn => Use::draw(&mut rng),
+        };
+        let keys = (0..cfg.keys).map(|i| KeyWatch::new(format!("k{i}").into(), used_for())).collect();
         let mut world = World {
             cfg,
             rng,
@@ -255,6 +266,7 @@ impl World {
             Event::Poller { poller, step } => self.poller(poller, step),
             Event::Fault(fault) => self.fault(fault),
             Event::GrantIsOld { key, text, client, until } => self.grant_is_old(key, &text, client, until),
+            Event::AskIsDue { key, client, token, asked } => self.ask_is_due(key, client, token, asked),
             Event::Watch => self.watch(),
         }
     }

@@ -4,11 +4,13 @@ mod acquiring;
 mod cancel;
 mod chain;
 mod granting;
+mod limited;
 mod link;
 mod loss;
 mod queueing;
 mod renewal;
 mod server_steps;
+mod shared;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

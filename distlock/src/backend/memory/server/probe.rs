@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Server, Value, plus};
-use crate::backend::{MARK, ServerTime, Token, token_text};
+use crate::backend::{Kind, MARK, ServerTime, Token, kind_of, token_text};
 
 /// An entry in the queue that is alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(crate) client: Arc<str>,
     pub(crate) token: Token,
+    pub(crate) kind: Kind,
     /// A grant made to it now would be heard, or need not be.
     pub(crate) reachable: bool,
 }
@@ -28,6 +29,18 @@ impl Server {
         (until > us).then(|| (value.holder.clone(), until))
     }
 
+    /// Who is in: the text in the key, or the members that its marker stands for; and until when.
+    pub(crate) fn leases(&self, us: ServerTime, key: &Arc<str>) -> Vec<(Arc<str>, Kind, ServerTime)> {
+        let Some((text, until)) = self.value(us, key) else { return Vec::new() };
+        match (kind_of(&text), self.slots.get(key)) {
+            (Kind::Exclusive, _) | (_, None) => vec![(text, Kind::Exclusive, until)],
+            (kind, Some(slot)) => {
+                let alive = slot.members.iter().filter(|(_, until)| *until > us);
+                alive.map(|(member, until)| (member.clone(), kind, *until)).collect()
+            }
+        }
+    }
+
     pub(crate) fn queue(&self, us: ServerTime, key: &Arc<str>) -> Vec<Queued> {
         let Some(slot) = self.slots.get(key) else { return Vec::new() };
         let alive = slot.queue.iter().filter(|entry| entry.until > us);
@@ -35,6 +48,7 @@ impl Server {
             .map(|entry| Queued {
                 client: entry.client.clone(),
                 token: entry.token,
+                kind: entry.kind,
                 reachable: !entry.listens || !self.counts || self.listeners.contains(&entry.client),
             })
             .collect()
@@ -60,6 +74,14 @@ impl Server {
         ours
     }
 
+    /// `DEL key`, by somebody who knows nothing of the rest.
+    pub(crate) fn delete_key(&mut self, us: ServerTime, key: &Arc<str>) -> bool {
+        let slot = self.slot(key);
+        let held = slot.live(us).is_some();
+        slot.value = None;
+        held
+    }
+
     pub(crate) fn lose_data(&mut self) {
         self.slots.clear();
         self.last_fence = 0;
@@ -78,6 +100,8 @@ impl Server {
         let mut all = Vec::new();
         for key in self.slots.keys() {
             all.extend(self.value(us, key).map(|(text, _)| (key.clone(), text.to_string())));
+            let leases = self.leases(us, key);
+            all.extend(leases.iter().map(|(text, ..)| (key.clone(), text.to_string())));
             let queued = self.queue(us, key);
             all.extend(queued.iter().map(|q| (key.clone(), token_text(&q.client, q.token))));
         }

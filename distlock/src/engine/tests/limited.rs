@@ -1,0 +1,92 @@
+//! Limited locks: every holder has its own place on the server.
+
+use super::*;
+use crate::backend::Kind;
+
+fn limited() -> Want {
+    Want { kind: Kind::Limited(2), ..want() }
+}
+
+const MARKER: &str = "dl1:p:2";
+
+#[test]
+fn every_holder_has_its_own_lease() {
+    let mut desk = Desk::new();
+    let first = desk.hold(limited());
+    desk.acquire(1, limited());
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!(mode, EnterMode::Wait);
+    desk.fresh(context);
+    assert_ne!(desk.acquired().token, first.token);
+}
+
+#[test]
+fn a_place_is_handed_on_here_and_the_attempt_given_up() {
+    let mut desk = Desk::new();
+    let first = desk.hold(limited());
+    desk.acquire(1, limited());
+    let (context, ..) = desk.next_enter();
+    let attempt = context.token;
+    desk.busy_behind(context, MARKER, false);
+    assert_eq!(desk.release(&first), Release::HandedOn);
+    assert_eq!(desk.acquired().token, first.token);
+    assert_eq!(desk.next_leave().0.token, attempt);
+    desk.quiet();
+}
+
+/// The attempt's queue entry was forgotten, and granted to nobody.
+#[test]
+fn a_place_that_does_not_suit_goes_back_and_the_attempt_goes_on() {
+    let mut desk = Desk::new();
+    let first = desk.hold(limited());
+    desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(20_000), ..limited() });
+    let (context, ..) = desk.next_enter();
+    let attempt = context.token;
+    desk.busy_behind(context, MARKER, false);
+    desk.release(&first);
+    desk.nobody_is_done();
+    assert_eq!(desk.next_leave().0.token, first.token);
+    desk.quiet();
+    assert!(desk.engine.knows(&desk.key, attempt));
+}
+
+#[test]
+fn the_first_who_may_be_out_is_waited_for() {
+    let mut desk = Desk::new();
+    desk.acquire(0, limited());
+    let (context, ..) = desk.next_enter();
+    let us = Some(desk.us());
+    let remaining = Remaining::For(ms(500));
+    desk.answer(context, Ok(Reply::Busy { us, holder: MARKER.into(), remaining, front: true }));
+    let waited = desk.sleep();
+    assert!(waited >= ms(500) && waited <= ms(550), "{waited:?}");
+    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+}
+
+#[test]
+fn another_kind_is_refused_at_once_where_it_is_known() {
+    let mut desk = Desk::new();
+    desk.hold(limited());
+    for kind in [Kind::Exclusive, Kind::Shared, Kind::Limited(3)] {
+        desk.acquire(1, Want { kind, ..want() });
+        let (_, outcome) = desk.outcome();
+        assert!(matches!(outcome, Outcome::WrongKind { .. }), "{outcome:?}");
+    }
+    desk.quiet();
+}
+
+/// The lock was given to the entry later, and whoever stood behind it waited.
+#[test]
+fn whoever_is_told_of_another_kind_leaves_the_queue() {
+    let mut desk = Desk::new();
+    desk.acquire(0, limited());
+    let (context, ..) = desk.next_enter();
+    desk.busy(context);
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.answer(context, Ok(Reply::WrongKind { found: "an exclusive lock".into() }));
+    let (_, outcome) = desk.outcome();
+    assert!(matches!(outcome, Outcome::WrongKind { .. }), "{outcome:?}");
+    assert_eq!(desk.next_leave().0.token, token);
+}

@@ -1,0 +1,130 @@
+//! Readers: they share a lease here, and none of them passes a writer.
+
+use super::*;
+use crate::backend::Kind;
+
+fn reader() -> Want {
+    Want { kind: Kind::Shared, ..want() }
+}
+
+#[test]
+fn readers_who_come_close_together_share_a_lease() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    desk.pass(ms(49));
+    desk.acquire(1, reader());
+    assert_eq!(desk.acquired().token, first.token);
+    desk.quiet();
+}
+
+#[test]
+fn readers_who_come_later_ask_the_server() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    desk.pass(ms(50));
+    desk.acquire(1, reader());
+    desk.nobody_is_done();
+    assert_ne!(desk.next_enter().0.token, first.token);
+}
+
+#[test]
+fn no_reader_passes_a_writer_that_waits_here() {
+    let mut desk = Desk::new();
+    desk.hold(reader());
+    desk.acquire(1, want());
+    let (context, ..) = desk.next_enter();
+    desk.busy_behind(context, "dl1:s", true);
+    desk.acquire(2, reader());
+    desk.nobody_is_done();
+    desk.quiet();
+}
+
+#[test]
+fn readers_who_stand_side_by_side_come_in_together() {
+    let mut desk = Desk::new();
+    let writer = desk.hold(want());
+    desk.acquire(1, reader());
+    desk.acquire(2, reader());
+    desk.acquire(3, want());
+    desk.acquire(4, reader());
+    desk.release(&writer);
+    desk.next_leave();
+    let (context, ..) = desk.next_enter();
+    desk.fresh(context);
+    assert_eq!(desk.acquired().token, desk.acquired().token);
+    desk.nobody_is_done();
+}
+
+#[test]
+fn the_last_reader_leaves() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    desk.acquire(1, reader());
+    let second = desk.acquired();
+    assert_eq!(desk.release(&first), Release::HandedOn);
+    desk.quiet();
+    assert_eq!(desk.release(&second), Release::Leaving);
+    assert_eq!(desk.next_leave().0.token, first.token);
+}
+
+#[test]
+fn a_lease_that_was_taken_is_lost_for_all_its_readers() {
+    let mut desk = Desk::new();
+    desk.hold(reader());
+    desk.acquire(1, reader());
+    desk.acquired();
+    desk.sleep();
+    let (context, op) = desk.next();
+    assert!(matches!(op, Op::Renew { .. }), "{op:?}");
+    desk.answer(context, Ok(Reply::NotYours));
+    assert_eq!(desk.lost, [LostReason::Taken, LostReason::Taken]);
+}
+
+/// The attempt that was made for them had a timer that fired without end.
+#[test]
+fn an_attempt_for_readers_who_came_in_otherwise_is_given_up() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    let long = desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(20_000), ..reader() });
+    let (context, ..) = desk.next_enter();
+    let attempt = context.token;
+    desk.busy_behind(context, "dl1:s", false);
+    desk.acquire(2, reader());
+    desk.nobody_is_done();
+    desk.cancel(long);
+    assert_eq!(desk.acquired().token, first.token);
+    assert_eq!(desk.next_leave().0.token, attempt);
+    assert!(!desk.engine.knows(&desk.key, attempt));
+}
+
+#[test]
+fn readers_who_leave_do_not_put_the_renewal_off() {
+    let mut desk = Desk::new();
+    desk.hold(reader());
+    let cells: Vec<_> = (1..12)
+        .map(|who| {
+            desk.acquire(who, reader());
+            desk.acquired()
+        })
+        .collect();
+    desk.pass(ms(3_150));
+    for cell in cells {
+        desk.pass(ms(50));
+        desk.release(&cell);
+        desk.timer();
+    }
+    assert!(matches!(desk.next().1, Op::Renew { .. }));
+}
+
+#[test]
+fn a_minimal_hold_outlives_those_who_read_along() {
+    let mut desk = Desk::new();
+    let first = desk.hold(Want { min_hold: Some(ms(500)), ..reader() });
+    desk.acquire(1, Want { max_hold: Some(ms(50)), ..reader() });
+    let second = desk.acquired();
+    desk.release(&first);
+    desk.quiet();
+    desk.pass(ms(50));
+    assert_eq!(desk.release(&second), Release::WasLost(LostReason::MaxHold));
+    assert_eq!(desk.next_leave().1, Some(ms(450)));
+}
