@@ -334,7 +334,7 @@ pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Re
 /// Runs `body` inside the section of `held`, on this thread, which cannot be stopped.
 pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
     let _entered = scope::enter_thread(Add::Held(held.clone()));
-    trace::holding_here(held.cell(), body)
+    trace::holding(held.cell()).in_scope(body)
 }
 
 /// The end of a hold, to be waited for.

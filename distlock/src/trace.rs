@@ -79,10 +79,6 @@ mod with_tracing {
     pub(crate) fn holding(cell: &HoldCell) -> Span {
         info_span!(target: "distlock", "lock.hold", label = %cell.label)
     }
-
-    pub(crate) fn holding_here<T>(cell: &HoldCell, work: impl FnOnce() -> T) -> T {
-        info_span!(target: "distlock", "lock.hold", label = %cell.label).in_scope(work)
-    }
 }
 
 #[cfg(feature = "tracing")]
@@ -120,10 +116,6 @@ mod without_tracing {
 
     pub(crate) fn holding(_: &HoldCell) -> Span {
         Span
-    }
-
-    pub(crate) fn holding_here<T>(_: &HoldCell, work: impl FnOnce() -> T) -> T {
-        work()
     }
 }
 
