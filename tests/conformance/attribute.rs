@@ -128,8 +128,8 @@ async fn no_more_than_the_limit_run_at_once(backend: Backend) {
     let managers = [backend.manager().await, backend.manager().await];
     let running = std::sync::Arc::new(tokio::sync::Semaphore::new(2));
     let mut calls = tokio::task::JoinSet::new();
-    for manager in managers.iter().cycle().take(20).cloned() {
-        let running = running.clone();
+    for manager in managers.iter().cycle().take(20) {
+        let (manager, running) = (manager.clone(), running.clone());
         calls.spawn(async move { export(&manager, &running).await });
     }
     while let Some(call) = calls.join_next().await {
