@@ -118,14 +118,16 @@ impl LockManagerBuilder {
         let client = client_id(self.client_name.as_deref());
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("memory") => Ok(LockManager::memory(client, self.defaults)),
-            Some("redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix") => {
-                self.redis(&url, &client, lazy)
-            }
-            Some(scheme @ ("redis+sentinel" | "redis+cluster" | "redis+quorum")) => {
+            Some(
+                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "redis+sentinel"
+                | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel",
+            ) => self.redis(&url, &client, lazy),
+            Some(scheme @ ("redis+cluster" | "redis+quorum")) => {
                 Err(LockError::options(format!("`{scheme}:` is not available in this version")))
             }
             _ => Err(LockError::options(
-                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, memory:",
+                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, \
+                 redis+sentinel://, memory:",
             )),
         }
     }

@@ -57,6 +57,12 @@ impl LockManager {
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
     ///
+    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the sentinels
+    /// at these hosts call the master `master`. User and password are for that server; those for the sentinels
+    /// are given as `?sentinel_user=…&sentinel_pass=…`. A fail-over is followed; since replication is
+    /// asynchronous, the new master may not know of a lock that was acquired just before, and then its holder
+    /// is told that it is lost.
+    ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, [`LockError::Unavailable`] if the server
     /// cannot be reached or refuses.

@@ -44,6 +44,11 @@ impl Wire {
         Wire { names: Names::new(prefix), client, tuning }
     }
 
+    /// Where this client listens for grants.
+    pub(super) fn channel(&self) -> String {
+        self.names.channel(&self.client).to_string()
+    }
+
     /// `SET NX GET`: tells the holder in the same round trip, on servers from 7.0.
     pub(super) fn set(&self, key: &str, token: Token, ttl: Duration) -> Cmd {
         let lock = self.names.lock(key);

@@ -20,6 +20,13 @@ pub(super) struct Server {
     pub(super) evicts: Option<String>,
 }
 
+/// What a server must be to keep our locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A master by itself.
+    Master,
+}
+
 /// A connection as the server knows it. Both parts are needed: ids start anew with the server, addresses are
 /// used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +36,15 @@ pub(super) struct Identity {
 }
 
 /// Introduces us as `client`, loads the scripts, and asks who is there, in one round trip.
-pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> {
+pub(super) async fn greet(link: &Link, client: &str, _role: Role) -> Result<Server, OpError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("CLIENT").arg("SETNAME").arg(client);
     pipeline.cmd("CLIENT").arg("INFO");
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("INFO").arg("memory");
+    // Where INFO is forbidden this may be allowed.
+    pipeline.cmd("ROLE");
     for script in SCRIPTS.all() {
         // So that NOSCRIPT is rare: a command sent again loses its place in the order.
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code);
@@ -57,7 +66,7 @@ pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> 
             "the server runs in cluster mode: use `redis+cluster://`, which this version does not offer yet",
         ));
     }
-    if field(replication, "role") == Some("slave") {
+    if field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica) {
         return Err(errors::found(
             Failure::Later,
             "the server is a read-only replica: locks need its master (correct the URL, or wait for the fail-over)",
@@ -71,6 +80,11 @@ pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> 
             .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
             .map(str::to_owned),
     })
+}
+
+/// The reply to ROLE begins with it.
+fn is_replica(role: &Value) -> bool {
+    matches!(role, Value::Array(parts) if parts.first().and_then(text) == Some("slave"))
 }
 
 /// `CLIENT INFO` is one line of `name=value`.

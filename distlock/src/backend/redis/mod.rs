@@ -17,6 +17,7 @@ mod names;
 mod push;
 mod reply;
 mod scripts;
+mod sentinel;
 mod standalone;
 mod stream;
 mod supervise;
@@ -24,6 +25,8 @@ mod supervise;
 mod tls;
 mod trace;
 
+#[cfg(test)]
+mod sentinel_tests;
 #[cfg(test)]
 mod test_server;
 #[cfg(test)]

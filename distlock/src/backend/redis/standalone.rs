@@ -1,6 +1,7 @@
-//! One Redis server, or whatever looks like one.
+//! One Redis server: at a fixed place, or wherever the sentinels say.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,16 +10,25 @@ use redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::sync::{Notify, watch};
 
 use super::super::{
-    Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Pushes, Sending,
+    Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
 };
 use super::command::{Form, Wire};
-use super::config::RedisConfig;
-use super::greet::Server;
+use super::config::{Address, Place, RedisConfig};
+use super::greet::{Role, Server};
 use super::link::Link;
+use super::push::Listener;
+use super::sentinel::Sentinels;
+use super::supervise::{Connected, Keeper};
 use super::{errors, push, reply, supervise};
 
 /// Batches are cut into pieces of this many commands, so that others get in between.
 const PIECE: usize = 500;
+/// How long the first `Up` waits for the push connection, which is made at the same time.
+const TOGETHER: Duration = Duration::from_millis(250);
+/// The longest pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The same while another server may take over at any time.
+const LOOK: Duration = Duration::from_millis(150);
 
 /// Locks on one Redis server.
 pub(crate) struct RedisBackend {
@@ -51,9 +61,9 @@ impl fmt::Debug for RedisBackend {
 
 /// What the operations, the supervisor and the push connection share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) config: RedisConfig,
-    pub(super) wire: Arc<Wire>,
+struct Shared {
+    config: RedisConfig,
+    wire: Arc<Wire>,
     link: RwLock<Option<Arc<Link>>>,
     /// `SET NX GET` is a syntax error before 7.0.
     set_get: AtomicBool,
@@ -64,15 +74,34 @@ pub(super) struct Shared {
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
     moved: Notify,
+    /// Whom to ask where the server is.
+    sentinels: Option<Arc<Sentinels>>,
 }
 
 /// Changed on the I/O thread only.
 #[derive(Debug, Default)]
 struct State {
     up: bool,
-    run_id: Option<String>,
+    /// Of the server that runs our commands.
+    at: Option<Whereabouts>,
     listening: bool,
-    push_run_id: Option<String>,
+    /// Of the server that sends our pushes.
+    push_at: Option<Whereabouts>,
+}
+
+/// Which server a connection leads to.
+#[derive(Clone, Debug)]
+pub(super) struct Whereabouts {
+    pub(super) address: Address,
+    pub(super) run_id: Option<String>,
+}
+
+impl Whereabouts {
+    /// As far as is known.
+    fn is_elsewhere(&self, other: &Whereabouts) -> bool {
+        let known = self.run_id.is_some() && other.run_id.is_some();
+        self.address != other.address || (known && self.run_id != other.run_id)
+    }
 }
 
 impl State {
@@ -82,7 +111,7 @@ impl State {
     }
 
     fn split(&self) -> bool {
-        self.run_id.is_some() && self.push_run_id.is_some() && self.run_id != self.push_run_id
+        matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
     }
 }
 
@@ -97,6 +126,10 @@ impl Shared {
             state: Mutex::default(),
             tried: watch::Sender::new(false),
             moved: Notify::new(),
+            sentinels: match &config.place {
+                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone()))),
+                Place::Fixed(_) => None,
+            },
             config,
         }
     }
@@ -108,7 +141,7 @@ impl Shared {
     fn link_or_connect(&self) -> Result<Arc<Link>, OpError> {
         self.link().ok_or_else(|| {
             self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
-            errors::found(Failure::NotSent, format!("not connected to {}", self.config.address))
+            errors::found(Failure::NotSent, format!("not connected to {}", self.config.place))
         })
     }
 
@@ -120,24 +153,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns once somebody wants to be connected.
-    pub(super) async fn wanted(&self) {
-        // Fails only without a sender, which is ours.
-        drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
-    }
-
     /// Waits for the first attempt to subscribe, but not for long.
-    pub(super) async fn wait_for_pushes(&self, most: Duration) {
+    async fn wait_for_pushes(&self, most: Duration) {
         let mut tried = self.tried.subscribe();
         drop(tokio::time::timeout(most, tried.wait_for(|tried| *tried)).await);
     }
 
     /// Offers `link` to operations.
-    pub(super) fn up(&self, link: Arc<Link>, server: &Server) -> Pushes {
+    fn offer(&self, link: Arc<Link>, address: &Address, server: &Server) -> Pushes {
         self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
         let mut state = self.state();
         state.up = true;
-        state.run_id.clone_from(&server.run_id);
+        state.at = Some(Whereabouts { address: address.clone(), run_id: server.run_id.clone() });
         let (pushes, split) = (state.pushes(), state.split());
         drop(state);
         if split {
@@ -145,53 +172,6 @@ impl Shared {
         }
         self.set_link(Some(link));
         pushes
-    }
-
-    pub(super) fn down(&self) {
-        self.set_link(None);
-        self.state().up = false;
-    }
-
-    pub(super) fn listening(&self, events: &dyn Events, run_id: Option<String>) {
-        let before = self.state().pushes();
-        let mut state = self.state();
-        state.listening = true;
-        state.push_run_id = run_id;
-        let split = state.split();
-        drop(state);
-        self.tell(before, events);
-        if split {
-            self.moved.notify_one();
-        }
-        self.tried.send_replace(true);
-    }
-
-    pub(super) fn deaf(&self, events: &dyn Events) {
-        let before = self.state().pushes();
-        self.state().listening = false;
-        self.tell(before, events);
-        self.tried.send_replace(true);
-    }
-
-    /// While there is no link nothing is told: `Up` will say.
-    fn tell(&self, before: Pushes, events: &dyn Events) {
-        let state = self.state();
-        let (up, now) = (state.up, state.pushes());
-        drop(state);
-        if up && now != before {
-            events.link(LinkEvent::Pushes(now));
-        }
-    }
-
-    /// Returns when the push connection must be made anew, because the commands go to another server.
-    pub(super) async fn moved(&self) {
-        loop {
-            self.moved.notified().await;
-            // The notice may be older than this connection.
-            if self.state().split() {
-                return;
-            }
-        }
     }
 
     fn encode(&self, key: &str, op: &Op) -> (Cmd, Put) {
@@ -384,6 +364,154 @@ fn garbled(link: &Link) -> OpError {
     error
 }
 
+/// What [`Backend::run`] keeps, and to whom it reports.
+struct Running {
+    shared: Arc<Shared>,
+    events: Arc<dyn Events>,
+}
+
+impl Deref for Running {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Running {
+    /// While there is no link nothing is told: `Up` will say.
+    fn tell(&self, before: Pushes) {
+        let state = self.state();
+        let (up, now) = (state.up, state.pushes());
+        drop(state);
+        if up && now != before {
+            self.events.link(LinkEvent::Pushes(now));
+        }
+    }
+}
+
+impl Keeper for Running {
+    fn config(&self) -> &RedisConfig {
+        &self.config
+    }
+
+    fn place(&self) -> String {
+        self.config.place.to_string()
+    }
+
+    fn role(&self) -> Role {
+        Role::Master
+    }
+
+    fn longest_pause(&self) -> Duration {
+        if self.sentinels.is_some() { LOOK } else { PAUSE }
+    }
+
+    async fn wanted(&self) {
+        // Fails only without a sender, which is ours.
+        drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
+    }
+
+    async fn locate(&self) -> Result<Address, OpError> {
+        match (&self.config.place, &self.sentinels) {
+            (Place::Fixed(address), _) => Ok(address.clone()),
+            (Place::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
+            (Place::Sentinel(_), None) => Err(errors::found(Failure::NotSent, "there are no sentinels")),
+        }
+    }
+
+    async fn deposed(&self, address: &Address) -> OpError {
+        match &self.sentinels {
+            Some(sentinels) => sentinels.deposed(address).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn up(&self, found: &Connected) {
+        if let Some(sentinels) = &self.sentinels {
+            sentinels.found();
+        }
+        self.wait_for_pushes(TOGETHER).await;
+        let pushes = self.offer(Arc::clone(&found.link), &found.address, &found.server);
+        self.events.link(LinkEvent::Up { settled: found.settled, pushes });
+    }
+
+    fn down(&self, cause: OpError) {
+        self.ended();
+        self.events.link(LinkEvent::Down { cause });
+    }
+
+    fn ended(&self) {
+        self.set_link(None);
+        self.state().up = false;
+    }
+}
+
+impl Listener for Running {
+    fn config(&self) -> &RedisConfig {
+        &self.config
+    }
+
+    fn wire(&self) -> &Arc<Wire> {
+        &self.wire
+    }
+
+    fn place(&self) -> String {
+        self.config.place.to_string()
+    }
+
+    async fn wanted(&self) {
+        Keeper::wanted(self).await;
+    }
+
+    /// Where the commands go, if they go anywhere.
+    async fn locate(&self) -> Result<Address, OpError> {
+        let at = {
+            let state = self.state();
+            state.at.as_ref().filter(|_| state.up).map(|at| at.address.clone())
+        };
+        match at {
+            Some(address) => Ok(address),
+            None => Keeper::locate(self).await,
+        }
+    }
+
+    fn listening(&self, at: Whereabouts) {
+        let before = self.state().pushes();
+        let mut state = self.state();
+        state.listening = true;
+        state.push_at = Some(at);
+        let split = state.split();
+        drop(state);
+        self.tell(before);
+        if split {
+            self.moved.notify_one();
+        }
+        self.tried.send_replace(true);
+    }
+
+    fn deaf(&self) {
+        let before = self.state().pushes();
+        self.state().listening = false;
+        self.tell(before);
+        self.tried.send_replace(true);
+    }
+
+    async fn moved(&self) {
+        loop {
+            self.moved.notified().await;
+            // The notice may be older than this connection.
+            if self.state().split() {
+                return;
+            }
+        }
+    }
+
+    fn push(&self, push: Push) {
+        self.events.push(push);
+    }
+}
+
 impl Backend for RedisBackend {
     fn send(&self, key: &Arc<str>, op: Op) -> Sending {
         let shared = &self.shared;
@@ -418,12 +546,15 @@ impl Backend for RedisBackend {
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
-        let shared = Arc::clone(&self.shared);
+        let running = Arc::new(Running { shared: Arc::clone(&self.shared), events });
         Box::pin(async move {
-            tokio::join!(
-                supervise::keep(Arc::clone(&shared), Arc::clone(&events)),
-                push::listen(Arc::clone(&shared), events)
-            );
+            let ask = async {
+                if let Some(sentinels) = running.sentinels.clone() {
+                    Keeper::wanted(&*running).await;
+                    sentinels.watch().await;
+                }
+            };
+            tokio::join!(supervise::keep(Arc::clone(&running)), push::listen(Arc::clone(&running)), ask);
         })
     }
 
@@ -432,6 +563,6 @@ impl Backend for RedisBackend {
     }
 
     fn describe(&self) -> String {
-        format!("redis at {}, database {}", self.shared.config.address, self.shared.config.login.db())
+        format!("redis at {}, database {}", self.shared.config.place, self.shared.config.login.db())
     }
 }

@@ -18,6 +18,25 @@ use super::{RedisBackend, RedisConfig};
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The server's binary: another version is named by the environment variable `DISTLOCK_TEST_SERVER`.
+pub(super) fn server_binary() -> String {
+    std::env::var("DISTLOCK_TEST_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until `done` says so, and returns how long that took.
+pub(super) fn wait_until(what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < patience, "{what}: not within {patience:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    start.elapsed()
+}
+
 /// A server on a free loopback port; gone with the value.
 pub(super) struct TestServer {
     child: Child,
@@ -27,7 +46,10 @@ pub(super) struct TestServer {
 
 impl TestServer {
     pub(super) fn start(args: &[&str]) -> TestServer {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        TestServer::start_on(free_port(), args)
+    }
+
+    pub(super) fn start_on(port: u16, args: &[&str]) -> TestServer {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
         let child = spawn(port, &args);
         let server = TestServer { child, port, args };
@@ -116,7 +138,7 @@ impl Drop for TestServer {
 }
 
 fn spawn(port: u16, args: &[String]) -> Child {
-    Command::new("redis-server")
+    Command::new(server_binary())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--dir", std::env::temp_dir().to_str().unwrap()])
         .args(args)
@@ -159,8 +181,8 @@ impl Events for Recorder {
 }
 
 /// A backend with an I/O thread of its own.
-pub(super) struct Rig {
-    pub(super) backend: Arc<RedisBackend>,
+pub(super) struct Rig<B: Backend = RedisBackend> {
+    pub(super) backend: Arc<B>,
     events: Arc<Recorder>,
     read: Mutex<usize>,
     stop: Option<oneshot::Sender<()>>,
@@ -169,7 +191,19 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn start(config: RedisConfig) -> Rig {
-        let backend = RedisBackend::new(config).unwrap();
+        Rig::run(RedisBackend::new(config).unwrap())
+    }
+
+    /// A rig that is connected and listens for pushes.
+    pub(super) fn up(server: &TestServer, client: &str) -> Rig {
+        let rig = Rig::start(RedisConfig::new(&server.url(), client).unwrap());
+        rig.wait_until_up();
+        rig
+    }
+}
+
+impl<B: Backend> Rig<B> {
+    pub(super) fn run(backend: Arc<B>) -> Rig<B> {
         let events = Arc::new(Recorder::default());
         let (stop, stopped) = oneshot::channel();
         let run = Arc::clone(&backend).run(Arc::clone(&events) as Arc<dyn Events>);
@@ -183,13 +217,6 @@ impl Rig {
             });
         });
         Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
-    }
-
-    /// A rig that is connected and listens for pushes.
-    pub(super) fn up(server: &TestServer, client: &str) -> Rig {
-        let rig = Rig::start(RedisConfig::new(&server.url(), client).unwrap());
-        rig.wait_until_up();
-        rig
     }
 
     pub(super) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
@@ -259,7 +286,7 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl<B: Backend> Drop for Rig<B> {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
