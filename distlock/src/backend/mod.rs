@@ -44,6 +44,16 @@ pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) u64);
 
+/// Whose wall clocks the times in replies are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clocks {
+    /// One server's: times that contradict each other show that the clock was stepped.
+    One,
+    /// Those of several servers, each with its own share of the keys: times for different keys must not be
+    /// compared.
+    Many,
+}
+
 /// How the queue on the server behaves; the same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
@@ -53,6 +63,7 @@ pub(crate) struct Tuning {
     pub(crate) gap: Duration,
     /// How often such a gap is made.
     pub(crate) every: Duration,
+    pub(crate) clocks: Clocks,
 }
 
 impl Default for Tuning {
@@ -61,6 +72,7 @@ impl Default for Tuning {
             keep: Duration::from_secs(10),
             gap: Duration::from_millis(10),
             every: Duration::from_secs(1),
+            clocks: Clocks::One,
         }
     }
 }

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
+use crate::backend::{Clocks, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
@@ -166,6 +166,8 @@ pub(crate) struct Engine<W> {
     shards: Vec<Mutex<Shard<W>>>,
     hasher: RandomState,
     server_clock: Mutex<ServerClock>,
+    /// Replies are read from one clock, so that its steps can be seen.
+    clocks: Clocks,
     /// The driver has been told to come back at this time, at the latest.
     armed: AtomicU64,
 }
@@ -181,6 +183,7 @@ impl<W> Engine<W> {
             shards,
             hasher: RandomState::new(),
             server_clock: Mutex::new(ServerClock::default()),
+            clocks: tuning.clocks,
             armed: AtomicU64::new(u64::MAX),
         }
     }
@@ -208,8 +211,9 @@ impl<W> Engine<W> {
 
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
-        let stepped =
-            observed(&result).and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
+        let stepped = observed(&result)
+            .filter(|_| self.clocks == Clocks::One)
+            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
         let mut effects = match stepped {
             Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
             Some(Step::Backward(_)) => {

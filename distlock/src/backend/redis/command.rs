@@ -25,9 +25,6 @@ pub(super) enum Form {
     Text,
 }
 
-/// Where PUBLISH counts all subscribers, a count of zero means that nobody listens.
-const COUNTS: &str = "1";
-
 /// Whole milliseconds, rounded up, at least one: the server refuses zero.
 fn millis(duration: Duration) -> u64 {
     let millis = u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -40,8 +37,8 @@ fn millis_or_none(duration: Duration) -> u64 {
 }
 
 impl Wire {
-    pub(super) fn new(prefix: String, client: String, tuning: Tuning) -> Wire {
-        Wire { names: Names::new(prefix), client, tuning }
+    pub(super) fn new(names: Names, client: String, tuning: Tuning) -> Wire {
+        Wire { names, client, tuning }
     }
 
     /// Where this client listens for grants.
@@ -61,7 +58,8 @@ impl Wire {
     }
 
     /// `op` as a call of its script; [`Op::Set`] as `enter` that does not queue.
-    pub(super) fn script(&self, form: Form, key: &str, op: &Op) -> Cmd {
+    /// `from`: what the server is called in the grants that it pushes.
+    pub(super) fn script(&self, form: Form, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
             Op::Set { token, ttl } => self.enter(form, key, token, ttl, ttl, EnterMode::Try, 0),
             Op::Enter { token, ttl, claim, mode, fences } => {
@@ -72,15 +70,15 @@ impl Wire {
                 self.token(&mut cmd, token);
                 cmd.arg(hold.map_or(0, millis_or_none));
                 cmd.write_arg_fmt(self.names.channel(""));
-                cmd.arg(COUNTS);
+                cmd.arg(self.counts());
                 cmd.arg(millis_or_none(self.tuning.gap));
                 cmd.arg(u64::try_from(self.tuning.every.as_micros()).unwrap_or(u64::MAX));
                 cmd.arg(since.0);
+                cmd.arg(from.unwrap_or_default());
                 cmd
             }
             Op::Renew { token, ttl } => {
-                let keys = [self.names.lock(key), self.names.entries(key)];
-                let mut cmd = call(form, &SCRIPTS.renew, &keys, 64 + self.client.len());
+                let mut cmd = call(form, &SCRIPTS.renew, &[self.names.lock(key)], 64 + self.client.len());
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
                 cmd
@@ -112,17 +110,24 @@ impl Wire {
         cmd
     }
 
-    pub(super) fn force(&self, form: Form, key: &str) -> Cmd {
+    pub(super) fn force(&self, form: Form, key: &str, from: Option<&str>) -> Cmd {
         let mut cmd = self.on_queue(form, &SCRIPTS.force, key);
         cmd.write_arg_fmt(self.names.channel(""));
-        cmd.arg(COUNTS);
+        cmd.arg(self.counts());
+        cmd.arg(from.unwrap_or_default());
         cmd
+    }
+
+    /// Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it counts
+    /// those of one node.
+    fn counts(&self) -> &'static str {
+        if self.names.is_clustered() { "0" } else { "1" }
     }
 
     /// Holder, time to live, length of the queue.
     pub(super) fn inspect(&self, key: &str) -> [Cmd; 3] {
-        let names = &self.names;
-        [("GET", names.lock(key)), ("PTTL", names.lock(key)), ("LLEN", names.queue(key))].map(
+        let (names, tag) = (&self.names, self.names.tag(key));
+        [("GET", names.lock(key)), ("PTTL", names.lock(key)), ("LLEN", names.queue(tag, key))].map(
             |(verb, name)| {
                 let mut cmd = redis::cmd(verb);
                 cmd.write_arg_fmt(name);
@@ -141,8 +146,8 @@ impl Wire {
     }
 
     fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
-        let names = &self.names;
-        let keys = [names.lock(key), names.queue(key), names.entries(key), names.fence()];
+        let (names, tag) = (&self.names, self.names.tag(key));
+        let keys = [names.lock(key), names.queue(tag, key), names.entries(tag, key), names.fence(tag)];
         call(form, script, &keys, 96 + self.client.len() + names.channel("").len())
     }
 
@@ -180,7 +185,7 @@ mod tests {
 
     #[test]
     fn set_is_one_plain_command_on_exactly_the_users_key() {
-        let wire = Wire::new("shop:".into(), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("shop:".into()), "c".into(), Tuning::default());
         let cmd = wire.set("order:42", Token(7), Duration::from_secs(10));
         let text = String::from_utf8(cmd.get_packed_command()).unwrap();
         let words: Vec<_> = text.split("\r\n").skip(2).step_by(2).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 
-use super::super::Tuning;
+use super::super::{Clocks, Tuning};
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,8 @@ pub(super) enum Place {
     Fixed(Address),
     /// Whichever the sentinels call the master.
     Sentinel(SentinelPlace),
+    /// The nodes of a cluster know; these are asked first.
+    Cluster(Vec<Address>),
 }
 
 /// Who is asked for the master, and for which.
@@ -90,6 +92,10 @@ impl fmt::Display for Place {
                 write!(f, "the master `{}` of the sentinels at ", place.master)?;
                 list(f, &place.sentinels)
             }
+            Place::Cluster(seeds) => {
+                f.write_str("the cluster around ")?;
+                list(f, seeds)
+            }
         }
     }
 }
@@ -121,17 +127,21 @@ pub(crate) struct RedisConfig {
 }
 
 const EXPECTED: &str = "expected `redis://[user:password@]host[:port][/db]`, the same with `valkey://`, \
-     `rediss://` or `valkeys://`, `redis+unix:///path?db=0&user=u&pass=p`, or \
+     `rediss://` or `valkeys://`, `redis+unix:///path?db=0&user=u&pass=p`, \
+     `redis+cluster://[user:password@]host[:port],host[:port],..`, or \
      `redis+sentinel://[user:password@]host[:port],host[:port],../master[/db][?sentinel_user=u&sentinel_pass=p]`";
 
 /// Where sentinels listen if the URL does not say.
 const SENTINEL_PORT: u16 = 26379;
+/// Where servers do.
+const SERVER_PORT: u16 = 6379;
 
 /// What a scheme stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     One,
     Sentinel,
+    Cluster,
 }
 
 /// A URL cut into what is ours and what the client library reads.
@@ -163,6 +173,8 @@ impl<'a> Url<'a> {
             "rediss" | "valkeys" => (Kind::One, true),
             "redis+sentinel" | "valkey+sentinel" => (Kind::Sentinel, false),
             "rediss+sentinel" | "valkeys+sentinel" => (Kind::Sentinel, true),
+            "redis+cluster" | "valkey+cluster" => (Kind::Cluster, false),
+            "rediss+cluster" | "valkeys+cluster" => (Kind::Cluster, true),
             _ => return Err(format!("`{scheme}://` is not a scheme of Redis: {EXPECTED}")),
         };
         if tls && !cfg!(feature = "tls") {
@@ -264,6 +276,13 @@ impl RedisConfig {
                 };
                 (Place::Sentinel(place), url.read("localhost", &format!("/{db}"))?)
             }
+            Kind::Cluster => {
+                let info = url.read("localhost", "")?;
+                if !matches!(url.path, "" | "/") {
+                    return Err(format!("a cluster has no databases but the one: {EXPECTED}"));
+                }
+                (Place::Cluster(url.addresses(SERVER_PORT)?), info)
+            }
         };
         let login = info.redis_settings().clone().set_skip_set_lib_name();
         if login.username().is_some() && login.password().is_none() {
@@ -272,15 +291,23 @@ impl RedisConfig {
                 .to_owned());
         }
         Ok(RedisConfig {
+            tuning: Tuning {
+                // Every node has a clock of its own.
+                clocks: if matches!(place, Place::Cluster(_)) { Clocks::Many } else { Clocks::One },
+                ..Tuning::default()
+            },
             place,
             login,
             prefix: String::new(),
             client: client.to_owned(),
-            tuning: Tuning::default(),
             op_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(3),
             lazy: false,
         })
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster(_))
     }
 
     /// # Errors
@@ -339,6 +366,14 @@ mod tests {
         {
             assert!(RedisConfig::new(url, "c").unwrap_err().contains("expected `redis://"), "{url}");
         }
+    }
+
+    #[test]
+    fn a_cluster_url_names_nodes_and_no_database() {
+        let config = RedisConfig::new("redis+cluster://u:p@a:1,b/", "c").unwrap();
+        assert_eq!(config.place.to_string(), "the cluster around a:1, b:6379");
+        assert_eq!(config.login.password(), Some("p"));
+        assert!(RedisConfig::new("redis+cluster://a/1", "c").unwrap_err().contains("no databases"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct Server {
     pub(super) major: Option<u32>,
     /// How this connection is called, for CLIENT KILL.
     pub(super) identity: Option<Identity>,
+    /// What the other nodes of a cluster call it.
+    pub(super) node_id: Option<String>,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
 }
@@ -25,6 +27,8 @@ pub(super) struct Server {
 pub(super) enum Role {
     /// A master by itself.
     Master,
+    /// A node of a cluster. A replica too: it says itself who serves what.
+    ClusterNode,
 }
 
 /// A connection as the server knows it. Both parts are needed: ids start anew with the server, addresses are
@@ -36,7 +40,7 @@ pub(super) struct Identity {
 }
 
 /// Introduces us as `client`, loads the scripts, and asks who is there, in one round trip.
-pub(super) async fn greet(link: &Link, client: &str, _role: Role) -> Result<Server, OpError> {
+pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Server, OpError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("CLIENT").arg("SETNAME").arg(client);
     pipeline.cmd("CLIENT").arg("INFO");
@@ -44,7 +48,10 @@ pub(super) async fn greet(link: &Link, client: &str, _role: Role) -> Result<Serv
     pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("INFO").arg("memory");
     // Where INFO is forbidden this may be allowed.
-    pipeline.cmd("ROLE");
+    match role {
+        Role::Master => pipeline.cmd("ROLE"),
+        Role::ClusterNode => pipeline.cmd("CLUSTER").arg("MYID"),
+    };
     for script in SCRIPTS.all() {
         // So that NOSCRIPT is rare: a command sent again loses its place in the order.
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code);
@@ -60,13 +67,15 @@ pub(super) async fn greet(link: &Link, client: &str, _role: Role) -> Result<Serv
     }
     let mut texts = replies.iter().skip(1).map(text);
     let [identity, server, replication, memory] = std::array::from_fn(|_| texts.next().flatten());
-    if field(server, "redis_mode") == Some("cluster") {
+    let clustered = field(server, "redis_mode") == Some("cluster");
+    if clustered && role == Role::Master {
         return Err(errors::found(
             Failure::Refused,
-            "the server runs in cluster mode: use `redis+cluster://`, which this version does not offer yet",
+            "the server runs in cluster mode: connect with `redis+cluster://`",
         ));
     }
-    if field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica) {
+    let replica = field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica);
+    if replica && role == Role::Master {
         return Err(errors::found(
             Failure::Later,
             "the server is a read-only replica: locks need its master (correct the URL, or wait for the fail-over)",
@@ -76,6 +85,12 @@ pub(super) async fn greet(link: &Link, client: &str, _role: Role) -> Result<Serv
         run_id: field(server, "run_id").map(str::to_owned),
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
         identity: identity.and_then(identify),
+        node_id: replies
+            .get(5)
+            .filter(|_| role == Role::ClusterNode)
+            .and_then(text)
+            .and_then(|id| id.get(..12))
+            .map(str::to_owned),
         evicts: field(memory, "maxmemory_policy")
             .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
             .map(str::to_owned),

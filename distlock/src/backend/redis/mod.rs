@@ -8,9 +8,11 @@
 //! What the server does is in `scripts/`: each file states its contract.
 
 mod backoff;
+mod cluster;
 mod command;
 mod config;
 mod errors;
+mod exec;
 mod greet;
 mod link;
 mod names;
@@ -18,6 +20,7 @@ mod push;
 mod reply;
 mod scripts;
 mod sentinel;
+mod slots;
 mod standalone;
 mod stream;
 mod supervise;
@@ -26,11 +29,14 @@ mod tls;
 mod trace;
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
 mod test_server;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;

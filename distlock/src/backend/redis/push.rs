@@ -47,7 +47,8 @@ pub(super) trait Listener: Send + Sync + 'static {
     fn deaf(&self);
     /// Returns when the connection must be made anew, because it leads to the wrong server.
     fn moved(&self) -> impl Future<Output = ()> + Send;
-    fn push(&self, push: Push);
+    /// `from`: what the server that made the grant was called in it.
+    fn push(&self, push: Push, from: Option<&str>);
 }
 
 pub(super) async fn listen(listener: Arc<impl Listener>) {
@@ -215,28 +216,30 @@ fn closed() -> RedisError {
 
 fn deliver(listener: &impl Listener, payload: &[u8]) {
     match std::str::from_utf8(payload).ok().and_then(|text| parse(listener.wire(), text)) {
-        Some(push) => listener.push(push),
+        Some((push, from)) => listener.push(push, from),
         None => trace::debug("a message on our push channel makes no sense; ignored"),
     }
 }
 
 /// See scripts/serve.lua. The lock's name comes last, because it may contain blanks.
-fn parse(wire: &Wire, text: &str) -> Option<Push> {
+fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
     let (kind, rest) = text.split_once(' ')?;
     match kind {
         "g" => {
             let mut parts = rest.splitn(5, ' ');
-            let us = ServerTime(parts.next()?.parse().ok()?);
+            let us = parts.next()?;
+            let (us, from) = us.split_once('@').map_or((us, None), |(us, from)| (us, Some(from)));
+            let us = ServerTime(us.parse().ok()?);
             let since = ServerTime(parts.next()?.parse().ok()?);
             let fence: u64 = parts.next()?.parse().ok()?;
             let token = parse_token(&wire.client, parts.next()?)?;
             let key = Arc::from(wire.names.key_of(parts.next()?)?);
-            Some(Push::Grant { key, token, us, since, fence: (fence != 0).then_some(fence) })
+            Some((Push::Grant { key, token, us, since, fence: (fence != 0).then_some(fence) }, from))
         }
         "p" => {
             let (token, lock) = rest.split_once(' ')?;
             let token = parse_token(&wire.client, token)?;
-            Some(Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token })
+            Some((Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token }, None))
         }
         _ => None,
     }
@@ -245,27 +248,33 @@ fn parse(wire: &Wire, text: &str) -> Option<Push> {
 #[cfg(test)]
 mod tests {
     use super::super::super::{Token, Tuning};
+    use super::super::names::Names;
     use super::*;
 
     #[test]
     fn a_push_names_a_key_that_may_contain_blanks() {
-        let wire = Wire::new("p:".into(), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), Tuning::default());
         assert_eq!(
             parse(&wire, "g 5 4 9 dl1:c:7 p:a key"),
-            Some(Push::Grant {
-                key: Arc::from("a key"),
-                token: Token(7),
-                us: ServerTime(5),
-                since: ServerTime(4),
-                fence: Some(9)
-            })
+            Some((
+                Push::Grant {
+                    key: Arc::from("a key"),
+                    token: Token(7),
+                    us: ServerTime(5),
+                    since: ServerTime(4),
+                    fence: Some(9)
+                },
+                None
+            ))
         );
-        assert_eq!(parse(&wire, "p dl1:c:7 p:k"), Some(Push::Gap { key: Arc::from("k"), token: Token(7) }));
+        let gap = Push::Gap { key: Arc::from("k"), token: Token(7) };
+        assert_eq!(parse(&wire, "p dl1:c:7 p:k"), Some((gap, None)));
+        assert_eq!(parse(&wire, "g 5@n1 4 0 dl1:c:7 p:k").unwrap().1, Some("n1"));
     }
 
     #[test]
     fn what_is_not_for_us_is_ignored() {
-        let wire = Wire::new("p:".into(), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), Tuning::default());
         for text in ["", "g", "x 1", "g 5 4 0 dl1:other:7 p:k", "g 5 4 0 dl1:c:7 k", "g a 4 0 dl1:c:7 p:k"] {
             assert_eq!(parse(&wire, text), None, "{text}");
         }

@@ -2,27 +2,25 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::sync::{Notify, watch};
 
 use super::super::{
     Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
 };
-use super::command::{Form, Wire};
+use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
+use super::exec::Exec;
 use super::greet::{Role, Server};
 use super::link::Link;
+use super::names::Names;
 use super::push::Listener;
 use super::sentinel::Sentinels;
 use super::supervise::{Connected, Keeper};
-use super::{errors, push, reply, supervise};
+use super::{errors, push, supervise};
 
-/// Batches are cut into pieces of this many commands, so that others get in between.
-const PIECE: usize = 500;
 /// How long the first `Up` waits for the push connection, which is made at the same time.
 const TOGETHER: Duration = Duration::from_millis(250);
 /// The longest pause between two attempts to connect.
@@ -49,7 +47,7 @@ impl RedisBackend {
     /// As if the greeting had told of a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
-        self.shared.set_get.store(false, Ordering::Relaxed);
+        self.shared.exec.greeted(Some(6));
     }
 }
 
@@ -63,10 +61,8 @@ impl fmt::Debug for RedisBackend {
 #[derive(Debug)]
 struct Shared {
     config: RedisConfig,
-    wire: Arc<Wire>,
+    exec: Arc<Exec>,
     link: RwLock<Option<Arc<Link>>>,
-    /// `SET NX GET` is a syntax error before 7.0.
-    set_get: AtomicBool,
     /// Whether anybody wants to be connected.
     wanted: watch::Sender<bool>,
     state: Mutex<State>,
@@ -117,18 +113,18 @@ impl State {
 
 impl Shared {
     fn new(config: RedisConfig) -> Shared {
-        let wire = Wire::new(config.prefix.clone(), config.client.clone(), config.tuning.clone());
+        let names = Names::new(config.prefix.clone());
+        let wire = Wire::new(names, config.client.clone(), config.tuning.clone());
         Shared {
-            wire: Arc::new(wire),
+            exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),
-            set_get: AtomicBool::new(true),
             wanted: watch::Sender::new(!config.lazy),
             state: Mutex::default(),
             tried: watch::Sender::new(false),
             moved: Notify::new(),
             sentinels: match &config.place {
                 Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone()))),
-                Place::Fixed(_) => None,
+                Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,
         }
@@ -161,7 +157,7 @@ impl Shared {
 
     /// Offers `link` to operations.
     fn offer(&self, link: Arc<Link>, address: &Address, server: &Server) -> Pushes {
-        self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+        self.exec.greeted(server.major);
         let mut state = self.state();
         state.up = true;
         state.at = Some(Whereabouts { address: address.clone(), run_id: server.run_id.clone() });
@@ -173,195 +169,6 @@ impl Shared {
         self.set_link(Some(link));
         pushes
     }
-
-    fn encode(&self, key: &str, op: &Op) -> (Cmd, Put) {
-        match *op {
-            Op::Set { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
-                (self.wire.set(key, token, ttl), Put::Native)
-            }
-            _ => (self.wire.script(Form::Hash, key, op), Put::Script),
-        }
-    }
-
-    async fn carry_out(
-        self: Arc<Self>,
-        link: Arc<Link>,
-        key: Arc<str>,
-        op: Op,
-        (cmd, put): (Cmd, Put),
-    ) -> OpResult {
-        match link.request(&cmd).await {
-            // Boxed because it is rare: it would double the size of every operation.
-            Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
-            Ok(value) => self.decode(&link, &op, put, value),
-            Err(error) => Err(broken(&link, error)),
-        }
-    }
-
-    /// Sends an operation by the text of its script.
-    async fn retell(&self, link: &Link, key: &str, op: &Op) -> OpResult {
-        let value = self.ask(link, &self.wire.script(Form::Text, key, op)).await?;
-        self.decode(link, op, Put::Script, value)
-    }
-
-    async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
-        link.request(cmd).await.map_err(|error| broken(link, error))
-    }
-
-    /// Whether the server has certainly not executed the command, and knows another form of it.
-    ///
-    /// A command sent again has lost its place in the order: a `leave` may overtake the `enter` it undoes. The
-    /// engine heals that, because it also answers a late reply to a dead token with `leave`; and scripts are
-    /// loaded before a link is offered, so that it needs a SCRIPT FLUSH to happen.
-    fn again(&self, value: &Value, put: Put) -> bool {
-        let Value::ServerError(error) = value else { return false };
-        match put {
-            Put::Script => error.code() == "NOSCRIPT",
-            Put::Native => {
-                let unknown = error.details().is_some_and(|details| details.contains("syntax error"));
-                if unknown {
-                    self.set_get.store(false, Ordering::Relaxed);
-                }
-                unknown
-            }
-        }
-    }
-
-    fn decode(&self, link: &Link, op: &Op, put: Put, value: Value) -> OpResult {
-        let client = &self.wire.client;
-        let reply = match (value, put, op) {
-            (Value::ServerError(error), Put::Native, _) if error.code() == "WRONGTYPE" => {
-                Ok(reply::wrong_type())
-            }
-            (Value::ServerError(error), ..) => return Err(failed(link, error)),
-            (value, Put::Native, Op::Set { token, .. }) => reply::of_set(client, *token, &value),
-            (value, ..) => reply::of_script(client, op, &value),
-        };
-        reply.map_err(|reply::Garbled| garbled(link))
-    }
-
-    async fn batch(self: Arc<Self>, link: Arc<Link>, batch: Vec<(Arc<str>, Op)>) -> Vec<OpResult> {
-        let mut results = Vec::with_capacity(batch.len());
-        for piece in batch.chunks(PIECE) {
-            if link.pulse.has_ended() {
-                let lost = errors::found(Failure::NotSent, "the connection broke before this was sent");
-                results.extend(piece.iter().map(|_| Err(lost.clone())));
-                continue;
-            }
-            match self.piece(&link, piece).await {
-                Ok(values) => results.extend(
-                    piece
-                        .iter()
-                        .zip(values)
-                        .map(|((_, op), (put, value))| self.decode(&link, op, put, value)),
-                ),
-                Err(error) => results.extend(piece.iter().map(|_| Err(error.clone()))),
-            }
-        }
-        results
-    }
-
-    async fn piece(&self, link: &Link, piece: &[(Arc<str>, Op)]) -> Result<Vec<(Put, Value)>, OpError> {
-        let (cmds, puts): (Vec<Cmd>, Vec<Put>) = piece.iter().map(|(key, op)| self.encode(key, op)).unzip();
-        let values = self.ask_all(link, cmds).await?;
-        let mut answers: Vec<_> = puts.into_iter().zip(values).collect();
-        let again: Vec<usize> = answers
-            .iter()
-            .enumerate()
-            .filter(|(_, (put, value))| self.again(value, *put))
-            .map(|(at, _)| at)
-            .collect();
-        if again.is_empty() {
-            return Ok(answers);
-        }
-        // The first text of a script teaches it to the server for the rest of the pipeline.
-        let mut taught = Vec::new();
-        let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
-            let script = Wire::script_of(op);
-            let form = if taught.contains(&script) { Form::Hash } else { Form::Text };
-            taught.push(script);
-            self.wire.script(form, key, op)
-        });
-        let values = self.ask_all(link, cmds.collect()).await?;
-        for (at, value) in again.into_iter().zip(values) {
-            if let Some(answer) = answers.get_mut(at) {
-                *answer = (Put::Script, value);
-            }
-        }
-        Ok(answers)
-    }
-
-    async fn ask_all(&self, link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, OpError> {
-        let mut pipeline = Pipeline::with_capacity(cmds.len());
-        let expected = cmds.len();
-        for cmd in cmds {
-            pipeline.add_command(cmd);
-        }
-        let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
-        if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
-    }
-
-    async fn inspect(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<Option<Inspection>, OpError> {
-        let values = self.ask_all(&link, self.wire.inspect(&key).into()).await?;
-        if let Some(Value::ServerError(error)) =
-            values.iter().find(|value| matches!(value, Value::ServerError(_)))
-        {
-            return Err(failed(&link, error.clone()));
-        }
-        reply::of_inspect(&values).map_err(|reply::Garbled| garbled(&link))
-    }
-
-    async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
-        let mut value = self.ask(&link, &self.wire.force(Form::Hash, &key)).await?;
-        if self.again(&value, Put::Script) {
-            value = self.ask(&link, &self.wire.force(Form::Text, &key)).await?;
-        }
-        match value {
-            Value::ServerError(error) => Err(failed(&link, error)),
-            value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
-        }
-    }
-}
-
-/// How an operation was put to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Put {
-    /// As a plain command.
-    Native,
-    Script,
-}
-
-/// An error reply; if it says that we talk to the wrong server, the link is replaced.
-fn failed(link: &Link, error: ServerError) -> OpError {
-    let wrong_server = errors::is_wrong_server(&error);
-    let error = errors::replied(error);
-    if wrong_server {
-        link.give_up(error.clone());
-    }
-    error
-}
-
-/// No reply; the reason why the link was given up says more than the error it left behind.
-fn broken(link: &Link, error: redis::RedisError) -> OpError {
-    if let Some(fault) = link.fault() {
-        return OpError { kind: Failure::Unknown, source: Arc::clone(&fault.source) };
-    }
-    if error.is_unrecoverable_error() {
-        let error = errors::unanswered(error);
-        link.give_up(error.clone());
-        return error;
-    }
-    errors::unanswered(error)
-}
-
-/// The answers on this link do not belong to their questions.
-fn garbled(link: &Link) -> OpError {
-    let error = errors::found(
-        Failure::Unknown,
-        "the server's answer is not one to this question: connection given up (is there a proxy in between?)",
-    );
-    link.give_up(error.clone());
-    error
 }
 
 /// What [`Backend::run`] keeps, and to whom it reports.
@@ -416,7 +223,9 @@ impl Keeper for Running {
         match (&self.config.place, &self.sentinels) {
             (Place::Fixed(address), _) => Ok(address.clone()),
             (Place::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
-            (Place::Sentinel(_), None) => Err(errors::found(Failure::NotSent, "there are no sentinels")),
+            (Place::Sentinel(_) | Place::Cluster(_), _) => {
+                Err(errors::found(Failure::Refused, "this is not the place of one server"))
+            }
         }
     }
 
@@ -453,7 +262,7 @@ impl Listener for Running {
     }
 
     fn wire(&self) -> &Arc<Wire> {
-        &self.wire
+        &self.exec.wire
     }
 
     fn place(&self) -> String {
@@ -507,7 +316,7 @@ impl Listener for Running {
         }
     }
 
-    fn push(&self, push: Push) {
+    fn push(&self, push: Push, _from: Option<&str>) {
         self.events.push(push);
     }
 }
@@ -517,8 +326,8 @@ impl Backend for RedisBackend {
         let shared = &self.shared;
         match shared.link_or_connect() {
             Ok(link) => {
-                let put = shared.encode(key, &op);
-                Sending::Pending(Box::pin(Arc::clone(shared).carry_out(link, Arc::clone(key), op, put)))
+                let put = shared.exec.encode(key, &op);
+                Sending::Pending(Box::pin(Arc::clone(&shared.exec).carry_out(link, Arc::clone(key), op, put)))
             }
             Err(error) => Sending::Ready(Err(error)),
         }
@@ -526,21 +335,21 @@ impl Backend for RedisBackend {
 
     fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared).batch(link, batch)),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).batch(link, batch)),
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
         }
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared).inspect(link, Arc::clone(key))),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).inspect(link, Arc::clone(key))),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared).force(link, Arc::clone(key))),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key))),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }

@@ -47,6 +47,10 @@ pub(super) trait Keeper: Send + Sync {
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: OpError);
+    /// Whether the link is not wanted any more; asked after it was lost.
+    fn retired(&self) -> bool {
+        false
+    }
     /// Nobody keeps the link any more.
     fn ended(&self);
 }
@@ -77,13 +81,18 @@ pub(super) async fn keep(keeper: Arc<impl Keeper>) {
                 keeper.down(cause);
                 if since.elapsed() >= GOOD {
                     backoff = Backoff::up_to(keeper.longest_pause());
-                    continue;
+                    if !keeper.retired() {
+                        continue;
+                    }
                 }
             }
             Err(cause) => {
                 trace::debug(&cause.to_string());
                 keeper.down(cause);
             }
+        }
+        if keeper.retired() {
+            return;
         }
         sleep(backoff.next()).await;
     }

@@ -2,9 +2,10 @@
 -- have done. (In front of clock.lua and serve.lua, which goes on where this ends.)
 --
 -- KEYS   lock  queue  entries  fence counter
--- ARGV   token  hold ms (0: none)  channel prefix  count  gap ms (0: none)  every us  since us
+-- ARGV   token  hold ms (0: none)  channel prefix  count  gap ms (0: none)  every us  since us  from
 --        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
 --        since: when the current run of hand-offs began; 0: it begins now
+--        from: what this server is called in the pushes it makes, or empty
 -- Reply  {RELEASED, token, 1 if the lock was left free for plain pollers}
 --        {CANCELLED, token}   the lock was not ours, the queue entry was
 --        {NOT_YOURS, token}   neither was
@@ -36,4 +37,5 @@ end
 
 local channels, count = ARGV[3], ARGV[4] == '1'
 local gap, every, since = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local from = ARGV[8]
 

@@ -1,14 +1,18 @@
 -- Makes a lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
+-- Of one key only: so it works, by ASK, all the time while a cluster moves the slot.
 --
--- KEYS   lock  entries
+-- KEYS   lock
 -- ARGV   token  ttl ms
 -- Reply  {RENEWED, token, us}
 --        {NOT_YOURS, token}
 
 local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.pcall('GET', lock) ~= token then
-  -- A replica may answer from old data. It refuses to write, even where there is nothing to change.
-  redis.call('HDEL', KEYS[2], '')
+  -- A replica may answer from old data. It refuses to write, even what changes nothing.
+  local refused = redis.pcall('LPOP', lock, 0)
+  if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
+    return refused
+  end
   return {'NOT_YOURS', token}
 end
 if redis.call('PTTL', lock) < tonumber(ttl) then

@@ -1,13 +1,16 @@
 -- Shared part: gives the lock to the first in the queue who is alive, or leaves it free. Last part of leave.lua
 -- and force.lua; takes from them: lock, queue, entries, counter, token, waiter (popped from the queue),
--- channels, count, gap, every, since.
+-- channels, count, gap, every, since, from.
 --
--- Pushes  `g <us> <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
+-- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
 local us = now()
 if since == 0 then
   since = us
+end
+if from ~= '' then
+  from = '@' .. from
 end
 local pause = gap > 0 and us - since >= every
 
@@ -36,7 +39,7 @@ while waiter do
         if fences ~= '0' then
           fence = text(mint(counter, tonumber(fences), us))
         end
-        heard = publish('g ' .. text(us) .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+        heard = publish('g ' .. text(us) .. from .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
       end
       if heard then
         redis.call('HDEL', entries, waiter)
