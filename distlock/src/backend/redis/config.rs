@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 
 use super::super::{Clocks, Tuning};
+use super::tls::{Files, Tls};
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +112,7 @@ fn list(f: &mut fmt::Formatter<'_>, addresses: &[Address]) -> fmt::Result {
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConfig {
     pub(super) place: Place,
+    pub(super) tls: Tls,
     /// User, password and database. (Its `Debug` hides the password.)
     pub(super) login: RedisConnectionInfo,
     /// Put in front of every key.
@@ -161,7 +163,7 @@ struct Url<'a> {
     others: Vec<&'a str>,
 }
 
-const OURS: [&str; 2] = ["sentinel_user", "sentinel_pass"];
+const OURS: [&str; 5] = ["sentinel_user", "sentinel_pass", "ca", "cert", "key"];
 
 impl<'a> Url<'a> {
     fn cut(url: &'a str) -> Result<Url<'a>, String> {
@@ -284,6 +286,12 @@ impl RedisConfig {
                 (Place::Cluster(url.addresses(SERVER_PORT)?), info)
             }
         };
+        let files = Files { ca: url.our("ca"), cert: url.our("cert"), key: url.our("key") };
+        if files.are_named() && !url.tls {
+            return Err("`ca=`, `cert=` and `key=` in the Redis URL are for TLS: write `rediss` for `redis`"
+                .to_owned());
+        }
+        let tls = if url.tls { Tls::new(&files)? } else { Tls::default() };
         let login = info.redis_settings().clone().set_skip_set_lib_name();
         if login.username().is_some() && login.password().is_none() {
             return Err("the Redis URL names a user without a password: \
@@ -297,6 +305,7 @@ impl RedisConfig {
                 ..Tuning::default()
             },
             place,
+            tls,
             login,
             prefix: String::new(),
             client: client.to_owned(),
@@ -393,6 +402,25 @@ mod tests {
     #[test]
     fn tls_without_the_feature_names_the_feature() {
         assert!(RedisConfig::new("rediss://h", "c").unwrap_err().contains("feature `tls`"));
+    }
+
+    #[test]
+    fn files_for_tls_need_a_scheme_with_tls() {
+        assert!(RedisConfig::new("redis://h?ca=/x", "c").unwrap_err().contains("`rediss`"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_file_that_cannot_be_used_is_named() {
+        for (query, part) in [
+            ("ca=/nowhere/ca.pem", "`ca=/nowhere/ca.pem`"),
+            ("cert=/nowhere/c.pem&key=/nowhere/k.pem", "`key=/nowhere/k.pem`"),
+            ("cert=/nowhere/c.pem", "both `cert=` and `key=`"),
+            ("ca=/dev/null", "no certificate"),
+        ] {
+            let error = RedisConfig::new(&format!("rediss://h?{query}"), "c").unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

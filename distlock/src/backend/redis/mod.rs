@@ -24,7 +24,6 @@ mod slots;
 mod standalone;
 mod stream;
 mod supervise;
-#[cfg(feature = "tls")]
 mod tls;
 mod trace;
 
@@ -36,6 +35,8 @@ mod sentinel_tests;
 mod test_server;
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "tls"))]
+mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;

@@ -118,7 +118,7 @@ async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> 
         RedisError::from((ErrorKind::Io, "there is no server to subscribe to", error.to_string()))
     })?;
     let pulse = Arc::new(Pulse::default());
-    let stream = Stream::connect(&address, Arc::clone(&pulse)).await?;
+    let stream = Stream::connect(&address, &listener.config().tls, Arc::clone(&pulse)).await?;
     let channel = listener.wire().channel();
     let login: RedisConnectionInfo = listener.config().login.clone().set_protocol(protocol);
     if protocol == ProtocolVersion::RESP2 {

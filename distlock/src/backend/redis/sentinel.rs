@@ -24,6 +24,7 @@ use super::errors;
 use super::greet::text;
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
+use super::tls::Tls;
 
 /// How often a sentinel is asked while the link is good.
 const CALM: Duration = Duration::from_secs(1);
@@ -58,16 +59,17 @@ struct Ballot {
 #[derive(Debug)]
 pub(super) struct Sentinels {
     place: SentinelPlace,
+    tls: Tls,
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
 }
 
 impl Sentinels {
-    pub(super) fn new(place: SentinelPlace) -> Sentinels {
+    pub(super) fn new(place: SentinelPlace, tls: Tls) -> Sentinels {
         let ballots =
             vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
-        Sentinels { place, ballots: watch::Sender::new(ballots), looking: watch::Sender::new(true) }
+        Sentinels { place, tls, ballots: watch::Sender::new(ballots), looking: watch::Sender::new(true) }
     }
 
     /// Keeps asking, for ever.
@@ -121,7 +123,7 @@ impl Sentinels {
         let open = match connection {
             Some(open) => open,
             None => {
-                let stream = Stream::connect(address, Arc::new(Pulse::default())).await?;
+                let stream = Stream::connect(address, &self.tls, Arc::new(Pulse::default())).await?;
                 let settings = self.place.login.settings();
                 connection.insert(link::start(&settings, stream, AsyncConnectionConfig::new()).await?)
             }

@@ -123,7 +123,7 @@ impl Shared {
             tried: watch::Sender::new(false),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone()))),
+                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), config.tls.clone()))),
                 Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,

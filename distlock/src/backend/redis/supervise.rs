@@ -123,7 +123,7 @@ async fn connect(keeper: &impl Keeper, former: &mut Former) -> Result<(Connected
         let place = address.to_string();
         let pulse = Arc::new(Pulse::default());
         let (connection, driver) = async {
-            let stream = Stream::connect(&address, Arc::clone(&pulse)).await?;
+            let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await?;
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await
         }
         .await

@@ -97,6 +97,12 @@ impl TestServer {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
 
+    /// The same, but nothing where the connection breaks or the command fails.
+    pub(super) fn try_run<T: FromRedisValue>(&self, command: &str) -> Option<T> {
+        let mut connection = redis::Client::open(self.url()).ok()?.get_connection().ok()?;
+        redis::Cmd::new().arg(command.split(' ').collect::<Vec<_>>()).query(&mut connection).ok()
+    }
+
     /// Runs one command, its words separated by blanks.
     pub(super) fn run<T: FromRedisValue>(&self, command: &str) -> T {
         self.run_words(&command.split(' ').collect::<Vec<_>>())

@@ -347,7 +347,7 @@ fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
 async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
     let place = address.to_string();
     let unconnected = |error| errors::unconnected(&place, error);
-    let stream = Stream::connect(address, Arc::new(Pulse::default())).await;
+    let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
     let stream = stream.map_err(|error| unconnected(error.into()))?;
     let (mut connection, _driver) =
         link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;
