@@ -34,7 +34,6 @@ fn renew(token: u64) -> Op {
 struct Cluster {
     servers: Vec<TestServer>,
     ids: Vec<String>,
-    confs: Vec<std::path::PathBuf>,
 }
 
 const MASTERS: usize = 3;
@@ -44,21 +43,12 @@ const FIRST: [u16; 4] = [0, 5461, 10923, 16384];
 
 impl Cluster {
     fn start() -> Cluster {
-        let (mut servers, mut buses, mut confs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut servers, mut buses) = (Vec::new(), Vec::new());
         for _ in 0..=MASTERS {
             let (bus, port) = (free_port(), free_port());
-            let name = format!("distlock-cluster-{port}.conf");
-            let args = [
-                "--cluster-enabled",
-                "yes",
-                "--cluster-config-file",
-                &name,
-                "--cluster-node-timeout",
-                "1000",
-            ];
+            let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
             let more = ["--cluster-port", &bus.to_string(), "--repl-diskless-sync-delay", "0"];
             servers.push(TestServer::start_on(port, &[&args[..], &more[..]].concat()));
-            confs.push(std::env::temp_dir().join(name));
             buses.push(bus);
         }
         let mut ids = Vec::new();
@@ -70,7 +60,7 @@ impl Cluster {
             server.run::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {}", servers[0].port, buses[0]));
             ids.push(server.run::<String>("CLUSTER MYID"));
         }
-        let cluster = Cluster { servers, ids, confs };
+        let cluster = Cluster { servers, ids };
         cluster.wait_until("every node knows the others", |info| info.contains("cluster_known_nodes:4"));
         let replica = &cluster.servers[REPLICA];
         wait_until("the replica may follow", LONG, || {
@@ -153,15 +143,6 @@ impl Cluster {
     fn end_to_move(&self, slot: u16, from: usize, to: usize) {
         for at in [to, from].into_iter().chain((0..MASTERS).filter(|at| *at != to && *at != from)) {
             self.servers[at].run::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to]));
-        }
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.servers.clear();
-        for conf in &self.confs {
-            drop(std::fs::remove_file(conf));
         }
     }
 }
@@ -532,4 +513,47 @@ fn a_hand_off_costs_two_commands_here_too() {
     let (sections, commands) = contend(&cluster.url(), &cluster.key_at(1), &cluster.servers);
     eprintln!("four processes, one key of a cluster: {sections} sections, {commands:.2} commands each");
     assert!(commands < 2.3, "{commands}");
+}
+
+#[test]
+fn lazy_connects_with_the_first_operation() {
+    let cluster = Cluster::start();
+    let config = RedisConfig { lazy: true, ..RedisConfig::new(&cluster.url(), "a").unwrap() };
+    let rig = Rig::run(ClusterBackend::new(config).unwrap());
+    thread::sleep(Duration::from_millis(100));
+    assert!(rig.seen().is_empty());
+    assert_eq!(rig.send("k", set(1)).unwrap_err().kind, Failure::NotSent);
+    rig.wait_until_up();
+    assert!(rig.send("k", set(1)).is_ok());
+}
+
+#[test]
+fn a_few_privileges_more_than_on_one_server_are_enough() {
+    let cluster = Cluster::start();
+    for server in &cluster.servers {
+        let rules = "ACL SETUSER least on >pw ~* &* +evalsha +eval +set +get +del +pexpire +pttl +publish +subscribe \
+                     +unsubscribe +ping +time +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex \
+                     +cluster|slots +cluster|info +asking";
+        server.run_words::<()>(&rules.split_whitespace().collect::<Vec<_>>());
+    }
+    let url = cluster.url().replace("://", "://least:pw@");
+    let connect = |client| {
+        let rig = Rig::run(ClusterBackend::new(RedisConfig::new(&url, client).unwrap()).unwrap());
+        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        rig
+    };
+    let (a, b) = (connect("a"), connect("b"));
+    let key = cluster.key_at(0);
+    a.send(&key, enter(1, EnterMode::Try, 1)).unwrap();
+    b.send(&key, enter(2, EnterMode::Wait, 1)).unwrap();
+    let slot = slot_of("", &key);
+    cluster.begin_to_move(slot, 0, 1);
+    let free = format!("free{{{}}}", super::slots::tag_of(slot));
+    assert!(matches!(a.send(&free, set(3)), Ok(Reply::Fresh { .. })));
+    cluster.move_keys(slot, 0, 1);
+    cluster.end_to_move(slot, 0, 1);
+    persist(&a, &free, &leave(3));
+    persist(&a, &key, &leave(1));
+    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    b.send(&key, leave(2)).unwrap();
 }

@@ -67,7 +67,9 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Serve
     }
     let mut texts = replies.iter().skip(1).map(text);
     let [identity, server, replication, memory] = std::array::from_fn(|_| texts.next().flatten());
-    let clustered = field(server, "redis_mode") == Some("cluster");
+    // Called otherwise by Valkey from 9.0.
+    let mode = field(server, "redis_mode").or(field(server, "server_mode"));
+    let clustered = mode == Some("cluster");
     if clustered && role == Role::Master {
         return Err(errors::found(
             Failure::Refused,

@@ -35,7 +35,8 @@ mod sentinel_tests;
 mod test_server;
 #[cfg(test)]
 mod tests;
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -41,6 +42,8 @@ pub(super) fn wait_until(what: &str, patience: Duration, mut done: impl FnMut() 
 pub(super) struct TestServer {
     child: Child,
     pub(super) port: u16,
+    /// A directory of its own, so that no other one's data is loaded.
+    dir: PathBuf,
     args: Vec<String>,
 }
 
@@ -51,8 +54,10 @@ impl TestServer {
 
     pub(super) fn start_on(port: u16, args: &[&str]) -> TestServer {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        let child = spawn(port, &args);
-        let server = TestServer { child, port, args };
+        let dir = std::env::temp_dir().join(format!("distlock-test-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let child = spawn(port, &dir, &args);
+        let server = TestServer { child, port, dir, args };
         server.wait_until_it_answers();
         server
     }
@@ -64,7 +69,8 @@ impl TestServer {
 
     /// On the same port, without data.
     pub(super) fn start_again(&mut self) {
-        self.child = spawn(self.port, &self.args);
+        drop(std::fs::remove_file(self.dir.join("dump.rdb")));
+        self.child = spawn(self.port, &self.dir, &self.args);
         self.wait_until_it_answers();
     }
 
@@ -140,13 +146,15 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
+        std::fs::remove_dir_all(&self.dir).unwrap();
     }
 }
 
-fn spawn(port: u16, args: &[String]) -> Child {
+fn spawn(port: u16, dir: &Path, args: &[String]) -> Child {
     Command::new(server_binary())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .args(["--dir", std::env::temp_dir().to_str().unwrap()])
+        .arg("--dir")
+        .arg(dir)
         .args(args)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -21,6 +21,9 @@
 //!   but at most one in a second, for nothing was lost. In between, the first push about such a slot causes it.
 //! - No master can be reached: `Down`.
 //!
+//! A step of one node's clock is not noticed, as it is on a single server: the engine is told that times come from
+//! many clocks.
+//!
 //! Grants are pushed by classic PUBLISH, which reaches subscribers on every node; we subscribe on one. Each push
 //! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
 //! before it.
