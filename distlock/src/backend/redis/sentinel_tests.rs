@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::super::{Backend, EnterMode, Failure, LinkEvent, Op, Push, Reply, ServerTime, Token};
 use super::test_server::{Rig, Seen, TestServer, finish, free_port, server_binary, wait_until};
 use super::{RedisBackend, RedisConfig};
+use crate::LockManager;
 
 const TTL: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
@@ -248,6 +249,31 @@ fn a_demoted_master_is_left_long_before_it_refuses() {
     assert_eq!(guarded.servers[1].run::<String>("GET j"), "dl1:a:2");
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();
+    assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
+}
+
+#[test]
+fn a_lock_that_the_fail_over_lost_is_reported_to_its_holder() {
+    let mut guarded = Guarded::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let manager = runtime.block_on(LockManager::connect(guarded.url())).unwrap();
+    let (kept, lost) = runtime.block_on(async {
+        let kept = manager.lock("kept").ttl(LONG).acquire().await.unwrap();
+        let lost = manager.lock("lost").ttl(LONG).acquire().await.unwrap();
+        (kept, lost)
+    });
+    wait_until("the locks are replicated", LONG, || guarded.servers[1].run::<i64>("DBSIZE") == 2);
+    // As if this write had not been replicated.
+    guarded.servers[1].run::<()>("CONFIG SET replica-read-only no");
+    guarded.servers[1].run::<()>("DEL lost");
+    guarded.servers[0].kill();
+    let start = Instant::now();
+    runtime.block_on(async { tokio::time::timeout(LONG / 2, lost.lost()).await }).unwrap();
+    eprintln!("a lock lost in a fail-over was reported {:?} after the master was killed", start.elapsed());
+    assert!(lost.check().unwrap_err().is_lost());
+    assert!(kept.is_held());
+    runtime.block_on(async { kept.release().await }).unwrap();
+    runtime.block_on(async { manager.lock("lost").acquire().await.unwrap().release().await }).unwrap();
     assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
 }
 

@@ -1,17 +1,17 @@
 //! Keeps the map, the links and the subscription of a cluster, and tells the engine what it must know.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Pipeline};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes};
+use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
 use super::super::backoff::{Backoff, jittered};
 use super::super::command::Wire;
 use super::super::config::{Address, RedisConfig};
@@ -40,6 +40,10 @@ const ASKED: usize = 5;
 const MOVES: Duration = Duration::from_secs(1);
 /// How long the first `Up` waits for the push connection.
 const TOGETHER: Duration = Duration::from_millis(250);
+/// How many pushes are remembered for their copies to be known.
+const REMEMBERED: usize = 1024;
+/// Copies of a gap come within this time.
+const COPIES: Duration = Duration::from_millis(300);
 /// How long the link to a node that serves nothing any more is kept for what is under way on it.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -50,8 +54,35 @@ struct Running {
     told: Mutex<Told>,
     /// Whether the first attempt to subscribe has come to an end.
     tried: watch::Sender<bool>,
-    /// The push connection may lead to a node that is not of the cluster any more.
-    stray: Notify,
+    /// Pushes delivered lately: each comes once from every node.
+    heard: Mutex<Heard>,
+}
+
+/// What was heard lately.
+#[derive(Debug, Default)]
+struct Heard(VecDeque<(Token, Option<ServerTime>, Instant)>);
+
+impl Heard {
+    /// False if this is a copy of what was heard before.
+    fn is_new(&mut self, push: &Push) -> bool {
+        let now = Instant::now();
+        let (token, us) = match push {
+            Push::Grant { token, us, .. } => (*token, Some(*us)),
+            Push::Gap { token, .. } => (*token, None),
+        };
+        // The gaps of one waiter are told apart by the time between them.
+        let known = self.0.iter().rev().any(|(other, at, seen)| {
+            (*other, *at) == (token, us) && (us.is_some() || now.duration_since(*seen) < COPIES)
+        });
+        if known {
+            return false;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((token, us, now));
+        true
+    }
 }
 
 /// What the engine was told, and what it must be told next.
@@ -63,7 +94,8 @@ struct Told {
     /// All links made since the last `Up` were settled.
     settled: bool,
     last_up: Option<Instant>,
-    listening: Option<Address>,
+    /// The nodes that we are subscribed on.
+    listening: HashSet<Address>,
     members: HashSet<Address>,
 }
 
@@ -81,7 +113,7 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
         news: true,
         settled: true,
         last_up: None,
-        listening: None,
+        listening: HashSet::new(),
         members: HashSet::new(),
     };
     let running = Arc::new(Running {
@@ -89,11 +121,12 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
         events,
         told: Mutex::new(told),
         tried: watch::Sender::new(false),
-        stray: Notify::new(),
+        heard: Mutex::default(),
     });
     let _end = EndOnDrop(&running.shared);
-    Listener::wanted(&*running).await;
-    tokio::join!(running.discover(), running.govern(), push::listen(Arc::clone(&running)));
+    // Fails only without a sender, which is ours.
+    drop(running.wanted.subscribe().wait_for(|wanted| *wanted).await);
+    tokio::join!(running.discover(), running.govern());
 }
 
 /// There are no links once nobody keeps them.
@@ -115,8 +148,14 @@ impl Running {
         loop {
             for node in locked(&self.nodes).values() {
                 if node.keep() {
-                    let keeper = NodeKeeper { running: Arc::clone(self), node: Arc::clone(node) };
-                    keepers.spawn(supervise::keep(Arc::new(keeper)));
+                    let keeper = Arc::new(NodeKeeper { running: Arc::clone(self), node: Arc::clone(node) });
+                    keepers.spawn(async move {
+                        tokio::select! {
+                            () = supervise::keep(Arc::clone(&keeper)) => {}
+                            () = push::listen(Arc::clone(&keeper)) => {}
+                        }
+                        Listener::deaf(&*keeper);
+                    });
                 }
             }
             let again = self.tell().await;
@@ -179,7 +218,7 @@ impl Running {
         told.up = true;
         told.news = false;
         told.last_up = Some(Instant::now());
-        let pushes = if told.listening.is_some() { Pushes::On } else { Pushes::Off };
+        let pushes = if told.listening.is_empty() { Pushes::Off } else { Pushes::On };
         drop(told);
         locked(&self.moved).clear();
         self.events.link(LinkEvent::Up { settled, pushes });
@@ -232,11 +271,7 @@ impl Running {
         let mut told = locked(&self.told);
         told.news |= failed_over;
         told.members.clone_from(&view.members);
-        let stray = told.listening.as_ref().is_some_and(|at| !told.members.contains(at));
         drop(told);
-        if stray {
-            self.stray.notify_one();
-        }
         self.changed.notify_one();
     }
 
@@ -429,68 +464,66 @@ impl Keeper for NodeKeeper {
     }
 }
 
-impl Listener for Running {
+/// Listens on that node. A push reaches the subscribers on every node, but those on the node that makes it at once,
+/// the others over connections on which some versions let small messages wait for 40 ms.
+impl Listener for NodeKeeper {
     fn config(&self) -> &RedisConfig {
-        &self.shared.config
+        &self.running.shared.config
     }
 
     fn wire(&self) -> &Arc<Wire> {
-        &self.shared.wire
+        &self.running.shared.wire
     }
 
     fn place(&self) -> String {
-        self.shared.config.place.to_string()
+        self.node.address.to_string()
     }
 
-    async fn wanted(&self) {
-        // Fails only without a sender, which is ours.
-        drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
-    }
+    async fn wanted(&self) {}
 
-    /// Any node that answers.
     async fn locate(&self) -> Result<Address, OpError> {
-        loop {
-            let map = self.map();
-            let linked: Vec<_> = map.nodes.iter().filter(|node| node.link().is_some()).collect();
-            if let Some(node) = linked.get(fastrand::usize(..linked.len().max(1))) {
-                return Ok(node.address.clone());
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
+        self.node.linked().await;
+        Ok(self.node.address.clone())
     }
 
     fn listening(&self, at: Whereabouts) {
-        let mut told = locked(&self.told);
-        told.listening = Some(at.address);
+        let mut told = locked(&self.running.told);
+        let first = told.listening.is_empty();
+        told.listening.insert(at.address);
         let up = told.up;
         drop(told);
-        if up {
-            self.events.link(LinkEvent::Pushes(Pushes::On));
+        if up && first {
+            self.running.events.link(LinkEvent::Pushes(Pushes::On));
         }
-        self.tried.send_replace(true);
+        self.running.tried.send_replace(true);
     }
 
+    /// Where others still listen nothing is missed.
     fn deaf(&self) {
-        let mut told = locked(&self.told);
-        let (was, up) = (told.listening.take().is_some(), told.up);
+        let mut told = locked(&self.running.told);
+        let last = told.listening.remove(&self.node.address) && told.listening.is_empty();
+        let up = told.up;
         drop(told);
-        if up && was {
-            self.events.link(LinkEvent::Pushes(Pushes::Off));
+        if up && last {
+            self.running.events.link(LinkEvent::Pushes(Pushes::Off));
         }
-        self.tried.send_replace(true);
+        self.running.tried.send_replace(true);
     }
 
     async fn moved(&self) {
-        loop {
-            self.stray.notified().await;
-            let told = locked(&self.told);
-            if told.listening.as_ref().is_some_and(|at| !told.members.contains(at)) {
-                return;
-            }
-        }
+        self.node.ended().await;
     }
 
     fn push(&self, push: Push, from: Option<&str>) {
+        self.running.deliver(push, from);
+    }
+}
+
+impl Running {
+    fn deliver(&self, push: Push, from: Option<&str>) {
+        if !locked(&self.heard).is_new(&push) {
+            return;
+        }
         if let Push::Grant { key, .. } = &push {
             let slot = self.wire.names.slot(key);
             let owner = self.map().owner(slot).and_then(|node| node.exec.name());
@@ -504,5 +537,33 @@ impl Listener for Running {
             }
         }
         self.events.push(push);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_push_are_dropped_and_the_next_one_is_not() {
+        let mut heard = Heard::default();
+        let grant = |token, us| Push::Grant {
+            key: Arc::from("k"),
+            token: Token(token),
+            us: ServerTime(us),
+            since: ServerTime(0),
+            fence: None,
+        };
+        let gap = Push::Gap { key: Arc::from("k"), token: Token(1) };
+        assert!(heard.is_new(&grant(1, 5)));
+        assert!(!heard.is_new(&grant(1, 5)));
+        assert!(heard.is_new(&grant(1, 6)));
+        assert!(heard.is_new(&grant(2, 5)));
+        assert!(heard.is_new(&gap));
+        assert!(!heard.is_new(&gap));
+        for token in 10..10 + REMEMBERED as u64 {
+            assert!(heard.is_new(&grant(token, 5)));
+        }
+        assert_eq!(heard.0.len(), REMEMBERED);
     }
 }

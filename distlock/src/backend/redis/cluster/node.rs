@@ -70,6 +70,11 @@ impl Node {
         });
     }
 
+    /// Returns when there is a link.
+    pub(super) async fn linked(&self) {
+        drop(self.state.subscribe().wait_for(|state| state.link.is_some()).await);
+    }
+
     /// Returns when nobody needs the link any more.
     pub(super) async fn ended(&self) {
         // Fails only without a sender, which is ours.
