@@ -1,1 +1,22 @@
-//! Support for the benches.
+//! Support for the benches: a server, the contenders behind one trait, clocks, counters and tables.
+//!
+//! The figures of one run are compared with each other, never with those of another run: on a busy machine
+//! only the ratios mean something.
+
+pub mod clock;
+pub mod contenders;
+pub mod options;
+pub mod server;
+pub mod stats;
+pub mod table;
+
+/// Whatever goes wrong ends the bench.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Unwraps what a task returned.
+///
+/// # Errors
+/// The task's own, or that it panicked.
+pub async fn join<T>(task: tokio::task::JoinHandle<Result<T>>) -> Result<T> {
+    task.await?
+}

@@ -149,6 +149,8 @@ impl LockRequest {
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
         fenced(),
+        shared(),
+        max_holders(limit: u32),
         reentrant(),
         label(label: impl Into<Cow<'static, str>>),
     }
@@ -235,7 +237,9 @@ impl Wake for Unpark {
 
 /// Runs a future of this crate on this thread.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
+    // On a worker of a tokio runtime, a task that has used up its budget gets its wake-ups only after it has
+    // yielded, which a parked thread never does.
+    let mut future = pin!(tokio::task::unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {

@@ -40,7 +40,8 @@ fn nanos(d: Duration) -> u64 {
 /// Until when a lease of `ttl`, asked for at `sent`, may be relied on: `sent + (1 − ρ)·ttl − margin`. The
 /// server cannot have begun to count before `sent`, and counts at most 1 % faster.
 pub(crate) fn lease_end(sent: Time, ttl: Duration) -> Time {
-    sent.after(ttl).before(drift(ttl)).before(MARGIN).max(sent)
+    let drift = if mutated!(NoDrift) { Duration::ZERO } else { drift(ttl) };
+    sent.after(ttl).before(drift).before(MARGIN).max(sent)
 }
 
 /// How far the two clocks may drift apart in `age`.

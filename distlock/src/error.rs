@@ -52,6 +52,8 @@ pub enum LockError {
     WrongKind {
         /// The lock.
         key: LockKey,
+        /// What was asked for.
+        wanted: Arc<str>,
         /// What was found.
         found: Arc<str>,
     },
@@ -75,10 +77,8 @@ pub enum LockError {
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
     /// [`with_manager`](crate::with_manager).
-    #[non_exhaustive]
     NotInitialized,
     /// The manager was shut down.
-    #[non_exhaustive]
     Closed,
 }
 
@@ -181,8 +181,11 @@ impl fmt::Display for LockError {
             LockError::Unavailable { key, source } => {
                 write!(f, "lock `{key}` is unavailable: {source}; nothing is known to be held")
             }
-            LockError::WrongKind { key, found } => {
-                write!(f, "lock `{key}` is in use for something else: {found}; use another key or prefix")
+            LockError::WrongKind { key, wanted, found } => {
+                write!(
+                    f,
+                    "`{key}` was asked for as {wanted}, but is in use as {found}; use another key or prefix"
+                )
             }
             LockError::WouldDeadlock { key } => {
                 write!(f, "lock `{key}` is held by this very task: waiting for it would never end")

@@ -32,6 +32,9 @@
 #[macro_use]
 mod engine;
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod backend;
 pub mod blocking;
 mod clock;
@@ -46,6 +49,10 @@ mod scope;
 mod token;
 mod trace;
 
+#[doc = include_str!("attribute.md")]
+pub use distlock_macros::distributed_lock;
+#[doc = include_str!("key_macro.md")]
+pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
 pub use guard::{Guard, Held};
 pub use key::{IntoLockKey, LockKey};

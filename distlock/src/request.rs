@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::backend::Kind;
 use crate::clock;
 use crate::driver::{self, Settled};
 use crate::engine::{Outcome, Patience, Renewal, Want};
@@ -43,6 +44,7 @@ pub struct LockRequest {
     ttl: Option<Duration>,
     wait: Wait,
     renewal: Renewal,
+    kind: Kind,
     fenced: bool,
     reentrant: bool,
     max_hold: Option<Duration>,
@@ -58,6 +60,7 @@ impl LockRequest {
             ttl: None,
             wait: Wait::Default,
             renewal: Renewal::Keep,
+            kind: Kind::Exclusive,
             fenced: false,
             reentrant: false,
             max_hold: None,
@@ -113,6 +116,19 @@ impl LockRequest {
     /// Asks for a [fencing token](crate::FencingToken).
     pub fn fenced(self) -> Self {
         LockRequest { fenced: true, ..self }
+    }
+
+    /// A read lock: any number of shared holders, or one exclusive one. A writer that waits lets no later
+    /// reader pass. Has no fencing token.
+    pub fn shared(self) -> Self {
+        LockRequest { kind: Kind::Shared, ..self }
+    }
+
+    /// A counting semaphore: at most `limit` holders at a time. The limit must be the same wherever the key is
+    /// used ([`LockError::WrongKind`] otherwise), and the key may not be used for other kinds of locks. Has no
+    /// fencing token.
+    pub fn max_holders(self, limit: u32) -> Self {
+        LockRequest { kind: Kind::Limited(limit), ..self }
     }
 
     /// Inside a section of this task that holds the same key of the same manager: enters without acquiring,
@@ -203,6 +219,7 @@ impl LockRequest {
     async fn go(&self) -> Result<Guard, LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?;
         let want = self.want()?;
+        self.check_kind(keys.len())?;
         if self.fenced && keys.len() > 1 {
             return Err(LockError::options(
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
@@ -270,7 +287,20 @@ impl LockRequest {
         }
         match driver::acquire(self.manager.alive(), key.shared().clone(), want).await {
             Settled::Acquired(grip) => Ok(Guard::new(grip)),
-            Settled::Not(outcome) => Err(error_of(outcome, key.clone())),
+            Settled::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
+        }
+    }
+
+    fn check_kind(&self, keys: usize) -> Result<(), LockError> {
+        match self.kind {
+            Kind::Limited(0) => Err(LockError::options("`max_holders` is zero: nobody could ever enter")),
+            Kind::Limited(_) if keys > 1 => {
+                Err(LockError::options("`max_holders` with several keys: lock them one by one"))
+            }
+            Kind::Shared | Kind::Limited(_) if self.fenced => Err(LockError::options(
+                "only exclusive locks have fencing tokens: holders that share a lock have no order",
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -293,6 +323,7 @@ impl LockRequest {
             Wait::Retry(_) => waiting(Duration::ZERO, defaults.reach),
         };
         Ok(Want {
+            kind: self.kind,
             ttl,
             renewal: self.renewal,
             patience,
@@ -327,11 +358,11 @@ pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
     Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
 }
 
-fn error_of(outcome: Outcome, key: LockKey) -> LockError {
+fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
     match outcome {
         Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
-        Outcome::WrongKind { found } => LockError::WrongKind { key, found },
+        Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::Acquired(_) | Outcome::Closed => LockError::Closed,
     }
 }

@@ -77,6 +77,40 @@ impl Default for Tuning {
     }
 }
 
+/// What kind of lock is asked for. Exclusive and shared ones exclude each other; a limited one shares its key
+/// with nothing but itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Exclusive,
+    Shared,
+    /// At most so many holders.
+    Limited(u32),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Exclusive => f.write_str("an exclusive lock"),
+            Kind::Shared => f.write_str("a shared lock"),
+            Kind::Limited(n) => write!(f, "a lock of at most {n} holders"),
+        }
+    }
+}
+
+/// What stands in the key of a lock that is held by readers.
+pub(crate) const SHARED_MARKER: &str = "dl1:s";
+/// What the key of a limited lock begins with; its limit follows.
+pub(crate) const LIMITED_MARKER: &str = "dl1:p:";
+
+/// The kind of lock that the value of its key stands for.
+pub(crate) fn kind_of(holder: &str) -> Kind {
+    if holder == SHARED_MARKER {
+        return Kind::Shared;
+    }
+    let limit = holder.strip_prefix(LIMITED_MARKER).and_then(|limit| limit.parse().ok());
+    limit.map_or(Kind::Exclusive, Kind::Limited)
+}
+
 /// What `enter` does when somebody else holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EnterMode {
@@ -100,14 +134,14 @@ pub(crate) enum Op {
     Set { token: Token, ttl: Duration },
     /// Acquire, queue, heartbeat or claim. `claim` is for how long a grant made to this entry lives,
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `Set`.
-    Enter { token: Token, ttl: Duration, claim: Duration, mode: EnterMode, fences: u32 },
+    Enter { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: EnterMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
     /// done. With `hold` the key stays taken (by nobody) that much longer. `since` is when the current run of
     /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotYours`.
     Leave { token: Token, hold: Option<Duration>, since: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotYours`.
-    Renew { token: Token, ttl: Duration },
+    Renew { token: Token, kind: Kind, ttl: Duration },
 }
 
 /// The time to live of a key that somebody else holds.

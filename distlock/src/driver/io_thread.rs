@@ -21,7 +21,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct IoThread {
-    running: OnceCell<Result<Running, String>>,
+    running: OnceCell<Running>,
+    defect: OnceCell<String>,
     rearm: Notify,
     stop: Notify,
 }
@@ -32,42 +33,46 @@ struct Running {
 }
 
 impl IoThread {
+    /// Called once.
     pub(super) fn start(&self, core: &Arc<Core>) {
-        self.running.get_or_init(|| {
-            let weak = Arc::downgrade(core);
-            let core = core.clone();
-            let runtime = Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| format!("the I/O thread's runtime: {error}"))?;
-            let handle = runtime.handle().clone();
-            thread::Builder::new()
-                .name("distlock-io".into())
-                .spawn(move || runtime.block_on(live(&core)))
-                .map_err(|error| format!("the I/O thread: {error}"))?;
-            Ok(Running { handle, core: weak })
-        });
-    }
-
-    pub(super) fn defect(&self) -> Option<String> {
-        match self.running.get() {
-            Some(Err(defect)) => Some(defect.clone()),
-            Some(Ok(_)) | None => None,
+        if let Err(defect) = self.try_start(core) {
+            self.defect.get_or_init(|| defect);
         }
     }
 
+    fn try_start(&self, core: &Arc<Core>) -> Result<(), String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("the I/O thread's runtime: {error}"))?;
+        // Before the thread: what happens on it at once must find this.
+        let (handle, weak) = (runtime.handle().clone(), Arc::downgrade(core));
+        self.running.get_or_init(|| Running { handle, core: weak });
+        let core = core.clone();
+        thread::Builder::new()
+            .name("distlock-io".into())
+            .spawn(move || runtime.block_on(live(&core)))
+            .map(drop)
+            .map_err(|error| format!("the I/O thread: {error}"))
+    }
+
+    pub(super) fn defect(&self) -> Option<String> {
+        self.defect.get().cloned()
+    }
+
     pub(super) fn core(&self) -> Option<Arc<Core>> {
-        self.running()?.core.upgrade()
+        self.running.get()?.core.upgrade()
     }
 
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(running) = self.running() {
+        if let Some(running) = self.running.get() {
             running.handle.spawn(work);
         }
     }
 
     pub(super) async fn sleep(&self, d: Duration) {
-        match self.running() {
-            // A timer of a runtime that has ended is no reason to wait for ever.
-            Some(running) => drop(running.handle.spawn(tokio::time::sleep(d)).await),
+        match self.running.get() {
+            // Made inside the task: a timer belongs to the runtime it was made in, and the caller's may end or
+            // not exist. That ours has ended is no reason to wait for ever.
+            Some(running) => drop(running.handle.spawn(async move { tokio::time::sleep(d).await }).await),
             None => pending().await,
         }
     }
@@ -78,10 +83,6 @@ impl IoThread {
 
     pub(super) fn stop(&self) {
         self.stop.notify_one();
-    }
-
-    fn running(&self) -> Option<&Running> {
-        self.running.get()?.as_ref().ok()
     }
 }
 

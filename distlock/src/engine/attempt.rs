@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::Ready;
-use super::key::{Stage, Step};
+use super::key::Step;
+use super::lease::Ready;
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
-    EnterMode, Failure, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
+    EnterMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
 };
 use crate::clock::{Time, lease_end};
 
@@ -22,6 +22,7 @@ const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) token: Token,
+    pub(super) kind: Kind,
     /// The latest `enter` (its number, when it was sent) while its answer is awaited.
     asked: Option<(u64, Time)>,
     /// The newest `enter` that was answered. Older answers say nothing new.
@@ -44,14 +45,19 @@ pub(super) struct Attempt {
     pub(super) cause: Option<OpError>,
     /// The lease was ours already at this time; the local chain began then.
     entered: Option<Time>,
-    /// An unanswered command of a link that could not be killed may still be applied.
-    pub(super) unsettled: bool,
+    /// Commands that were sent and may have been applied, or may still be: nothing definite was heard of them.
+    open: u32,
+    /// Some command has left this process.
+    was_sent: bool,
+    /// Since when answers have come too late to be of use.
+    late_since: Option<Time>,
 }
 
 impl Attempt {
-    pub(super) fn new(token: Token) -> Self {
+    pub(super) fn new(token: Token, kind: Kind) -> Self {
         Attempt {
             token,
+            kind,
             asked: None,
             seen: 0,
             queued: false,
@@ -65,7 +71,9 @@ impl Attempt {
             silent: None,
             cause: None,
             entered: None,
-            unsettled: false,
+            open: 0,
+            was_sent: false,
+            late_since: None,
         }
     }
 
@@ -78,31 +86,69 @@ impl Attempt {
     }
 
     pub(super) fn may_be_applied(&self) -> bool {
-        self.queued || self.asked.is_some() || self.entered.is_some()
+        self.queued || self.open > 0 || self.entered.is_some()
+    }
+
+    /// A command was answered, or will not be.
+    fn heard_of(&mut self, result: &OpResult) {
+        let kind = result.as_ref().err().map(|error| error.kind);
+        self.was_sent |= kind != Some(Failure::NotSent);
+        if kind != Some(Failure::Unknown) {
+            self.open = self.open.saturating_sub(1);
+        }
+        if self.open == 0 && !self.was_sent {
+            self.queued = false;
+        }
     }
 }
 
 impl<W> Step<'_, W> {
-    /// Somebody waits, and this process has nothing on the server.
-    pub(super) fn first_attempt(&mut self) {
-        let mut attempt = Attempt::new(self.next_token());
-        let plain = self.state.waiters.fenced() == 0 && !self.env.hints.is_contended(self.key, self.now);
+    /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
+    /// shared, or by an attempt on the server.
+    pub(super) fn serve_here(&mut self) {
+        self.join_readers();
+        let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
+        if self.state.attempt.is_none() && !kept_out {
+            self.first_attempt();
+        }
+    }
+
+    fn first_attempt(&mut self) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
+        let plain = kind == Kind::Exclusive
+            && alone
+            && self.state.waiters.fenced() == 0
+            && !self.env.hints.is_contended(self.key, self.now);
+        let mut attempt = Attempt::new(self.next_token(), kind);
         if plain {
             self.ask_plainly(&mut attempt)
         } else {
             self.ask(&mut attempt)
         }
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.state.attempt = Some(Box::new(attempt));
     }
 
-    /// The same after a lease ended while others wait here: the key is contended.
+    /// After an exclusive lease of ours ended while others wait here.
     pub(super) fn next_attempt(&mut self, delay: Option<Duration>) {
-        let mut attempt = Attempt::new(self.next_token());
-        match delay {
-            Some(delay) => attempt.ask_at = Some(self.now.after(delay)),
-            None => self.ask(&mut attempt),
+        self.env.hints.contended(self.key, self.now);
+        let Some(delay) = delay else { return self.serve_here() };
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        attempt.ask_at = Some(self.now.after(delay));
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// The queue has changed at its front: an attempt that serves nobody there is given up.
+    pub(super) fn reconcile(&mut self) {
+        let wanted = self.state.waiters.front().map(|head| head.want.kind);
+        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        if attempted.is_some() && attempted != wanted {
+            self.abandon_attempt();
         }
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.serve_here();
     }
 
     fn next_token(&mut self) -> Token {
@@ -121,7 +167,8 @@ impl<W> Step<'_, W> {
     pub(super) fn ask(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
-        let queues = self.state.waiters.any_patient();
+        // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
+        let queues = self.state.waiters.any_patient() || attempt.queued;
         let mode = match (queues, self.env.link.pushes, attempt.queued) {
             (false, _, _) => EnterMode::Try,
             (true, Pushes::On, false) => EnterMode::Wait,
@@ -137,13 +184,15 @@ impl<W> Step<'_, W> {
         attempt.queued |= queues;
         attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
-        let op = Op::Enter { token: attempt.token, ttl, claim: attempt.claim, mode, fences };
+        let op =
+            Op::Enter { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
         self.send(attempt.token, purpose, op);
     }
 
     fn number(&mut self, attempt: &mut Attempt) -> u64 {
         self.state.seq += 1;
         attempt.asked = Some((self.state.seq, self.now));
+        attempt.open = attempt.open.saturating_add(1);
         attempt.ask_at = None;
         if attempt.silent.is_none() {
             attempt.silent = Some(self.now);
@@ -156,13 +205,12 @@ impl<W> Step<'_, W> {
         self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now, purpose }, op));
     }
 
-    /// Nobody waits any more.
+    /// Nobody wants what it stands for any more.
     pub(super) fn abandon_attempt(&mut self) {
-        let Stage::Attempt(attempt) = &self.state.stage else { return };
-        let (token, applied, unsettled) = (attempt.token, attempt.may_be_applied(), attempt.unsettled);
-        self.state.stage = Stage::Idle;
-        if applied {
-            self.leave(token, None, ServerTime(0), Time(0), unsettled);
+        if let Some(attempt) = self.state.attempt.take()
+            && attempt.may_be_applied()
+        {
+            self.cancel_on_server(attempt.token);
         }
     }
 
@@ -194,7 +242,7 @@ impl<W> Step<'_, W> {
     pub(super) fn attempt_lost_link(&mut self, cause: &OpError) {
         let now = self.now;
         let mut counted = false;
-        if let Stage::Attempt(attempt) = &mut self.state.stage {
+        if let Some(attempt) = &mut self.state.attempt {
             if !mutated!(PairKeptOverReconnect) {
                 attempt.pair = None;
             }
@@ -210,19 +258,17 @@ impl<W> Step<'_, W> {
     }
 
     pub(super) fn forget_pair(&mut self) {
-        if let Stage::Attempt(attempt) = &mut self.state.stage {
+        if let Some(attempt) = &mut self.state.attempt {
             attempt.pair = None;
         }
     }
 
+    /// Takes the attempt out, and puts back what is left of it.
     fn with_attempt(&mut self, change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>) {
-        match std::mem::take(&mut self.state.stage) {
-            Stage::Attempt(attempt) => {
-                if let Some(attempt) = change(self, attempt) {
-                    self.state.stage = Stage::Attempt(attempt);
-                }
-            }
-            other => self.state.stage = other,
+        if let Some(attempt) = self.state.attempt.take()
+            && let Some(attempt) = change(self, attempt)
+        {
+            self.state.attempt = Some(attempt);
         }
     }
 
@@ -238,6 +284,7 @@ impl<W> Step<'_, W> {
         let queues = matches!(context.purpose, Purpose::Enter { queues: true, .. });
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
+            attempt.heard_of(&result);
             if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
                 return Some(attempt);
             }
@@ -246,6 +293,11 @@ impl<W> Step<'_, W> {
                 attempt.asked = None;
             }
             match result {
+                // Another command of ours must have taken it; only `enter` says when.
+                Ok(Reply::Mine { us: None, .. }) => {
+                    step.ask(&mut attempt);
+                    Some(attempt)
+                }
                 Ok(Reply::Fresh { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
                 Ok(Reply::Mine { us, fence }) => step.got(attempt, sent, ttl, false, us, fence, fences),
                 Ok(Reply::Busy { us, holder, remaining, front }) => {
@@ -267,9 +319,7 @@ impl<W> Step<'_, W> {
                 Err(error) => step.failed(attempt, error),
             }
         });
-        if matches!(self.state.stage, Stage::Idle) && !self.state.waiters.is_empty() {
-            self.next_attempt(None);
-        }
+        self.reconcile();
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one reply and of its request")]
@@ -284,7 +334,7 @@ impl<W> Step<'_, W> {
         fences: u32,
     ) -> Option<Box<Attempt>> {
         let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
-        let deadline = if mutated!(NoDrift) { counted_from.after(ttl) } else { lease_end(counted_from, ttl) };
+        let deadline = lease_end(counted_from, ttl);
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
         let since = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.since };
         if fresh && attempt.holder.is_some() {
@@ -296,31 +346,40 @@ impl<W> Step<'_, W> {
         let first = fence.unwrap_or(0);
         let ready = Ready {
             token: attempt.token,
+            kind: attempt.kind,
             deadline,
             entered,
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
             since,
             seen: attempt.seen,
-            unsettled: attempt.unsettled,
+            us,
+            asked: sent,
         };
         if deadline <= self.now {
-            // It took longer than the lease: give it back and try with a new token.
-            self.leave(ready.token, None, ready.since, Time(0), ready.unsettled);
-            return None;
+            return self.too_late(&attempt);
         }
         self.start(ready, ttl);
-        self.take_attempt()
+        None
     }
 
-    /// What `start` put there, for the callers that are about to put an attempt back.
-    fn take_attempt(&mut self) -> Option<Box<Attempt>> {
-        match std::mem::take(&mut self.state.stage) {
-            Stage::Attempt(attempt) => Some(attempt),
-            other => {
-                self.state.stage = other;
-                None
-            }
+    /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
+    /// always too slow is out of reach.
+    fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
+        self.undo(attempt.token);
+        let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let unavailable = Outcome::Unavailable(cause.clone());
+        for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
+            self.out.push(Effect::Done(waiter.who, unavailable.clone()));
         }
+        let kind = self.state.waiters.front()?.want.kind;
+        let mut next = Attempt::new(self.next_token(), kind);
+        let since = attempt.late_since.unwrap_or(self.now);
+        next.late_since = Some(since);
+        next.silent = Some(since);
+        next.cause = Some(cause);
+        self.state.waiters.reach_is_counted_from(since);
+        self.ask(&mut next);
+        Some(Box::new(next))
     }
 
     fn busy(
@@ -335,13 +394,15 @@ impl<W> Step<'_, W> {
         self.state.occupied = None;
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
-            if attempt.queued {
-                self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+            if attempt.may_be_applied() {
+                self.undo(attempt.token);
             }
             return None;
         }
         if queues {
-            attempt.ask_at = Some(self.next_ask(&mut attempt, holder, remaining, front));
+            let at = self.next_ask(&mut attempt, holder, remaining, front);
+            // News of a gap may have come before this answer.
+            attempt.ask_at = Some(attempt.ask_at.map_or(at, |sooner| sooner.min(at)));
         } else {
             self.ask(&mut attempt);
         }
@@ -350,7 +411,8 @@ impl<W> Step<'_, W> {
 
     /// When to ask again if no push arrives.
     fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, front: bool) -> Time {
-        let heartbeat = attempt.claim * 4 / 5;
+        let share = if mutated!(HeartbeatLongerThanClaim) { 10 } else { 4 };
+        let heartbeat = attempt.claim * share / 5;
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
         let can_hand_over = holder.starts_with(MARK);
         let expiry = match remaining {
@@ -379,7 +441,7 @@ impl<W> Step<'_, W> {
         match error.kind {
             Failure::Refused => {
                 if attempt.may_be_applied() {
-                    self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    self.undo(attempt.token);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -391,8 +453,8 @@ impl<W> Step<'_, W> {
                     self.out.push(Effect::Done(waiter.who, unavailable.clone()));
                 }
                 if self.state.waiters.is_empty() {
-                    if attempt.queued {
-                        self.leave(attempt.token, None, ServerTime(0), Time(0), attempt.unsettled);
+                    if attempt.may_be_applied() {
+                        self.undo(attempt.token);
                     }
                     return None;
                 }
@@ -412,7 +474,7 @@ impl<W> Step<'_, W> {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.since = since;
+            attempt.since = if mutated!(GapClockPerProcess) { us } else { since };
             let Some(deadline) = step.grant_deadline(&attempt, us) else {
                 return step.confirm(attempt, us);
             };
@@ -423,15 +485,17 @@ impl<W> Step<'_, W> {
             step.state.occupied = Some(step.now.before(Duration::from_micros(us.0.saturating_sub(since.0))));
             let ready = Ready {
                 token,
+                kind: attempt.kind,
                 deadline,
                 entered: step.now,
                 fences,
                 since,
                 seen: attempt.seen,
-                unsettled: attempt.unsettled,
+                us: Some(us),
+                asked: step.now,
             };
             step.start(ready, Duration::ZERO);
-            step.take_attempt()
+            None
         });
     }
 
@@ -447,6 +511,10 @@ impl<W> Step<'_, W> {
             between => between?,
         };
         let span = Duration::from_micros(between).saturating_add(attempt.claim);
+        // A grant from the future: the server's clock was set.
+        if lease_end(sent, Duration::from_micros(between)) > self.now && !mutated!(PairKeptOverReconnect) {
+            return None;
+        }
         let deadline = lease_end(sent, span);
         (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
     }
@@ -464,7 +532,7 @@ impl<W> Step<'_, W> {
     pub(super) fn gap(&mut self, token: Token) {
         let gap = self.env.tuning.gap;
         let now = self.now;
-        if let Stage::Attempt(attempt) = &mut self.state.stage
+        if let Some(attempt) = &mut self.state.attempt
             && attempt.token == token
         {
             attempt.ask_at = Some(now.after(gap));
@@ -473,12 +541,11 @@ impl<W> Step<'_, W> {
 
     /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
     pub(super) fn ask_for_more(&mut self, ready: Ready) {
-        let mut attempt = Attempt::new(ready.token);
+        let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
-        attempt.unsettled = ready.unsettled;
         attempt.seen = self.state.seq;
         self.ask(&mut attempt);
-        self.state.stage = Stage::Attempt(Box::new(attempt));
+        self.state.attempt = Some(Box::new(attempt));
     }
 }

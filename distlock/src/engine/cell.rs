@@ -81,6 +81,15 @@ impl HoldCell {
         }
     }
 
+    /// The state at `now`, for an observer: nothing changes.
+    #[cfg(test)]
+    pub(crate) fn peek(&self, now: Time) -> CellState {
+        match state_of(self.word.load(Ordering::Acquire)) {
+            CellState::Until(deadline) if now >= deadline => state_of(self.expiry_word(now)),
+            state => state,
+        }
+    }
+
     /// Moves the deadline to `until` unless it is later already. False if the lock is not held any more.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
         let wanted = until.min(self.cap);

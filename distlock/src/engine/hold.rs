@@ -1,94 +1,31 @@
-//! Holding a lock: starting a hold on a lease, keeping the lease alive, handing it on, giving it back.
+//! Holding a lock: starting a hold on a lease, sharing it, handing it on, losing it.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, HoldCell};
-use super::key::{Stage, Step, Waiter};
-use super::owed::Owed;
-use super::shard::SETTLING;
-use super::{CHAIN, CLAIM, Context, Effect, Outcome, Purpose, Release, Renewal, Verdict};
-use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
+use super::cell::{CellState, HoldCell, Ticket};
+use super::key::{Step, Waiter};
+use super::lease::{Hold, Lease, Ready};
+use super::leaving::Leaving;
+use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
+use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
-
-/// A lease that is ours, with nobody holding it yet.
-#[derive(Debug)]
-pub(super) struct Ready {
-    pub(super) token: Token,
-    pub(super) deadline: Time,
-    /// When it was entered from the server: the local chain is counted from here.
-    pub(super) entered: Time,
-    /// Reserved fencing tokens that nobody has used.
-    pub(super) fences: Range<u64>,
-    /// When the run of hand-offs began.
-    pub(super) since: ServerTime,
-    /// The newest `enter` that was answered.
-    pub(super) seen: u64,
-    pub(super) unsettled: bool,
-}
-
-/// A lease with its holder.
-#[derive(Debug)]
-pub(super) struct Lease {
-    pub(super) token: Token,
-    deadline: Time,
-    entered: Time,
-    fences: Range<u64>,
-    since: ServerTime,
-    seen: u64,
-    pub(super) unsettled: bool,
-    cell: Arc<HoldCell>,
-    ttl: Duration,
-    renewal: Renewal,
-    min_until: Option<Time>,
-    /// Until when the holder may rely on it; what the cell says too.
-    until: Time,
-    renew_at: Time,
-}
-
-impl Lease {
-    pub(super) fn due(&self, link_is_down: bool) -> Time {
-        if link_is_down { self.until } else { self.until.min(self.renew_at) }
-    }
-
-    /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that
-    /// it lasts.
-    fn plan_renewal(&mut self, now: Time) {
-        self.renew_at = match self.renewal {
-            Renewal::Never => Time::MAX,
-            Renewal::Keep if self.until >= self.cell.cap => Time::MAX,
-            Renewal::Keep => {
-                let first = (CLAIM.min(self.ttl) / 3).min(Duration::from_millis(100));
-                in_batches(self.deadline.before(self.ttl * 2 / 3), self.ttl).max(now.after(first))
-            }
-        };
-    }
-
-    /// After a renewal was sent: the next try, if nothing is heard of this one.
-    fn plan_retry(&mut self, now: Time) {
-        let left = self.until.since(now);
-        let pause = (self.ttl / 6).min(left / 3).max(Duration::from_millis(10));
-        self.renew_at = now.after(pause);
-    }
-}
-
-/// Renewals that fall due close together go out together.
-fn in_batches(at: Time, ttl: Duration) -> Time {
-    let tick = u64::try_from((ttl / 100).min(Duration::from_millis(50)).as_nanos()).unwrap_or(1).max(1);
-    Time(at.0 - at.0 % tick)
-}
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
     pub(super) fn advance(&mut self) {
-        if let Stage::Held(lease) = &self.state.stage {
-            if let CellState::Lost(reason) = lease.cell.state(self.now) {
-                self.lose(reason);
-            } else if self.now >= lease.until {
-                self.lose(LostReason::Expired);
-            }
+        let now = self.now;
+        let is_over = |hold: &Hold| now >= hold.until || matches!(hold.cell.state(now), CellState::Lost(_));
+        while let Some(cell) = self
+            .state
+            .leases
+            .iter()
+            .flat_map(|lease| &lease.holds)
+            .find(|hold| is_over(hold))
+            .map(|hold| hold.cell.clone())
+        {
+            self.lose(cell.token, cell.ticket, LostReason::Expired);
         }
     }
 
@@ -96,15 +33,15 @@ impl<W> Step<'_, W> {
     /// the first waiter; zero for a lease that was granted or is handed on.
     pub(super) fn start(&mut self, ready: Ready, covered: Duration) {
         let Some(head) = self.state.waiters.front() else {
-            self.state.stage = Stage::Idle;
-            self.leave(ready.token, None, ready.since, ready.deadline, ready.unsettled);
+            self.give_back(&ready, None);
             return;
         };
-        let long_enough = covered >= head.want.ttl
-            || match head.want.renewal {
-                Renewal::Keep => ready.deadline.since(self.now) >= CLAIM.min(head.want.ttl) / 2,
-                Renewal::Never => ready.deadline >= lease_end(self.now, head.want.ttl),
-            };
+        if head.want.kind != ready.kind {
+            self.give_back(&ready, None);
+            self.serve_here();
+            return;
+        }
+        let long_enough = covered >= head.want.ttl || lasts(&ready, head, self.now);
         let has_fence = !head.want.fenced || !ready.fences.is_empty();
         match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(ready, waiter),
@@ -113,46 +50,66 @@ impl<W> Step<'_, W> {
     }
 
     fn begin(&mut self, mut ready: Ready, waiter: Waiter<W>) {
+        let fence = if waiter.want.fenced { ready.fences.next() } else { None };
+        let (token, kind) = (ready.token, ready.kind);
+        let lease = Lease { ready, holds: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
+        self.state.leases.reserve_exact(1);
+        self.state.leases.push(lease);
+        self.take_hold(token, waiter, fence);
+        if kind == Kind::Exclusive {
+            if self.state.waiters.any_impatient() {
+                let holder = self.own_text(token);
+                self.dismiss_impatient(&holder);
+            }
+        } else {
+            self.serve_here();
+        }
+    }
+
+    fn take_hold(&mut self, token: Token, waiter: Waiter<W>, fence: Option<u64>) {
+        let now = self.now;
+        let key = self.key.clone();
+        let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
-        let fence = if want.fenced { ready.fences.next() } else { None };
-        let cap = want.max_hold.map_or(Time::MAX, |hold| self.now.after(hold));
+        let cap = want.max_hold.map_or(Time::MAX, |hold| now.after(hold));
         let until = match want.renewal {
-            Renewal::Keep => ready.deadline,
-            Renewal::Never => ready.deadline.min(lease_end(self.now, want.ttl)),
+            Renewal::Keep => lease.ready.deadline,
+            Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
         };
-        let cell =
-            HoldCell::new(self.key.clone(), want.label, ticket, ready.token, fence, self.now, cap, until);
-        let cell = Arc::new(cell);
-        let mut lease = Lease {
-            token: ready.token,
-            deadline: ready.deadline,
-            entered: ready.entered,
-            fences: ready.fences,
-            since: ready.since,
-            seen: ready.seen,
-            unsettled: ready.unsettled,
-            cell: cell.clone(),
-            ttl: want.ttl,
-            renewal: want.renewal,
-            min_until: want.min_hold.map(|hold| self.now.after(hold)),
-            until: until.min(cap),
-            renew_at: Time::MAX,
-        };
-        lease.plan_renewal(self.now);
-        self.state.stage = Stage::Held(Box::new(lease));
-        self.out.push(Effect::Done(who, Outcome::Acquired(cell.clone())));
-        let holder = self.own_text(cell.token);
-        self.dismiss_impatient(&holder);
+        let cell = Arc::new(HoldCell::new(key, want.label, ticket, token, fence, now, cap, until));
+        let until = until.min(cap);
+        lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
+        lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
+        lease.plan_renewal(now);
+        self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
+    }
+
+    /// Lets readers in on a lease that readers of this process have, for a short while after it was entered:
+    /// beyond that a writer may be waiting.
+    pub(super) fn join_readers(&mut self) {
+        let now = self.now;
+        while let Some(head) = self.state.waiters.front()
+            && head.want.kind == Kind::Shared
+        {
+            let joinable = self.state.leases.iter().find(|lease| {
+                lease.ready.kind == Kind::Shared
+                    && lease.may_be_passed_on(now)
+                    && lasts(&lease.ready, head, now)
+            });
+            let Some(token) = joinable.map(|lease| lease.ready.token) else { return };
+            let Some(waiter) = self.state.waiters.pop() else { return };
+            self.take_hold(token, waiter, None);
+        }
     }
 
     /// The holder lets go, or is gone.
     pub(super) fn release(&mut self, cell: &HoldCell) -> Release {
-        let current = matches!(&self.state.stage, Stage::Held(lease) if lease.cell.ticket == cell.ticket);
+        let current = self.state.lease(cell.token).is_some_and(|lease| lease.hold(cell.ticket).is_some());
         match (cell.release(self.now), current) {
-            (Ok(()), true) => self.let_go(),
+            (Ok(()), true) => self.let_go(cell.token, cell.ticket),
             (Ok(()), false) => Release::HandedOn,
             (Err(reason), true) => {
-                self.lose(reason);
+                self.lose(cell.token, cell.ticket, reason);
                 self.leave_lost(cell, reason)
             }
             (Err(reason), false) => self.leave_lost(cell, reason),
@@ -161,100 +118,94 @@ impl<W> Step<'_, W> {
 
     /// A lost lease is left once its body has ended: it may be ours on the server still.
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
-        if reason != LostReason::Taken {
-            self.leave(cell.token, None, ServerTime(0), Time(0), false);
+        let others_hold_it = self.state.lease(cell.token).is_some();
+        if reason != LostReason::Taken && !others_hold_it {
+            self.undo(cell.token);
         }
         Release::WasLost(reason)
     }
 
-    fn let_go(&mut self) -> Release {
-        let Stage::Held(lease) = std::mem::take(&mut self.state.stage) else { return Release::HandedOn };
-        let Lease { token, deadline, entered, fences, since, seen, unsettled, min_until, .. } = *lease;
-        let hold = min_until.map(|until| until.since(self.now)).filter(|hold| !hold.is_zero());
-        let more_wait_here = !self.state.waiters.is_empty() && !self.env.closed;
-        let chain_goes_on = self.now < entered.after(CHAIN) && self.now < deadline;
-        if more_wait_here && hold.is_none() && chain_goes_on {
-            self.start(Ready { token, deadline, entered, fences, since, seen, unsettled }, Duration::ZERO);
+    fn let_go(&mut self, token: Token, ticket: Ticket) -> Release {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
+        lease.remove(ticket);
+        if !lease.holds.is_empty() {
+            lease.plan_renewal(now);
             return Release::HandedOn;
         }
-        self.leave(token, hold, since, deadline, unsettled);
-        if more_wait_here {
-            let gap_is_due = self.state.occupied.is_some_and(|start| {
-                self.now.since(start) >= self.env.tuning.every && !self.env.tuning.gap.is_zero()
-            });
-            if gap_is_due {
-                self.state.occupied = None;
-            }
-            self.next_attempt(gap_is_due.then_some(self.env.tuning.gap));
+        let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
+        let keep_until = lease.min_until.filter(|until| *until > now);
+        let passed_on = keep_until.is_none()
+            && lease.ready.kind != Kind::Shared
+            && lease.may_be_passed_on(now)
+            && !self.env.closed
+            && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.ready.kind);
+        if passed_on {
+            self.start(lease.ready, Duration::ZERO);
+            self.reconcile();
+            return Release::HandedOn;
+        }
+        self.give_back(&lease.ready, keep_until);
+        if mutated!(HandOnAfterLeave) && !self.state.waiters.is_empty() {
+            self.start(lease.ready, Duration::ZERO);
+            return Release::Leaving;
+        }
+        if lease.ready.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
+            let gap = self.take_gap();
+            self.next_attempt(gap);
+        } else {
+            self.serve_here();
         }
         Release::Leaving
     }
 
-    /// Sends a `leave`, and sends it once more if a command that it should follow may still overtake it.
-    pub(super) fn leave(
-        &mut self,
-        token: Token,
-        hold: Option<Duration>,
-        since: ServerTime,
-        deadline: Time,
-        unsettled: bool,
-    ) {
-        let until = deadline.max(self.now).after(SETTLING * 2).after(CLAIM);
-        if unsettled && !mutated!(NoCompensationAfterLinkChange) {
-            let at = self.now.after(SETTLING);
-            self.owed.add(Owed { key: self.key.clone(), token, sends: 1, at, until });
+    /// A gap for plain pollers, when one is due.
+    fn take_gap(&mut self) -> Option<Duration> {
+        let gap = self.env.tuning.gap;
+        let since = self.state.occupied?;
+        if gap.is_zero() || self.now.since(since) < self.env.tuning.every {
+            return None;
         }
-        let hold = hold.map(whole_millis);
-        self.send(token, Purpose::Leave { sends: 1, deadline, until }, Op::Leave { token, hold, since });
+        self.state.occupied = None;
+        Some(gap)
     }
 
-    pub(super) fn leave_again(&mut self, owed: &Owed) {
-        let purpose = Purpose::Leave { sends: owed.sends + 1, deadline: Time(0), until: owed.until };
-        self.send(owed.token, purpose, Op::Leave { token: owed.token, hold: None, since: ServerTime(0) });
+    /// A hold is over without having been released.
+    pub(super) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return };
+        let Some(hold) = lease.remove(ticket) else { return };
+        let reason = hold.cell.lose(now, reason);
+        self.out.push(Effect::Lost(hold.cell, reason));
+        if !lease.holds.is_empty() {
+            lease.plan_renewal(now);
+            return;
+        }
+        let Some(mut lease) = self.state.take_lease(token) else { return };
+        if mutated!(HandOnAfterLoss) && !self.state.waiters.is_empty() {
+            lease.ready.deadline = now.after(hold.ttl);
+            self.start(lease.ready, hold.ttl);
+            return;
+        }
+        self.serve_here();
     }
 
-    /// The answer to a `leave`.
-    pub(super) fn left(
-        &mut self,
-        context: &Context,
-        sends: u32,
-        deadline: Time,
-        until: Time,
-        result: OpResult,
-    ) -> Verdict {
-        match result {
-            Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
-            Ok(Reply::NotYours) if sends == 1 && self.now < deadline => Verdict::Lost(LostReason::Taken),
-            Ok(_) => Verdict::Fine,
-            Err(error) => {
-                let worth_repeating = error.kind != Failure::Refused && self.now < until;
-                if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
-                    let (key, token) = (self.key.clone(), context.token);
-                    let owed = Owed { key, token, sends, at: self.now, until };
-                    self.owed.again(self.now, owed, self.env.link.is_down());
-                }
-                Verdict::Failed(error)
-            }
+    /// The lease itself is over: everybody who holds it has lost it.
+    pub(super) fn lose_lease(&mut self, token: Token, reason: LostReason) {
+        while let Some(ticket) =
+            self.state.lease(token).and_then(|lease| lease.holds.first()).map(|hold| hold.cell.ticket)
+        {
+            self.lose(token, ticket, reason);
         }
     }
 
-    /// The current hold is over without having been released.
-    pub(super) fn lose(&mut self, reason: LostReason) {
-        let Stage::Held(lease) = std::mem::take(&mut self.state.stage) else { return };
-        let reason = lease.cell.lose(self.now, reason);
-        self.out.push(Effect::Lost(lease.cell.clone(), reason));
-        if !self.state.waiters.is_empty() {
-            if mutated!(HandOnAfterLoss) {
-                let Lease { token, entered, fences, since, seen, unsettled, .. } = *lease;
-                let deadline = self.now.after(lease.ttl);
-                self.start(Ready { token, deadline, entered, fences, since, seen, unsettled }, lease.ttl);
-                return;
-            }
-            self.next_attempt(None);
+    pub(super) fn lose_all(&mut self, reason: LostReason) {
+        while let Some(token) = self.state.leases.first().map(|lease| lease.ready.token) {
+            self.lose_lease(token, reason);
         }
     }
 
-    /// The answer to an `enter` whose token is the current lease's.
+    /// The answer to an `enter` whose token is that of a lease.
     pub(super) fn entered_while_held(
         &mut self,
         context: &Context,
@@ -262,176 +213,46 @@ impl<W> Step<'_, W> {
         ttl: Duration,
         result: &OpResult,
     ) {
-        let Stage::Held(lease) = &mut self.state.stage else { return };
-        if seq < lease.seen && !mutated!(StaleReplyBelieved) {
+        let token = context.token;
+        let Some(lease) = self.state.lease(token) else { return };
+        if seq < lease.ready.seen && !mutated!(StaleReplyBelieved) {
             return;
         }
-        lease.seen = lease.seen.max(seq);
+        lease.ready.seen = lease.ready.seen.max(seq);
         match result {
-            Ok(Reply::Mine { .. }) => {
-                if !mutated!(MineDoesNotExtend) {
-                    self.extended(lease_end(context.sent, ttl));
-                }
-            }
-            Ok(Reply::Fresh { .. }) if mutated!(FreshWhileHeldTakenAsMine) => {
-                self.extended(lease_end(context.sent, ttl));
-            }
-            Ok(Reply::Fresh { .. }) => {
+            // Carried out before what we know already: threads may send in another order than they asked.
+            Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
+            Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
-                let (token, unsettled) = (lease.token, lease.unsettled);
-                self.lose(LostReason::Expired);
-                self.leave(token, None, ServerTime(0), Time(0), unsettled);
+                self.lose_lease(token, LostReason::Expired);
+                self.undo(token);
+            }
+            Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
+                self.extended(token, lease_end(context.sent, ttl));
             }
             _ => {}
         }
     }
 
-    fn extended(&mut self, deadline: Time) {
-        let now = self.now;
-        let Stage::Held(lease) = &mut self.state.stage else { return };
-        lease.deadline = lease.deadline.max(deadline);
-        if lease.renewal == Renewal::Keep {
-            self.hold_until(deadline, now);
-        }
-    }
-
-    fn hold_until(&mut self, deadline: Time, now: Time) {
-        let Stage::Held(lease) = &mut self.state.stage else { return };
-        if !lease.cell.extend(now, deadline) {
-            self.lose(LostReason::Expired);
-            return;
-        }
-        lease.until = lease.until.max(deadline.min(lease.cell.cap));
-        lease.plan_renewal(now);
-    }
-
-    /// The lease is to end `ttl` from now, at the earliest.
-    pub(super) fn extend(&mut self, cell: &HoldCell, ttl: Duration) -> bool {
-        let Stage::Held(lease) = &mut self.state.stage else { return false };
-        if lease.cell.ticket != cell.ticket {
-            return false;
-        }
-        if lease.renewal == Renewal::Keep {
-            lease.ttl = lease.ttl.max(ttl);
-        }
-        let (token, ticket) = (lease.token, cell.ticket);
-        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, ttl });
-        true
-    }
-
-    pub(super) fn renewal_is_due(&mut self) {
-        let now = self.now;
-        let link_is_down = self.env.link.is_down();
-        let Stage::Held(lease) = &mut self.state.stage else { return };
-        if lease.renew_at > now || link_is_down {
-            return;
-        }
-        lease.plan_retry(now);
-        let (token, ttl, ticket) = (lease.token, lease.ttl, lease.cell.ticket);
-        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, ttl });
-    }
-
-    /// Whatever was known about the lease may be wrong: ask the server.
-    pub(super) fn renew_now(&mut self) {
-        let now = self.now;
-        if let Stage::Held(lease) = &mut self.state.stage
-            && lease.renewal == Renewal::Keep
-            && lease.until < lease.cell.cap
-        {
-            lease.renew_at = now;
-        }
-        self.renewal_is_due();
-    }
-
-    /// The answer to a renewal.
-    pub(super) fn renewed(
-        &mut self,
-        context: &Context,
-        ticket: super::Ticket,
-        ttl: Duration,
-        result: OpResult,
-    ) -> Verdict {
-        let now = self.now;
-        let Stage::Held(lease) = &mut self.state.stage else { return Verdict::None };
-        if lease.token != context.token {
-            return Verdict::None;
-        }
-        match result {
-            Ok(Reply::Renewed { .. }) => {
-                let deadline = lease_end(context.sent, ttl);
-                lease.deadline = lease.deadline.max(deadline);
-                if lease.cell.ticket != ticket {
-                    return Verdict::None;
-                }
-                let cell = lease.cell.clone();
-                self.hold_until(deadline, now);
-                if matches!(self.state.stage, Stage::Held(_)) {
-                    self.out.push(Effect::Renewed(cell));
-                }
-                Verdict::Fine
-            }
-            Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
-            Ok(Reply::NotYours) => {
-                self.lose(LostReason::Taken);
-                Verdict::Lost(LostReason::Taken)
-            }
-            Ok(_) => Verdict::None,
-            Err(error) if mutated!(IoErrorReportedAsLost) => {
-                self.lose(LostReason::Taken);
-                Verdict::Failed(error)
-            }
-            Err(error) => Verdict::Failed(error),
-        }
-    }
-
-    /// The server's clock went forward by `by`: its expiries come that much earlier.
-    pub(super) fn clock_stepped(&mut self, by: Duration) {
-        let now = self.now;
-        if mutated!(StepIgnored) {
-            return;
-        }
-        self.forget_pair();
-        if let Stage::Held(lease) = &mut self.state.stage {
-            lease.deadline = lease.deadline.before(by);
-            lease.until = lease.until.before(by);
-            lease.cell.shorten(now, lease.until);
-            self.advance();
-        }
-        self.renew_now();
-    }
-
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(super) fn unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.leave(token, None, ServerTime(0), Time(0), false);
+            self.undo(token);
         }
     }
 
-    /// The answer to an `enter` of a token that nobody wants any more.
-    pub(super) fn entered_in_vain(&mut self, context: &Context, queues: bool, result: &OpResult) {
-        match result {
-            Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
-            Ok(Reply::Busy { .. }) if queues => {}
-            _ => return,
-        }
-        self.leave(context.token, None, ServerTime(0), Time(0), false);
-    }
-
-    /// Everything ends: waiting requests now, holds when `lose_all` says so.
-    pub(super) fn close(&mut self) {
-        self.dismiss_all(&Outcome::Closed);
-        self.abandon_attempt();
-    }
-
-    pub(super) fn mark_unsettled(&mut self) {
-        match &mut self.state.stage {
-            Stage::Attempt(attempt) => attempt.unsettled |= attempt.may_be_applied(),
-            Stage::Held(lease) => lease.unsettled = true,
-            Stage::Idle => {}
-        }
+    /// Gives a lease back that nobody holds.
+    fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
+        let since = if ready.kind == Kind::Exclusive { ready.since } else { ServerTime(0) };
+        self.leave(&Leaving { token: ready.token, keep_until, since, deadline: ready.deadline });
     }
 }
 
-fn whole_millis(d: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(d.as_millis()).unwrap_or(u64::MAX).max(1))
+/// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
+/// not.
+fn lasts<W>(ready: &Ready, head: &Waiter<W>, now: Time) -> bool {
+    match head.want.renewal {
+        Renewal::Keep => ready.deadline.since(now) >= CLAIM.min(head.want.ttl) / 2,
+        Renewal::Never => ready.deadline >= lease_end(now, head.want.ttl),
+    }
 }

@@ -2,31 +2,24 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::cell::Ticket;
-use super::hold::Lease;
+use super::lease::Lease;
 use super::owed::OwedList;
 use super::shard::Env;
 use super::{Effect, Outcome, Patience, Want};
-use crate::backend::{OpError, token_text};
+use crate::backend::{Failure, Kind, OpError, Token, token_text};
 use crate::clock::Time;
-
-/// Where this process stands.
-#[derive(Debug, Default)]
-pub(super) enum Stage {
-    #[default]
-    Idle,
-    /// Asked for the lock, or queued for it.
-    Attempt(Box<Attempt>),
-    /// Somebody here holds it.
-    Held(Box<Lease>),
-}
 
 #[derive(Debug)]
 pub(super) struct KeyState<W> {
     pub(super) waiters: Waiters<W>,
-    pub(super) stage: Stage,
+    /// Asked for the lock, or queued for it, on behalf of the first waiter.
+    pub(super) attempt: Option<Box<Attempt>>,
+    /// What this process has on the server. An exclusive lease is the only one.
+    pub(super) leases: Vec<Lease>,
     /// Numbers the `enter`s of this key, in the order in which they are sent.
     pub(super) seq: u64,
     /// What the shard's timers hold for this key; the key may be due later, never earlier.
@@ -37,23 +30,48 @@ pub(super) struct KeyState<W> {
 
 impl<W> Default for KeyState<W> {
     fn default() -> Self {
-        KeyState { waiters: Waiters::default(), stage: Stage::Idle, seq: 0, timer: None, occupied: None }
+        KeyState {
+            waiters: Waiters::default(),
+            attempt: None,
+            leases: Vec::new(),
+            seq: 0,
+            timer: None,
+            occupied: None,
+        }
     }
 }
 
 impl<W> KeyState<W> {
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && self.waiters.is_empty()
+        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty()
+    }
+
+    pub(super) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
+        self.leases.iter_mut().find(|lease| lease.ready.token == token)
+    }
+
+    pub(super) fn take_lease(&mut self, token: Token) -> Option<Lease> {
+        let index = self.leases.iter().position(|lease| lease.ready.token == token)?;
+        Some(self.leases.swap_remove(index))
+    }
+
+    /// A kind in use here that does not go together with `kind`.
+    fn clash(&self, kind: Kind) -> Option<Kind> {
+        let held = self.leases.iter().map(|lease| lease.ready.kind);
+        let attempted = self.attempt.iter().map(|attempt| attempt.kind);
+        let awaited = self.waiters.front().map(|head| head.want.kind);
+        let clashes = |other: &Kind| {
+            let limited = matches!(other, Kind::Limited(_)) || matches!(kind, Kind::Limited(_));
+            limited && *other != kind
+        };
+        held.chain(attempted).chain(awaited).find(clashes)
     }
 
     /// When the next thing happens by itself.
     pub(super) fn due(&self, link_is_down: bool) -> Time {
-        let stage = match &self.stage {
-            Stage::Idle => Time::MAX,
-            Stage::Attempt(attempt) => attempt.due(link_is_down),
-            Stage::Held(lease) => lease.due(link_is_down),
-        };
-        stage.min(self.waiters.due)
+        let attempt = self.attempt.as_ref().map_or(Time::MAX, |attempt| attempt.due(link_is_down));
+        let leases = self.leases.iter().map(|lease| lease.due(link_is_down)).min().unwrap_or(Time::MAX);
+        attempt.min(leases).min(self.waiters.due)
     }
 }
 
@@ -102,6 +120,11 @@ impl<W> Waiters<W> {
     /// Whether one of them would stand in the queue on the server.
     pub(super) fn any_patient(&self) -> bool {
         self.once < self.queue.len()
+    }
+
+    /// Whether one of them wants an answer at once.
+    pub(super) fn any_impatient(&self) -> bool {
+        self.once > 0
     }
 
     pub(super) fn push(&mut self, waiter: Waiter<W>) {
@@ -157,6 +180,8 @@ impl<W> Waiters<W> {
 
     fn settle(&mut self) {
         if self.queue.is_empty() {
+            // Its buffer too: a hundred thousand keys may be held that nobody waits for.
+            self.queue = VecDeque::new();
             self.due = Time::MAX;
         }
     }
@@ -175,34 +200,44 @@ pub(super) struct Step<'a, W> {
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
+        self.env.longest_ttl = self.env.longest_ttl.max(want.ttl);
         if self.env.closed {
             self.out.push(Effect::Done(who, Outcome::Closed));
             return ticket;
         }
-        let known_holder = match &self.state.stage {
-            Stage::Held(lease) => Some(self.own_text(lease.token)),
-            Stage::Attempt(attempt) if attempt.silent.is_none() => attempt.holder.clone(),
-            Stage::Attempt(_) | Stage::Idle => None,
-        };
-        if want.patience == Patience::Once && known_holder.is_some() {
-            let busy = Outcome::Busy { holder: known_holder, waited: std::time::Duration::ZERO };
+        if let Some(other) = self.state.clash(want.kind) {
+            let found = other.to_string().into();
+            self.out.push(Effect::Done(who, Outcome::WrongKind { found }));
+            return ticket;
+        }
+        if want.patience == Patience::Once
+            && let Some(holder) = self.known_holder()
+        {
+            let busy = Outcome::Busy { holder: Some(holder), waited: Duration::ZERO };
             self.out.push(Effect::Done(who, busy));
             return ticket;
         }
         self.state.waiters.push(Waiter { ticket, since: self.now, want, who });
-        match &self.state.stage {
-            Stage::Idle => self.first_attempt(),
-            Stage::Attempt(attempt) if attempt.silent.is_some() => {
-                self.state.waiters.reach_is_counted_from(self.now)
-            }
-            Stage::Attempt(_) | Stage::Held(_) => {}
+        if self.state.attempt.as_ref().is_some_and(|attempt| attempt.silent.is_some()) {
+            self.state.waiters.reach_is_counted_from(self.now);
         }
+        self.serve_here();
         ticket
     }
 
+    /// Who certainly keeps a newcomer out.
+    fn known_holder(&self) -> Option<Arc<str>> {
+        let exclusive = self.state.leases.iter().find(|lease| lease.ready.kind == Kind::Exclusive);
+        if let Some(lease) = exclusive {
+            return Some(self.own_text(lease.ready.token));
+        }
+        let attempt = self.state.attempt.as_ref().filter(|attempt| attempt.silent.is_none())?;
+        attempt.holder.clone()
+    }
+
     pub(super) fn cancel(&mut self, ticket: Ticket) {
-        if self.state.waiters.remove(ticket).is_some() && self.state.waiters.is_empty() {
-            self.abandon_attempt();
+        if self.state.waiters.remove(ticket).is_some() {
+            self.reconcile();
         }
     }
 
@@ -212,14 +247,15 @@ impl<W> Step<'_, W> {
             return;
         }
         let now = self.now;
-        let (silent, unheard, holder, cause) = match &self.state.stage {
-            Stage::Attempt(attempt) => {
-                let unheard =
-                    attempt.silent.is_some() && (attempt.holder.is_none() || self.env.link.is_down());
-                (attempt.silent, unheard, attempt.holder.clone(), attempt.cause.clone())
-            }
-            Stage::Held(lease) => (None, false, Some(self.own_text(lease.token)), None),
-            Stage::Idle => (None, false, None, None),
+        let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
+        let link_is_down = self.env.link.is_down();
+        let (silent, holder, cause) = match &self.state.attempt {
+            Some(attempt) => (attempt.silent, attempt.holder.clone().or(held_here), attempt.cause.clone()),
+            None => (None, held_here, None),
+        };
+        // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
+        let unheard = |waiter: &Waiter<W>| {
+            silent.is_some_and(|silent| link_is_down || (holder.is_none() && silent <= waiter.since))
         };
         let late =
             |waiter: &Waiter<W>| matches!(waiter.want.patience, Patience::Until(until) if until <= now);
@@ -227,7 +263,7 @@ impl<W> Step<'_, W> {
             silent.is_some_and(|silent| silent.max(waiter.since).after(waiter.want.reach) <= now)
         };
         for waiter in self.state.waiters.extract(|waiter| late(waiter) || out_of_reach(waiter)) {
-            let outcome = if unheard || out_of_reach(&waiter) {
+            let outcome = if unheard(&waiter) || out_of_reach(&waiter) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
@@ -244,9 +280,7 @@ impl<W> Step<'_, W> {
                 self.state.waiters.due = self.state.waiters.due.min(end);
             }
         }
-        if self.state.waiters.is_empty() {
-            self.abandon_attempt();
-        }
+        self.reconcile();
     }
 
     /// Everybody who waits gets the same answer.
@@ -258,7 +292,7 @@ impl<W> Step<'_, W> {
 
     /// Those who do not wait learn that the lock is busy.
     pub(super) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
-        if self.state.waiters.once == 0 {
+        if !self.state.waiters.any_impatient() {
             return;
         }
         for waiter in self.state.waiters.extract(|waiter| waiter.want.patience == Patience::Once) {
@@ -268,11 +302,11 @@ impl<W> Step<'_, W> {
         }
     }
 
-    pub(super) fn own_text(&self, token: crate::backend::Token) -> Arc<str> {
+    pub(super) fn own_text(&self, token: Token) -> Arc<str> {
         token_text(&self.env.client, token).into()
     }
 }
 
 fn no_answer() -> OpError {
-    OpError::new(crate::backend::Failure::Unknown, "the server did not answer in time")
+    OpError::new(Failure::Unknown, "the server did not answer in time")
 }

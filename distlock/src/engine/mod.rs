@@ -5,8 +5,9 @@
 //! the effects out, in their order, after the call. It may do so on any thread: the state is sharded by key
 //! behind mutexes that are held for one event only.
 //!
-//! Per key there is at most one *attempt* or *lease* of this process on the server, whoever waits here for
-//! it; the waiters stand in a local queue, first in, first out.
+//! Per key there is at most one *attempt* of this process on the server, on behalf of the first of its
+//! waiters, who stand in a local queue, first in, first out; and the *leases* it has got: one for an exclusive
+//! lock, one for each holder of a limited one, one for a group of readers that came together.
 //!
 //! The rules and their counterexamples are those of the protocol: time first (a passed deadline is a loss
 //! before anything else is looked at), deadlines from the instant before a command was sent, "mine" may
@@ -20,9 +21,16 @@ mod attempt;
 pub(crate) mod cell;
 mod hold;
 mod key;
+mod lease;
+mod leaving;
 mod owed;
+mod renewal;
 mod server_clock;
 mod shard;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -31,7 +39,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{Clocks, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
+use crate::backend::{
+    Clocks, Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning,
+};
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
@@ -66,6 +76,7 @@ pub(crate) enum Patience {
 /// A request for a lock, validated: `ttl` is at least 10 ms and whole milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
+    pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
     pub(crate) patience: Patience,
@@ -91,22 +102,12 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     /// `queues`: the command may leave an entry in the queue.
-    Enter {
-        seq: u64,
-        ttl: Duration,
-        fences: u32,
-        queues: bool,
-    },
+    Enter { seq: u64, ttl: Duration, fences: u32, queues: bool },
     /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
-    Leave {
-        sends: u32,
-        deadline: Time,
-        until: Time,
-    },
-    Renew {
-        ticket: Ticket,
-        ttl: Duration,
-    },
+    /// `keep_until`: the key is to stay taken until then.
+    Leave { sends: u32, deadline: Time, until: Time, keep_until: Option<Time> },
+    /// `ticket`: the holder who asked for it.
+    Renew { ticket: Option<Ticket>, ttl: Duration },
 }
 
 /// A command to send. `sent` is the instant before it is.
@@ -134,6 +135,13 @@ pub(crate) struct Effects<W> {
     pub(crate) list: Vec<Effect<W>>,
     /// Something is due earlier than [`Engine::next_due`] said: the driver must ask it again.
     pub(crate) rearm: bool,
+}
+
+impl<W> Effects<W> {
+    fn join(&mut self, more: Effects<W>) {
+        self.list.extend(more.list);
+        self.rearm |= more.rearm;
+    }
 }
 
 /// What the reply to a release or to an explicit extension means for whoever asked for it.
@@ -214,24 +222,37 @@ impl<W> Engine<W> {
         let stepped = observed(&result)
             .filter(|_| self.clocks == Clocks::One)
             .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
-        let mut effects = match stepped {
-            Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
-            Some(Step::Backward(_)) => {
-                self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
-            }
-            None => Effects { list: Vec::new(), rearm: false },
-        };
+        let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
-        effects.list.extend(more.list);
-        effects.rearm |= more.rearm;
+        effects.join(more);
         (verdict, effects)
     }
 
     pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
         let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
         let key = key.clone();
-        self.enter(&key, |shard, out| shard.push(now, push, out)).1
+        let mut effects = match &push {
+            // Before the grant is believed: its age is counted on the server's clock.
+            Push::Grant { us, .. } if self.clocks == Clocks::One => {
+                let stepped = lock(&self.server_clock).heard(*us, now);
+                self.allow_for(now, stepped)
+            }
+            Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
+        };
+        effects.join(self.enter(&key, |shard, out| shard.push(now, push, out)).1);
+        effects
+    }
+
+    /// The server's clock was found to have been set.
+    fn allow_for(&self, now: Time, stepped: Option<Step>) -> Effects<W> {
+        match stepped {
+            Some(Step::Forward(by)) => self.on_every_shard(|shard, out| shard.stepped(now, by, out)),
+            Some(Step::Backward(_)) => {
+                self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
+            }
+            None => Effects { list: Vec::new(), rearm: false },
+        }
     }
 
     pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
@@ -280,6 +301,16 @@ impl<W> Engine<W> {
             self.armed.fetch_min(due.0, Ordering::SeqCst);
         }
         due
+    }
+
+    #[cfg(test)]
+    pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
+        lock(self.shard(key)).knows(key, token)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rest(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).rest()).sum()
     }
 
     fn arm(&self, due: Option<Time>) -> bool {

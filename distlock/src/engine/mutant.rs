@@ -31,12 +31,15 @@ pub(crate) enum Mutant {
     MinHoldKeepsToken,
     TokenReused,
     HandOnAfterLoss,
+    HandOnAfterLeave,
     GrantReservesOneChainUsesTwo,
     TimerIsRemainingOnly,
+    HeartbeatLongerThanClaim,
     PairKeptOverReconnect,
     NoDrift,
     ReleaseWithoutCompare,
     StaleReplyBelieved,
+    ReplyToWrongRequest,
     FenceMintedAtEnqueue,
     FenceWithoutMaximum,
     NoRecheckAfterResubscription,
@@ -49,6 +52,10 @@ pub(crate) enum Mutant {
     RenewCreates,
     ForceReleaseNotReported,
     StepIgnored,
+    CompensationBeforeKill,
+    PublishCountTrusted,
+    MembersOutliveTheirMarker,
+    SharedChainForEver,
 }
 
 #[cfg(test)]

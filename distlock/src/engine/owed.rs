@@ -20,6 +20,8 @@ pub(super) struct Owed {
     pub(super) at: Time,
     /// When nothing that could be left of the token can exist any more.
     pub(super) until: Time,
+    /// The key is to stay taken until then.
+    pub(super) keep_until: Option<Time>,
 }
 
 #[derive(Debug, Default)]

@@ -35,6 +35,20 @@ impl ServerClock {
         self.bounds = None;
     }
 
+    /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
+    /// below only, and shows steps forward only.
+    pub(crate) fn heard(&mut self, us: ServerTime, seen: Time) -> Option<Step> {
+        let old = aged(self.bounds?, seen);
+        let low = i128::from(us.0) * 1000 - i128::from(seen.0);
+        if low <= old.high {
+            return None;
+        }
+        // By at least so much; what is left of it shows in the next reply.
+        let by = low - old.high;
+        self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
+        Some(Step::Forward(span(by)))
+    }
+
     /// Takes in one reply, in any order. Reports a step once.
     pub(crate) fn observe(&mut self, us: ServerTime, sent: Time, seen: Time) -> Option<Step> {
         let server = i128::from(us.0) * 1000;
@@ -101,6 +115,17 @@ mod tests {
         assert_eq!(clock.observe(server_ms(1_060_020), ms(30), ms(31)), None);
         let back = clock.observe(server_ms(1_000_030), ms(40), ms(41));
         assert!(matches!(back, Some(Step::Backward(d)) if d > Duration::from_secs(59)), "{back:?}");
+    }
+
+    #[test]
+    fn a_push_shows_a_step_forward_and_nothing_else() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        assert_eq!(clock.heard(server_ms(999_000), ms(20)), None);
+        assert_eq!(clock.heard(server_ms(1_000_010), ms(20)), None);
+        let step = clock.heard(server_ms(1_060_020), ms(30));
+        assert!(matches!(step, Some(Step::Forward(d)) if d > Duration::from_secs(59)), "{step:?}");
+        assert_eq!(clock.observe(server_ms(1_060_030), ms(40), ms(41)), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{HoldCell, Ticket};
-use super::key::{KeyState, Stage, Step};
-use super::owed::OwedList;
+use super::key::{KeyState, Step};
+use super::owed::{Owed, OwedList};
 use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
@@ -23,9 +23,18 @@ pub(super) struct Link {
     /// Why there is none, once an attempt to connect has failed or a link was lost.
     down: Option<OpError>,
     pub(super) pushes: Pushes,
+    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
+    unsettled: Option<(Time, Token)>,
 }
 
 impl Link {
+    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
+    /// already.
+    pub(super) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
+        let (until, next) = self.unsettled?;
+        (now < until && token < next).then_some(until)
+    }
+
     pub(super) fn is_down(&self) -> bool {
         self.down.is_some()
     }
@@ -39,6 +48,8 @@ pub(super) struct Env {
     pub(super) link: Link,
     pub(super) closed: bool,
     pub(super) hints: Hints,
+    /// Nothing of ours lives longer on the server.
+    pub(super) longest_ttl: Duration,
     rng: fastrand::Rng,
     /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
     next: u64,
@@ -108,7 +119,8 @@ impl<W> Shard<W> {
         let env = Env {
             client,
             tuning,
-            link: Link { down: None, pushes: Pushes::Off },
+            link: Link { down: None, pushes: Pushes::Off, unsettled: None },
+            longest_ttl: Duration::ZERO,
             closed: false,
             hints: Hints { busy: [(0, Time(0)); Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
@@ -132,7 +144,7 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn outstanding(&self) -> Outstanding {
-        let holds = self.keys.values().filter(|state| matches!(state.stage, Stage::Held(_))).count();
+        let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holds.len()).sum();
         Outstanding { holds, owed: self.owed.len() }
     }
 
@@ -175,18 +187,20 @@ impl<W> Shard<W> {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
             Purpose::Enter { seq, ttl, fences, queues } => {
-                match &step.state.stage {
-                    Stage::Attempt(attempt) if attempt.token == context.token => {
-                        step.entered(&context, seq, ttl, fences, result);
-                    }
-                    Stage::Held(lease) if lease.token == context.token => {
-                        step.entered_while_held(&context, seq, ttl, &result);
-                    }
-                    _ => step.entered_in_vain(&context, queues, &result),
+                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
+                    step.entered(&context, seq, ttl, fences, result);
+                } else if step.state.lease(context.token).is_some() {
+                    step.entered_while_held(&context, seq, ttl, &result);
+                } else {
+                    step.entered_in_vain(&context, queues, &result);
                 }
                 Verdict::None
             }
-            Purpose::Leave { sends, deadline, until } => step.left(&context, sends, deadline, until, result),
+            Purpose::Leave { sends, deadline, until, keep_until } => {
+                let (key, token) = (context.key.clone(), context.token);
+                let owed = Owed { key, token, sends, at: now, until, keep_until };
+                step.left(owed, deadline, result)
+            }
             Purpose::Renew { ticket, ttl } => step.renewed(&context, ticket, ttl, result),
         })
     }
@@ -196,11 +210,13 @@ impl<W> Shard<W> {
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
             Push::Gap { token, .. } => step.gap(token),
-            Push::Grant { token, us, since, fence, .. } => match &step.state.stage {
-                Stage::Attempt(attempt) if attempt.token == token => step.granted(token, us, since, fence),
-                Stage::Held(lease) if lease.token == token => {}
-                _ => step.unknown_grant(token),
-            },
+            Push::Grant { token, us, since, fence, .. } => {
+                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
+                    step.granted(token, us, since, fence);
+                } else if step.state.lease(token).is_none() {
+                    step.unknown_grant(token);
+                }
+            }
         });
     }
 
@@ -215,7 +231,7 @@ impl<W> Shard<W> {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
                 if !*settled {
-                    self.each(now, out, |step| step.mark_unsettled());
+                    self.env.link.unsettled = Some((now.after(SETTLING), Token(self.env.next)));
                 }
                 self.pay_owed(now, true, out);
                 self.each(now, out, |step| {
@@ -242,7 +258,7 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
-        self.each(now, out, |step| step.lose(LostReason::Shutdown));
+        self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
     pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
@@ -257,7 +273,7 @@ impl<W> Shard<W> {
         }
         for key in due {
             self.step(now, &key, out, |step| {
-                step.renewal_is_due();
+                step.renewals_are_due();
                 step.attempt_is_due();
                 step.expire_waiters();
             });
@@ -267,8 +283,23 @@ impl<W> Shard<W> {
     fn pay_owed(&mut self, now: Time, link_came_up: bool, out: &mut Vec<Effect<W>>) {
         for owed in self.owed.take_due(now, link_came_up) {
             let key = owed.key.clone();
-            self.step(now, &key, out, |step| step.leave_again(&owed));
+            self.step(now, &key, out, |step| step.leave_again(owed));
         }
+    }
+
+    /// Whether `token` is what this process waits with or holds.
+    #[cfg(test)]
+    pub(super) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
+        self.keys.get_mut(key).is_some_and(|state| {
+            state.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
+                || state.lease(token).is_some()
+        })
+    }
+
+    /// Everything that is remembered.
+    #[cfg(test)]
+    pub(super) fn rest(&self) -> usize {
+        self.keys.len() + self.timers.len() + self.owed.len()
     }
 
     /// One event on one key. A key that is idle afterwards is forgotten.

@@ -1,11 +1,20 @@
 //! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
 //! the simulation. It has no clock: time is passed in, and may jump.
 
+#[cfg(test)]
+mod probe;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{EnterMode, Inspection, Op, Remaining, Reply, ServerTime, Token, Tuning, token_text};
+#[cfg(test)]
+pub(crate) use probe::{Queued, owner};
+
+use crate::backend::{
+    EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
+    Tuning, kind_of, token_text,
+};
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.
 pub(crate) const HOLD: &str = "dl1:hold";
@@ -30,6 +39,7 @@ pub(crate) enum News {
 struct Entry {
     client: Arc<str>,
     token: Token,
+    kind: Kind,
     until: ServerTime,
     claim: Duration,
     fences: u32,
@@ -49,6 +59,8 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 struct Slot {
     value: Option<Value>,
+    /// Who holds a shared or limited lock, and until when. Means nothing unless `value` is their marker.
+    members: Vec<(Arc<str>, ServerTime)>,
     queue: VecDeque<Entry>,
 }
 
@@ -65,6 +77,8 @@ pub(crate) struct Server {
     slots: HashMap<Arc<str>, Slot>,
     last_fence: u64,
     listeners: HashSet<Arc<str>>,
+    /// Whether a push tells how many listeners it reached.
+    counts: bool,
     /// When there are this many slots they are looked through for what has expired.
     sweep_at: usize,
 }
@@ -78,6 +92,7 @@ impl Server {
             slots: HashMap::new(),
             last_fence: 0,
             listeners: HashSet::new(),
+            counts: true,
             sweep_at: FIRST_SWEEP,
         }
     }
@@ -85,10 +100,6 @@ impl Server {
     /// From now on pushes for `client` reach somebody.
     pub(crate) fn subscribe(&mut self, client: &Arc<str>) {
         self.listeners.insert(client.clone());
-    }
-
-    pub(crate) fn unsubscribe(&mut self, client: &str) {
-        self.listeners.remove(client);
     }
 
     /// Carries out one operation at `us`.
@@ -102,11 +113,11 @@ impl Server {
         self.sweep(us);
         let reply = match *op {
             Op::Set { token, ttl } => self.set(us, from, token, ttl),
-            Op::Enter { token, ttl, claim, mode, fences } => {
-                self.enter(us, from, token, ttl, claim, mode, fences)
+            Op::Enter { token, kind, ttl, claim, mode, fences } => {
+                self.enter(us, from, Ask { token, kind, ttl, claim, mode, fences })
             }
             Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
-            Op::Renew { token, ttl } => self.renew(us, from, token, ttl),
+            Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
@@ -132,50 +143,28 @@ impl Server {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the arguments of the script")]
-    fn enter(
-        &mut self,
-        us: ServerTime,
-        from: &Sender<'_>,
-        token: Token,
-        ttl: Duration,
-        claim: Duration,
-        mode: EnterMode,
-        fences: u32,
-    ) -> Reply {
-        let text = text(from, token);
-        let until = plus(us, ttl);
+    fn enter(&mut self, us: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
+        let Ask { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(us, fences)).flatten();
-        let keep = self.tuning.keep;
+        let until = plus(us, self.tuning.keep);
         let slot = self.slot(from.key);
-        let fresh = match slot.live(us) {
-            None => {
-                slot.value = Some(Value { holder: text, until: Some(until) });
-                true
-            }
-            Some(value) if value.holder == text => {
-                if value.until.is_some_and(|old| old < until) {
-                    value.until = Some(until);
-                }
-                false
-            }
-            Some(value) => {
-                let holder = value.holder.clone();
-                let remaining = match value.until {
-                    None => Remaining::Forever,
-                    Some(until) => Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0))),
-                };
-                let mut front = false;
-                if mode != EnterMode::Try {
-                    let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
-                    let client = from.client.clone();
-                    let until = plus(us, keep);
-                    let entry = Entry { client, token, until, claim, fences, listens, minted };
-                    front = slot.enqueue(us, entry);
-                }
-                return Reply::Busy { us: Some(us), holder, remaining, front };
-            }
+        let (fresh, remaining) = match slot.admit(us, from, &ask) {
+            Admission::Fresh => (true, None),
+            Admission::Mine => (false, None),
+            Admission::Full(remaining) => (false, Some(remaining)),
+            Admission::Clash(found) => return Reply::WrongKind { found },
         };
+        if let Some(remaining) = remaining {
+            let holder = slot.live(us).map_or_else(|| HOLD.into(), |value| value.holder.clone());
+            let mut front = false;
+            if mode != EnterMode::Try {
+                let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
+                let client = from.client.clone();
+                let entry = Entry { client, token, kind, until, claim, fences, listens, minted };
+                front = slot.enqueue(us, entry);
+            }
+            return Reply::Busy { us: Some(us), holder, remaining, front };
+        }
         let again = matches!(mode, EnterMode::WaitAgain | EnterMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
@@ -195,13 +184,29 @@ impl Server {
     ) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
+        if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
+            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
+        }
+        if slot.is_member(us, &text) {
+            slot.members.retain(|(member, _)| *member != text);
+            if let Some(hold) = hold {
+                slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
+            }
+            slot.settle_members(us);
+            self.serve(us, from.key, notes);
+            return Reply::Released { gap: false };
+        }
         let ours = slot.live(us).is_some_and(|value| value.holder == text);
         let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
-        if mutated!(CancelWithoutTestingKey) && slot.remove(from.client, token) {
-            return Reply::Cancelled;
-        }
         if !ours && !blind {
-            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
+            if !slot.remove(from.client, token) {
+                return Reply::NotYours;
+            }
+            // Whoever stood behind may be able to enter now.
+            if slot.live(us).is_some() {
+                self.serve(us, from.key, notes);
+            }
+            return Reply::Cancelled;
         }
         if let Some(hold) = hold {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
@@ -211,7 +216,7 @@ impl Server {
         self.hand_over(us, from.key, since, notes)
     }
 
-    /// Frees the key for the first in the queue that is alive, or for anybody.
+    /// Frees the key, for the queue or (in a gap) for anybody.
     fn hand_over(
         &mut self,
         us: ServerTime,
@@ -223,42 +228,73 @@ impl Server {
         let Tuning { gap, every, .. } = self.tuning;
         let slot = self.slot(key);
         slot.value = None;
-        let gap_is_due = us.0.saturating_sub(since.0) >= micros(every);
-        if let Some(first) = slot.queue.front()
-            && !gap.is_zero()
-            && gap_is_due
-        {
-            let (client, token) = (first.client.clone(), first.token);
-            notes.push(Note { client, key: key.clone(), token, news: News::Gap });
-            return Reply::Released { gap: true };
-        }
+        slot.members.clear();
+        let pause = !gap.is_zero() && us.0.saturating_sub(since.0) >= micros(every);
+        self.serve_since(us, key, since, pause, notes)
+    }
+
+    fn serve(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) {
+        self.serve_since(us, key, us, false, notes);
+    }
+
+    /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
+    /// there is a pause.
+    fn serve_since(
+        &mut self,
+        us: ServerTime,
+        key: &Arc<str>,
+        since: ServerTime,
+        pause: bool,
+        notes: &mut Vec<Note>,
+    ) -> Reply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
-            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
+            if !self.can_be_served(us, &entry) {
                 continue;
             }
-            if !entry.listens && mutated!(PollWaiterDropped) {
-                continue;
+            let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
+            if !self.slot(key).has_room(us, kind) {
+                self.slot(key).queue.push_front(entry);
+                break;
             }
-            let heard = self.listeners.contains(&entry.client);
-            if entry.listens && !heard && !mutated!(DeadEntriesNotSkipped) {
-                continue;
+            let mut note = |news| {
+                if entry.listens {
+                    notes.push(Note { client: client.clone(), key: key.clone(), token, news });
+                }
+            };
+            if pause {
+                note(News::Gap);
+                self.slot(key).queue.push_front(entry);
+                return Reply::Released { gap: true };
             }
-            let fence = entry.minted.or_else(|| self.mint(us, entry.fences));
-            let holder = token_text(&entry.client, entry.token).into();
-            self.slot(key).value = Some(Value { holder, until: Some(plus(us, entry.claim)) });
-            if entry.listens {
-                let news = News::Grant { us, since, fence };
-                notes.push(Note { client: entry.client, key: key.clone(), token: entry.token, news });
-            }
-            break;
+            // Who polls gets its fence when it asks.
+            let fences = if entry.listens { entry.fences } else { 0 };
+            let fence = entry.minted.or_else(|| self.mint(us, fences));
+            note(News::Grant { us, since, fence });
+            let holder = token_text(&client, token).into();
+            self.slot(key).put(us, kind, holder, plus(us, entry.claim));
         }
         Reply::Released { gap: false }
+    }
+
+    /// Whether a grant would reach somebody, as far as one can know.
+    fn can_be_served(&self, us: ServerTime, entry: &Entry) -> bool {
+        if mutated!(DeadEntriesNotSkipped) {
+            return true;
+        }
+        let counts = self.counts || mutated!(PublishCountTrusted);
+        let heard = !counts || (self.counts && self.listeners.contains(&entry.client));
+        let reachable = if entry.listens { heard } else { !mutated!(PollWaiterDropped) };
+        entry.until > us && reachable
     }
 
     fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
         let text = text(from, token);
         let until = plus(us, ttl);
         let slot = self.slot(from.key);
+        if slot.is_member(us, &text) {
+            slot.raise(us, &text, until);
+            return Reply::Renewed { us };
+        }
         match slot.live(us) {
             Some(value) if value.holder == text => {
                 if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
@@ -317,7 +353,140 @@ impl Server {
     }
 }
 
+/// The arguments of `enter`.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    token: Token,
+    kind: Kind,
+    ttl: Duration,
+    claim: Duration,
+    mode: EnterMode,
+    fences: u32,
+}
+
+/// What `enter` found.
+enum Admission {
+    Fresh,
+    Mine,
+    /// Somebody else is in, for so long.
+    Full(Remaining),
+    /// The key is in use for another kind of lock.
+    Clash(Arc<str>),
+}
+
+fn marker(kind: Kind) -> Arc<str> {
+    match kind {
+        Kind::Limited(limit) => format!("{LIMITED_MARKER}{limit}").into(),
+        Kind::Shared | Kind::Exclusive => SHARED_MARKER.into(),
+    }
+}
+
 impl Slot {
+    fn admit(&mut self, us: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
+        let text = text(from, ask.token);
+        let until = plus(us, ask.ttl);
+        let Some(value) = self.live(us) else {
+            self.put(us, ask.kind, text, until);
+            return Admission::Fresh;
+        };
+        let (holder, value_until) = (value.holder.clone(), value.until);
+        if holder == text {
+            if value_until.is_some_and(|old| old < until) && !mutated!(MineDoesNotExtend) {
+                value.until = Some(until);
+            }
+            return Admission::Mine;
+        }
+        let there = kind_of(&holder);
+        let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
+        let clash = match (there, ask.kind) {
+            (Kind::Limited(a), Kind::Limited(b)) => a != b,
+            (Kind::Limited(_), _) => true,
+            (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
+            _ => false,
+        };
+        if clash {
+            return Admission::Clash(there.to_string().into());
+        }
+        if there == Kind::Exclusive || ask.kind == Kind::Exclusive {
+            return Admission::Full(value_until.map_or(Remaining::Forever, left));
+        }
+        if self.is_member(us, &text) {
+            self.raise(us, &text, until);
+            return Admission::Mine;
+        }
+        self.drop_dead(us);
+        let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
+        if my_turn && self.has_room(us, ask.kind) {
+            self.put(us, ask.kind, text, until);
+            return Admission::Fresh;
+        }
+        let first_out = self.members.iter().map(|(_, until)| *until).min();
+        Admission::Full(first_out.map_or(Remaining::Unknown, left))
+    }
+
+    /// Whether one more of `kind` can come in.
+    fn has_room(&mut self, us: ServerTime, kind: Kind) -> bool {
+        let Some(value) = self.live(us) else { return true };
+        let there = kind_of(&value.holder);
+        match kind {
+            Kind::Exclusive => false,
+            Kind::Shared => there == Kind::Shared,
+            Kind::Limited(limit) => {
+                there == kind && self.members.len() < usize::try_from(limit).unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// Lets `holder` in.
+    fn put(&mut self, us: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
+        if kind == Kind::Exclusive {
+            self.value = Some(Value { holder, until: Some(until) });
+            return;
+        }
+        if self.live(us).is_none() {
+            if !mutated!(MembersOutliveTheirMarker) {
+                self.members.clear();
+            }
+            self.value = Some(Value { holder: marker(kind), until: Some(until) });
+        }
+        self.members.push((holder, until));
+        self.settle_members(us);
+    }
+
+    /// Whether the marker is there and `holder` among those it stands for.
+    fn is_member(&mut self, us: ServerTime, holder: &Arc<str>) -> bool {
+        let marked = self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive);
+        marked && {
+            self.members.retain(|(_, until)| *until > us);
+            self.members.iter().any(|(member, _)| member == holder)
+        }
+    }
+
+    fn raise(&mut self, us: ServerTime, holder: &Arc<str>, until: ServerTime) {
+        for (member, old) in &mut self.members {
+            if member == holder && *old < until {
+                *old = until;
+            }
+        }
+        self.settle_members(us);
+    }
+
+    /// The marker lives as long as the last member, and not without any.
+    fn settle_members(&mut self, us: ServerTime) {
+        self.members.retain(|(_, until)| *until > us);
+        let last = self.members.iter().map(|(_, until)| *until).max();
+        match (last, &mut self.value) {
+            (Some(last), Some(value)) => value.until = Some(last),
+            _ => self.value = None,
+        }
+    }
+
+    fn drop_dead(&mut self, us: ServerTime) {
+        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
+            self.queue.pop_front();
+        }
+    }
+
     fn live(&mut self, us: ServerTime) -> Option<&mut Value> {
         if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= us)) {
             self.value = None;
@@ -333,9 +502,7 @@ impl Slot {
             Some(old) => *old = entry,
             None => self.queue.push_back(entry),
         }
-        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
-            self.queue.pop_front();
-        }
+        self.drop_dead(us);
         self.queue.front().is_some_and(|first| first.token == token && first.client == client)
     }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{Backend, EnterMode, Failure, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token};
+use super::super::{
+    Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+};
 use super::slots::slot_of;
 use super::test_server::{Rig, Seen, TestServer, block_on, finish, free_port, wait_until};
 use super::{ClusterBackend, RedisConfig};
@@ -19,7 +21,14 @@ fn set(token: u64) -> Op {
 }
 
 fn enter(token: u64, mode: EnterMode, fences: u32) -> Op {
-    Op::Enter { token: Token(token), ttl: TTL, claim: Duration::from_secs(3), mode, fences }
+    Op::Enter {
+        token: Token(token),
+        kind: Kind::Exclusive,
+        ttl: TTL,
+        claim: Duration::from_secs(3),
+        mode,
+        fences,
+    }
 }
 
 fn leave(token: u64) -> Op {
@@ -27,7 +36,7 @@ fn leave(token: u64) -> Op {
 }
 
 fn renew(token: u64) -> Op {
-    Op::Renew { token: Token(token), ttl: TTL }
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
 /// Three masters, and a replica of the first.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::super::{EnterMode, MARK, Op, Token, Tuning};
+use super::super::{EnterMode, Kind, MARK, Op, Token, Tuning};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 
@@ -13,7 +13,12 @@ use super::scripts::{Lua, SCRIPTS};
 pub(super) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
-    tuning: Tuning,
+    /// Milliseconds that an entry in the queue lives.
+    keep: u64,
+    /// Whether nobody listens where PUBLISH says so.
+    counts: &'static str,
+    /// What `leave` needs to know besides, in one argument.
+    settings: String,
 }
 
 /// How a script is named to the server.
@@ -37,8 +42,14 @@ fn millis_or_none(duration: Duration) -> u64 {
 }
 
 impl Wire {
-    pub(super) fn new(names: Names, client: String, tuning: Tuning) -> Wire {
-        Wire { names, client, tuning }
+    pub(super) fn new(names: Names, client: String, tuning: &Tuning) -> Wire {
+        // Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it
+        // counts those of one node.
+        let counts = if names.is_clustered() { "0" } else { "1" };
+        let gap = millis_or_none(tuning.gap);
+        let every = u64::try_from(tuning.every.as_micros()).unwrap_or(u64::MAX);
+        let settings = format!("{counts} {gap} {every} {}", names.channel(""));
+        Wire { names, client, keep: millis(tuning.keep), counts, settings }
     }
 
     /// Where this client listens for grants.
@@ -61,24 +72,30 @@ impl Wire {
     /// `from`: what the server is called in the grants that it pushes.
     pub(super) fn script(&self, form: Form, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
-            Op::Set { token, ttl } => self.enter(form, key, token, ttl, ttl, EnterMode::Try, 0),
-            Op::Enter { token, ttl, claim, mode, fences } => {
-                self.enter(form, key, token, ttl, claim, mode, fences)
+            Op::Set { token, ttl } => {
+                self.enter(form, key, token, Kind::Exclusive, ttl, ttl, EnterMode::Try, 0)
+            }
+            Op::Enter { token, kind, ttl, claim, mode, fences } => {
+                self.enter(form, key, token, kind, ttl, claim, mode, fences)
             }
             Op::Leave { token, hold, since } => {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
-                cmd.arg(hold.map_or(0, millis_or_none));
-                cmd.write_arg_fmt(self.names.channel(""));
-                cmd.arg(self.counts());
-                cmd.arg(millis_or_none(self.tuning.gap));
-                cmd.arg(u64::try_from(self.tuning.every.as_micros()).unwrap_or(u64::MAX));
-                cmd.arg(since.0);
-                cmd.arg(from.unwrap_or_default());
+                cmd.arg(hold.map_or(0, millis_or_none)).arg(since.0).arg(&self.settings);
+                if let Some(from) = from {
+                    cmd.arg(from);
+                }
                 cmd
             }
-            Op::Renew { token, ttl } => {
-                let mut cmd = call(form, &SCRIPTS.renew, &[self.names.lock(key)], 64 + self.client.len());
+            Op::Renew { token, kind, ttl } => {
+                let room = 64 + self.client.len();
+                let lock = self.names.lock(key);
+                let mut cmd = if kind == Kind::Exclusive {
+                    call(form, &SCRIPTS.renew, &[lock], room)
+                } else {
+                    let members = self.names.members(self.names.tag(key), key);
+                    call(form, &SCRIPTS.renew_n, &[lock, members], room)
+                };
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
                 cmd
@@ -92,14 +109,16 @@ impl Wire {
         form: Form,
         key: &str,
         token: Token,
+        kind: Kind,
         ttl: Duration,
         claim: Duration,
         mode: EnterMode,
         fences: u32,
     ) -> Cmd {
-        let mut cmd = self.on_queue(form, &SCRIPTS.enter, key);
+        let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
+        let mut cmd = self.on_queue(form, script, key);
         self.token(&mut cmd, token);
-        cmd.arg(millis(ttl)).arg(millis(claim)).arg(millis(self.tuning.keep)).arg(fences);
+        cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.keep).arg(fences);
         cmd.arg(match mode {
             EnterMode::Try => "try",
             EnterMode::Wait => "wait",
@@ -107,21 +126,24 @@ impl Wire {
             EnterMode::WaitAgain => "held",
             EnterMode::PollAgain => "heldpoll",
         });
+        match kind {
+            Kind::Exclusive => {}
+            Kind::Shared => {
+                cmd.arg("s");
+            }
+            Kind::Limited(limit) => cmd.write_arg_fmt(format_args!("p:{limit}")),
+        }
         cmd
     }
 
     pub(super) fn force(&self, form: Form, key: &str, from: Option<&str>) -> Cmd {
         let mut cmd = self.on_queue(form, &SCRIPTS.force, key);
         cmd.write_arg_fmt(self.names.channel(""));
-        cmd.arg(self.counts());
-        cmd.arg(from.unwrap_or_default());
+        cmd.arg(self.counts);
+        if let Some(from) = from {
+            cmd.arg(from);
+        }
         cmd
-    }
-
-    /// Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it counts
-    /// those of one node.
-    fn counts(&self) -> &'static str {
-        if self.names.is_clustered() { "0" } else { "1" }
     }
 
     /// Holder, time to live, length of the queue.
@@ -139,16 +161,24 @@ impl Wire {
     /// The hash of the script that carries out `op`.
     pub(super) fn script_of(op: &Op) -> &'static str {
         match op {
-            Op::Set { .. } | Op::Enter { .. } => &SCRIPTS.enter.hash,
+            Op::Set { .. } | Op::Enter { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
+            Op::Enter { .. } => &SCRIPTS.enter_n.hash,
             Op::Leave { .. } => &SCRIPTS.leave.hash,
-            Op::Renew { .. } => &SCRIPTS.renew.hash,
+            Op::Renew { kind: Kind::Exclusive, .. } => &SCRIPTS.renew.hash,
+            Op::Renew { .. } => &SCRIPTS.renew_n.hash,
         }
     }
 
     fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
-        let keys = [names.lock(key), names.queue(tag, key), names.entries(tag, key), names.fence(tag)];
-        call(form, script, &keys, 96 + self.client.len() + names.channel("").len())
+        let keys = [
+            names.lock(key),
+            names.queue(tag, key),
+            names.entries(tag, key),
+            names.fence(tag),
+            names.members(tag, key),
+        ];
+        call(form, script, &keys, 96 + self.client.len() + self.settings.len())
     }
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
@@ -185,7 +215,7 @@ mod tests {
 
     #[test]
     fn set_is_one_plain_command_on_exactly_the_users_key() {
-        let wire = Wire::new(Names::new("shop:".into()), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("shop:".into()), "c".into(), &Tuning::default());
         let cmd = wire.set("order:42", Token(7), Duration::from_secs(10));
         let text = String::from_utf8(cmd.get_packed_command()).unwrap();
         let words: Vec<_> = text.split("\r\n").skip(2).step_by(2).collect();

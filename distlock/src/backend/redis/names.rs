@@ -90,6 +90,11 @@ impl Names {
         self.name("dl1:e:", tag, key)
     }
 
+    /// Sorted set of the holders of a shared or limited lock, by expiry.
+    pub(super) fn members<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
+        self.name("dl1:m:", tag, key)
+    }
+
     /// The counter of fencing tokens: one for all keys, in a cluster for all of one slot.
     pub(super) fn fence(&self, tag: Tag) -> Name<'_> {
         self.name("dl1:f", tag, "")
@@ -131,7 +136,8 @@ mod tests {
                 let tag = names.tag(key);
                 let slot = slot_of(&names.lock(key).to_string(), "");
                 assert_eq!(names.slot(key), slot, "{prefix} {key}");
-                for name in [names.queue(tag, key), names.entries(tag, key), names.fence(tag)] {
+                let (queue, entries) = (names.queue(tag, key), names.entries(tag, key));
+                for name in [queue, entries, names.members(tag, key), names.fence(tag)] {
                     assert_eq!(slot_of(&name.to_string(), ""), slot, "{name}");
                     assert!(name.len() >= name.to_string().len());
                     assert!(name.to_string().starts_with(prefix));

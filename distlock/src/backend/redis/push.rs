@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_push_names_a_key_that_may_contain_blanks() {
-        let wire = Wire::new(Names::new("p:".into()), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), &Tuning::default());
         assert_eq!(
             parse(&wire, "g 5 4 9 dl1:c:7 p:a key"),
             Some((
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_not_for_us_is_ignored() {
-        let wire = Wire::new(Names::new("p:".into()), "c".into(), Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), &Tuning::default());
         for text in ["", "g", "x 1", "g 5 4 0 dl1:other:7 p:k", "g 5 4 0 dl1:c:7 k", "g a 4 0 dl1:c:7 p:k"] {
             assert_eq!(parse(&wire, text), None, "{text}");
         }

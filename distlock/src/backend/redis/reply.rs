@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{Inspection, Op, Remaining, Reply, ServerTime, Token, parse_token};
+use super::super::{Inspection, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
 
 /// A reply that cannot be the answer to what was asked.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply,
 
 /// The reply of the script that carries out `op`.
 pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, Garbled> {
+    if let (Op::Leave { token, .. }, Value::BulkString(_)) = (op, value) {
+        let released = text(Some(value))?.strip_prefix("RELEASED ").ok_or(Garbled)?;
+        let ours = parse_token(client, released) == Some(*token);
+        return if ours { Ok(Reply::Released { gap: false }) } else { Err(Garbled) };
+    }
     let Value::Array(fields) = value else { return Err(Garbled) };
     let status = text(fields.first())?;
     if parse_token(client, text(fields.get(1))?) != Some(op.token()) {
@@ -83,6 +88,13 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
             })
         }
         (Op::Set { .. } | Op::Enter { .. }, "WRONGTYPE") => Ok(wrong_type()),
+        (Op::Set { .. } | Op::Enter { .. }, "WRONGKIND") => match rest {
+            [_, Value::BulkString(holder)] => {
+                let kind = kind_of(&String::from_utf8_lossy(holder));
+                Ok(Reply::WrongKind { found: kind.to_string().into() })
+            }
+            _ => Err(Garbled),
+        },
         (Op::Leave { .. }, "RELEASED") => match rest {
             [Value::Int(gap)] => Ok(Reply::Released { gap: *gap == 1 }),
             _ => Err(Garbled),
@@ -147,6 +159,7 @@ fn text(value: Option<&Value>) -> Result<&str, Garbled> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Kind;
     use super::*;
 
     fn bulk(text: &str) -> Value {
@@ -155,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_another_token_is_garbled() {
-        let op = Op::Renew { token: Token(7), ttl: Duration::from_secs(1) };
+        let op = Op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
         assert_eq!(of_script("c", &op, &reply("dl1:c:7")).unwrap(), Reply::Renewed { us: ServerTime(5) });
         assert!(of_script("c", &op, &reply("dl1:c:8")).is_err());
@@ -169,6 +182,8 @@ mod tests {
             Value::Nil,
             Value::Okay,
             bulk("RELEASED"),
+            bulk("RELEASED dl1:c:8"),
+            bulk("CANCELLED dl1:c:7"),
             Value::Array(vec![]),
             Value::Array(vec![bulk("RELEASED"), bulk("dl1:c:7")]),
             Value::Array(vec![bulk("FRESH"), bulk("dl1:c:7"), bulk("5")]),

@@ -20,28 +20,31 @@ impl Lua {
 #[derive(Debug)]
 pub(super) struct Scripts {
     pub(super) enter: Lua,
+    pub(super) enter_n: Lua,
     pub(super) leave: Lua,
     pub(super) renew: Lua,
+    pub(super) renew_n: Lua,
     pub(super) force: Lua,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 4] {
-        [&self.enter, &self.leave, &self.renew, &self.force]
+    pub(super) fn all(&self) -> [&Lua; 6] {
+        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.renew_n, &self.force]
     }
 }
 
+/// The files of a script, in their order.
+macro_rules! lua {
+    ($($part:literal)*) => {
+        Lua::new(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),*))
+    };
+}
+
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    enter: Lua::new(concat!(include_str!("scripts/clock.lua"), include_str!("scripts/enter.lua"))),
-    leave: Lua::new(concat!(
-        include_str!("scripts/leave.lua"),
-        include_str!("scripts/clock.lua"),
-        include_str!("scripts/serve.lua")
-    )),
-    renew: Lua::new(concat!(include_str!("scripts/clock.lua"), include_str!("scripts/renew.lua"))),
-    force: Lua::new(concat!(
-        include_str!("scripts/force.lua"),
-        include_str!("scripts/clock.lua"),
-        include_str!("scripts/serve.lua")
-    )),
+    enter: lua!("clock" "enter" "front" "queue" "enter_end"),
+    enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_end"),
+    leave: lua!("leave_args" "clock" "members" "leave" "serve"),
+    renew: lua!("clock" "renew"),
+    renew_n: lua!("clock" "renew_n_args" "members" "renew_n"),
+    force: lua!("clock" "force_args" "members" "force" "serve"),
 });

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::{Backend, EnterMode, Failure, LinkEvent, Op, Push, Reply, ServerTime, Token};
+use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
 use super::test_server::{Rig, Seen, TestServer, finish, free_port, server_binary, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
@@ -196,7 +196,8 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     a.send("k", set(1)).unwrap();
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
-    let (reply, took) = persist(&a.backend, "k", &Op::Renew { token: Token(1), ttl: TTL });
+    let (reply, took) =
+        persist(&a.backend, "k", &Op::Renew { token: Token(1), kind: Kind::Exclusive, ttl: TTL });
     assert!(matches!(reply, Reply::Renewed { .. }), "{reply:?}");
     let promoted = wait_until("promoted", LONG, || is_master(&guarded.servers[1]));
     eprintln!(
@@ -207,6 +208,7 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     b.wait_until_up();
     let enter = Op::Enter {
         token: Token(2),
+        kind: Kind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode: EnterMode::Wait,

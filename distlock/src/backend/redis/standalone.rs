@@ -114,7 +114,7 @@ impl State {
 impl Shared {
     fn new(config: RedisConfig) -> Shared {
         let names = Names::new(config.prefix.clone());
-        let wire = Wire::new(names, config.client.clone(), config.tuning.clone());
+        let wire = Wire::new(names, config.client.clone(), &config.tuning);
         Shared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Backend, EnterMode, Failure, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
-    Tuning,
+    Backend, EnterMode, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+    Token, Tuning,
 };
 use super::test_server::{Rig, Seen, TestServer, block_on, finish};
 use super::{RedisBackend, RedisConfig};
@@ -24,7 +24,7 @@ fn enter(token: u64, mode: EnterMode) -> Op {
 }
 
 fn fenced(token: u64, mode: EnterMode, fences: u32) -> Op {
-    Op::Enter { token: Token(token), ttl: TTL, claim: CLAIM, mode, fences }
+    Op::Enter { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
 }
 
 fn leave(token: u64) -> Op {
@@ -32,7 +32,7 @@ fn leave(token: u64) -> Op {
 }
 
 fn renew(token: u64, ttl: Duration) -> Op {
-    Op::Renew { token: Token(token), ttl }
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl }
 }
 
 fn fence(result: OpResult) -> Option<u64> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::super::{EnterMode, Failure, Op, Push, Pushes, Reply, ServerTime, Token};
+use super::super::{EnterMode, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, free_port};
 
@@ -91,6 +91,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     }
     let enter = |token| Op::Enter {
         token: Token(token),
+        kind: Kind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode: EnterMode::Wait,

@@ -150,7 +150,7 @@ impl ClusterBackend {
             return Err("a cluster needs a URL with the scheme `redis+cluster://`".to_owned());
         };
         let names = Names::clustered(config.prefix.clone());
-        let wire = Arc::new(Wire::new(names, config.client.clone(), config.tuning.clone()));
+        let wire = Arc::new(Wire::new(names, config.client.clone(), &config.tuning));
         let shared = Shared {
             seeds,
             wire,

@@ -1,5 +1,5 @@
 -- Acquires a lock, queues for it, keeps the place in the queue, and claims a grant. Idempotent by token.
--- (Behind clock.lua.)
+-- (Behind clock.lua; front.lua and queue.lua stand before the end.)
 --
 -- KEYS   lock  queue  entries  fence counter
 -- ARGV   token  ttl ms  claim ms  keep ms  fences (0: unfenced)  mode
@@ -11,6 +11,7 @@
 --        {MINE, token, us [, first fence]}    it was ours; its lease is at least ttl now
 --        {BUSY, token, us, holder, holder's PTTL, 1 if we are the front of the queue}
 --        {WRONGTYPE, token, us}               the key is not a string
+--        {WRONGKIND, token, us, marker}       the key is a limited lock
 --
 -- A free lock is taken by whoever asks, not served to the queue: the caller is provably alive.
 
@@ -29,6 +30,9 @@ else
       return {'WRONGTYPE', token, text(us)}
     end
     return holder
+  end
+  if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
+    return {'WRONGKIND', token, text(us), holder}
   end
   if holder == token then
     status = 'MINE'
@@ -50,29 +54,3 @@ if status then
   return {status, token, text(us)}
 end
 
-local front = 0
-if mode ~= 'try' then
-  local keep = tonumber(ARGV[4])
-  local kind = (mode == 'wait' or mode == 'held') and 'w' or 'p'
-  local entry = text(us + keep * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. kind
-  if redis.call('HSET', entries, token, entry) == 1 then
-    redis.call('RPUSH', queue, token)
-  end
-  redis.call('PEXPIRE', queue, 2 * keep)
-  redis.call('PEXPIRE', entries, 2 * keep)
-  -- The dead in front of us would hold up the polling of the front.
-  local head = redis.call('LINDEX', queue, 0)
-  while head and head ~= token do
-    local other = redis.call('HGET', entries, head)
-    if other and tonumber(string.match(other, '^%d+') or 0) > us then
-      break
-    end
-    redis.call('LPOP', queue)
-    redis.call('HDEL', entries, head)
-    head = redis.call('LINDEX', queue, 0)
-  end
-  if head == token then
-    front = 1
-  end
-end
-return {'BUSY', token, text(us), holder or '', redis.call('PTTL', lock), front}

@@ -1,41 +1,39 @@
--- Releases a lock and hands it on; or leaves the queue; or undoes whatever an earlier command of the token may
--- have done. (In front of clock.lua and serve.lua, which goes on where this ends.)
---
--- KEYS   lock  queue  entries  fence counter
--- ARGV   token  hold ms (0: none)  channel prefix  count  gap ms (0: none)  every us  since us  from
---        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
---        since: when the current run of hand-offs began; 0: it begins now
---        from: what this server is called in the pushes it makes, or empty
--- Reply  {RELEASED, token, 1 if the lock was left free for plain pollers}
---        {CANCELLED, token}   the lock was not ours, the queue entry was
---        {NOT_YOURS, token}   neither was
+-- Second part of the script, behind leave_args.lua, clock.lua and members.lua.
 
-local lock, queue, entries, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token = ARGV[1]
-
--- A key of another type answers with an error, which is not our token either.
-if redis.pcall('GET', lock) ~= token then
-  if redis.call('HDEL', entries, token) == 1 then
-    redis.call('LREM', queue, 1, token)
-    return {'CANCELLED', token}
+us = now()
+if held == token then
+  if hold > 0 then
+    -- The value must change, or a late command of this token would move the key.
+    redis.call('SET', lock, 'dl1:hold', 'PX', hold)
+    return reply
   end
-  return {'NOT_YOURS', token}
+else
+  local marked = type(held) == 'string' and is_marker(held)
+  if marked and redis.call('ZREM', members, token) == 1 then
+    if hold > 0 then
+      redis.call('ZADD', members, text(us + hold * 1000), 'dl1:hold:' .. token)
+    end
+  elseif redis.call('HDEL', entries, token) == 1 then
+    redis.call('LREM', queue, 1, token)
+    reply = {'CANCELLED', token}
+    if not marked then
+      return reply
+    end
+  else
+    return {'NOT_YOURS', token}
+  end
+  -- Whoever stood behind may be able to enter now. There is no gap: plain pollers wait for the last member.
+  gap = 0
+  if settle() then
+    there = held
+  end
 end
 
-local hold = tonumber(ARGV[2])
-if hold > 0 then
-  -- The value must change, or a late command of this token would move the key.
-  redis.call('SET', lock, 'dl1:hold', 'PX', hold)
-  return {'RELEASED', token, 0}
-end
-
-local waiter = redis.call('LPOP', queue)
+waiter = waiter or redis.call('LPOP', queue)
 if not waiter then
-  redis.call('DEL', lock)
-  return {'RELEASED', token, 0}
+  if there == '' then
+    redis.call('DEL', lock)
+  end
+  return reply
 end
-
-local channels, count = ARGV[3], ARGV[4] == '1'
-local gap, every, since = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local from = ARGV[8]
 

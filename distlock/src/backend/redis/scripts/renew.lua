@@ -1,4 +1,4 @@
--- Makes a lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
+-- Makes an exclusive lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
 -- Of one key only: so it works, by ASK, all the time while a cluster moves the slot.
 --
 -- KEYS   lock

@@ -1,11 +1,11 @@
--- Shared part: gives the lock to the first in the queue who is alive, or leaves it free. Last part of leave.lua
--- and force.lua; takes from them: lock, queue, entries, counter, token, waiter (popped from the queue),
--- channels, count, gap, every, since, from.
+-- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
+-- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
+-- them: lock, queue, entries, counter, members, token, us, reply, there, waiter (popped from the queue),
+-- channels, count, gap, every, since, from; and what members.lua defines.
 --
 -- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
-local us = now()
 if since == 0 then
   since = us
 end
@@ -21,36 +21,55 @@ local function publish(message)
   return redis.pcall('PUBLISH', channels .. client, message) ~= 0 or not count
 end
 
+local function has_room(kind)
+  if there == '' then
+    return true
+  end
+  if kind == 's' or kind == 'e' then
+    return kind == 's' and there == 'dl1:s'
+  end
+  return there == 'dl1:' .. kind and redis.call('ZCARD', members) < tonumber(string.sub(kind, 3))
+end
+
 while waiter do
   local entry = redis.call('HGET', entries, waiter)
-  local expiry, claim, fences, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a)$')
-  if expiry and tonumber(expiry) > us then
-    if pause then
-      if kind == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
-        redis.call('LPUSH', queue, waiter)
-        redis.call('DEL', lock)
-        return {'RELEASED', token, 1}
+  local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
+  local alive = expiry and tonumber(expiry) > us
+  if alive and not has_room(kind) then
+    redis.call('LPUSH', queue, waiter)
+    break
+  end
+  if alive and pause then
+    if how == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
+      redis.call('LPUSH', queue, waiter)
+      redis.call('DEL', lock)
+      return {'RELEASED', token, 1}
+    end
+  elseif alive then
+    -- Who polls gets its fence when it asks.
+    local heard = how == 'p'
+    if not heard then
+      local fence = '0'
+      if fences ~= '0' then
+        fence = text(mint(counter, tonumber(fences), us))
       end
-    else
-      -- Who polls gets its fence when it asks.
-      local heard = kind == 'p'
-      if not heard then
-        local fence = '0'
-        if fences ~= '0' then
-          fence = text(mint(counter, tonumber(fences), us))
-        end
-        heard = publish('g ' .. text(us) .. from .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
-      end
-      if heard then
-        redis.call('HDEL', entries, waiter)
-        redis.call('SET', lock, waiter, 'PX', claim)
-        return {'RELEASED', token, 0}
-      end
+      heard = publish('g ' .. text(us) .. from .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+    end
+    if heard and kind == 'e' then
+      redis.call('HDEL', entries, waiter)
+      redis.call('SET', lock, waiter, 'PX', claim)
+      return reply
+    end
+    if heard then
+      admit('dl1:' .. kind, there == '', waiter, us + tonumber(claim) * 1000)
+      there = 'dl1:' .. kind
     end
   end
   redis.call('HDEL', entries, waiter)
   waiter = redis.call('LPOP', queue)
 end
 
-redis.call('DEL', lock)
-return {'RELEASED', token, 0}
+if there == '' then
+  redis.call('DEL', lock)
+end
+return reply

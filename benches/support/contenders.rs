@@ -1,0 +1,202 @@
+//! The lock libraries that are compared, behind one trait.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::Script;
+use redis::aio::MultiplexedConnection;
+
+use crate::Result;
+
+/// How long every lock lives unless it is renewed.
+pub const TTL: Duration = Duration::from_secs(30);
+/// Longer than any bench.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// Something that locks: connected, cheap to clone.
+pub trait Locks: Clone + Send + Sync + 'static {
+    /// A lock that is held.
+    type Guard: Send + 'static;
+
+    /// What tables call it.
+    const NAME: &'static str;
+
+    /// Connects with what the library recommends.
+    fn connect(url: &str) -> impl Future<Output = Result<Self>> + Send;
+
+    /// Waits until the lock is held.
+    fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
+
+    /// Gives it back and waits for the server's word.
+    fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// distlock's runtime interface.
+#[derive(Clone, Debug)]
+pub struct Distlock(pub distlock::LockManager);
+
+impl Locks for Distlock {
+    type Guard = distlock::Guard;
+    const NAME: &'static str = "distlock";
+
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(Distlock(distlock::LockManager::builder().url(url).default_ttl(TTL).connect().await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        Ok(self.0.lock(key).wait_forever().acquire().await?)
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+/// [`Distlock`] without the gaps that let plain pollers in.
+#[derive(Clone, Debug)]
+pub struct WithoutGaps(Distlock);
+
+impl Locks for WithoutGaps {
+    type Guard = distlock::Guard;
+    const NAME: &'static str = "distlock, no fairness gap";
+
+    async fn connect(url: &str) -> Result<Self> {
+        let builder = distlock::LockManager::builder().url(url).default_ttl(TTL);
+        Ok(WithoutGaps(Distlock(builder.fairness_gap(Duration::ZERO).connect().await?)))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        self.0.acquire(key).await
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Distlock::release(guard).await
+    }
+}
+
+/// What one would write without a library: `SET NX PX`, a loop that polls, compare-and-delete.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    connection: MultiplexedConnection,
+    release: Script,
+    client: u64,
+    count: Arc<AtomicU64>,
+}
+
+/// A lock of [`Raw`].
+#[derive(Debug)]
+pub struct RawGuard {
+    locks: Raw,
+    key: String,
+    token: String,
+}
+
+impl Locks for Raw {
+    type Guard = RawGuard;
+    const NAME: &'static str = "raw SET NX, polling 50–100 ms";
+
+    async fn connect(url: &str) -> Result<Self> {
+        let mut info: redis::ConnectionInfo = url.parse()?;
+        // Nagle's algorithm is on by default there, which would be an unfair advantage of everybody else.
+        info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+        let connection = redis::Client::open(info)?.get_multiplexed_async_connection().await?;
+        let release = Script::new(
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
+        );
+        Ok(Raw { connection, release, client: fastrand::u64(..), count: Arc::default() })
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let mut locks = self.clone();
+        let token = format!("{:x}:{}", self.client, self.count.fetch_add(1, Ordering::Relaxed));
+        let ttl = u64::try_from(TTL.as_millis())?;
+        loop {
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(&token).arg("NX").arg("PX").arg(ttl);
+            let done: Option<String> = set.query_async(&mut locks.connection).await?;
+            if done.is_some() {
+                return Ok(RawGuard { locks, key: key.to_owned(), token });
+            }
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(50..=100))).await;
+        }
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        let RawGuard { mut locks, key, token } = guard;
+        let deleted: i64 = locks.release.key(key).arg(token).invoke_async(&mut locks.connection).await?;
+        if deleted == 1 { Ok(()) } else { Err("the raw lock was lost".into()) }
+    }
+}
+
+/// rslock.
+#[derive(Clone, Debug)]
+pub struct Rslock(rslock::LockManager);
+
+impl Locks for Rslock {
+    type Guard = rslock::LockGuard;
+    const NAME: &'static str = "rslock 0.10";
+
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(Rslock(rslock::LockManager::new(vec![url])))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        Ok(self.0.acquire(key, TTL).await?)
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        guard.release().await;
+        Ok(())
+    }
+}
+
+/// rlock.
+#[derive(Clone, Debug)]
+pub struct Rlock(rlock::async_lock::RLock);
+
+impl Locks for Rlock {
+    type Guard = rlock::async_lock::RLockGuard;
+    const NAME: &'static str = "rlock 0.2";
+
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(Rlock(rlock::async_lock::RLock::new(url).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        Ok(self.0.acquire_mutex(key).await?)
+    }
+
+    async fn release(mut guard: Self::Guard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+/// async-redis-lock.
+#[derive(Clone)]
+pub struct AsyncRedisLock(async_redis_lock::Locker);
+
+impl Locks for AsyncRedisLock {
+    type Guard = async_redis_lock::Lock;
+    const NAME: &'static str = "async-redis-lock 0.4";
+
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(AsyncRedisLock(async_redis_lock::Locker::from_redis_url(url).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let options = async_redis_lock::Options::new().timeout(Some(NEVER));
+        Ok(self.0.acquire_with_options(&options, key).await?)
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+impl std::fmt::Debug for AsyncRedisLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AsyncRedisLock")
+    }
+}

@@ -1,0 +1,44 @@
+//! What the command line says.
+
+/// Whether to take the time that the figures of the README need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Every figure, with all repetitions.
+    Full,
+    /// Everything once, shortly.
+    Quick,
+}
+
+impl Length {
+    /// `--quick` anywhere on the command line.
+    #[must_use]
+    pub fn from_args() -> Length {
+        if std::env::args().any(|arg| arg == "--quick") { Length::Quick } else { Length::Full }
+    }
+
+    /// One of two values.
+    pub fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Length::Full => full,
+            Length::Quick => quick,
+        }
+    }
+}
+
+/// The parts named on the command line; all if none is named.
+#[derive(Clone, Debug)]
+pub struct Parts(Vec<String>);
+
+impl Parts {
+    /// Every argument that is not an option.
+    #[must_use]
+    pub fn from_args() -> Parts {
+        Parts(std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect())
+    }
+
+    /// Whether to run the part called `name`.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|part| part == name)
+    }
+}

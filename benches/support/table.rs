@@ -1,0 +1,89 @@
+//! Tables in Markdown.
+
+#![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
+
+/// Prints a line of progress or explanation.
+pub fn say(line: impl std::fmt::Display) {
+    println!("{line}");
+}
+
+/// Rows of cells under a head.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table.
+    #[must_use]
+    pub fn new(head: &[&str]) -> Table {
+        Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Prints it, with a title above.
+    pub fn print(&self, title: &str) {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0))
+            .collect();
+        println!("\n**{title}**\n");
+        for (index, row) in self.rows.iter().enumerate() {
+            let cells: Vec<String> = widths
+                .iter()
+                .enumerate()
+                .map(|(column, width)| {
+                    let text = cell(row, column);
+                    let room = " ".repeat(width - text.chars().count());
+                    format!("{text}{room}")
+                })
+                .collect();
+            println!("| {} |", cells.join(" | "));
+            if index == 0 {
+                let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+                println!("|-{}-|", rule.join("-|-"));
+            }
+        }
+    }
+}
+
+/// What is aimed at and what came out.
+#[derive(Debug)]
+pub struct Verdicts {
+    table: Table,
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Verdicts { table: Table::new(&["what", "measured", "target", "met"]) }
+    }
+}
+
+impl Verdicts {
+    /// `value` should be at most `target`.
+    pub fn at_most(&mut self, what: impl Into<String>, value: f64, target: f64) {
+        self.add(what, value, format!("≤ {target}"), value <= target);
+    }
+
+    /// `value` should be at least `target`.
+    pub fn at_least(&mut self, what: impl Into<String>, value: f64, target: f64) {
+        self.add(what, value, format!("≥ {target}"), value >= target);
+    }
+
+    fn add(&mut self, what: impl Into<String>, value: f64, target: String, met: bool) {
+        let digits = if value.abs() >= 1_000.0 { 0 } else { 3 };
+        let met = if met { "yes" } else { "**no**" };
+        self.table.row([what.into(), format!("{value:.digits$}"), target, met.to_owned()]);
+    }
+
+    /// Prints all of them, with the machine and the command that repeats the run.
+    pub fn print(&self, machine: &str, command: &str) {
+        self.table.print("Targets");
+        println!("\nMachine: {machine}. Repeat with: `{command}`.");
+    }
+}

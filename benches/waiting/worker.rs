@@ -1,0 +1,130 @@
+//! A process that takes one key again and again, and writes down when.
+
+use std::io::Write;
+use std::time::Duration;
+
+use distlock_benches::Result;
+use distlock_benches::clock::{monotonic, sleep_until};
+use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, Rlock, Rslock, WithoutGaps};
+
+/// The first argument of a process that is a worker.
+pub(super) const COMMAND: &str = "--worker";
+
+/// One section: `CLOCK_MONOTONIC`, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Section {
+    /// The lock was asked for.
+    pub(super) asked: u64,
+    /// It was held.
+    pub(super) start: u64,
+    /// The release is about to be sent.
+    pub(super) end: u64,
+}
+
+const BYTES: usize = 24;
+
+impl Section {
+    fn to_bytes(self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        for (part, value) in bytes.chunks_exact_mut(8).zip([self.asked, self.start, self.end]) {
+            part.copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads what a worker wrote.
+    pub(super) fn read_all(bytes: &[u8]) -> Vec<Section> {
+        let number = |part: &[u8]| part.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let section = |part: &[u8]| Section {
+            asked: number(&part[..8]),
+            start: number(&part[8..16]),
+            end: number(&part[16..]),
+        };
+        bytes.chunks_exact(BYTES).map(section).collect()
+    }
+}
+
+/// What a worker does.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) key: String,
+    pub(super) hold: Duration,
+    pub(super) think: Duration,
+    /// When to begin and to end.
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+impl Job {
+    pub(super) fn to_args(&self) -> Vec<String> {
+        let nanos = |d: Duration| d.as_nanos().to_string();
+        vec![
+            COMMAND.to_owned(),
+            self.name.clone(),
+            self.url.clone(),
+            self.key.clone(),
+            nanos(self.hold),
+            nanos(self.think),
+            self.from.to_string(),
+            self.until.to_string(),
+        ]
+    }
+
+    fn from_args(mut args: impl Iterator<Item = String>) -> Result<Job> {
+        let mut next = || args.next().ok_or("a worker's arguments are incomplete");
+        Ok(Job {
+            name: next()?,
+            url: next()?,
+            key: next()?,
+            hold: Duration::from_nanos(next()?.parse()?),
+            think: Duration::from_nanos(next()?.parse()?),
+            from: next()?.parse()?,
+            until: next()?.parse()?,
+        })
+    }
+}
+
+/// The whole life of a worker.
+pub(super) fn run(args: impl Iterator<Item = String>) -> Result<()> {
+    let job = Job::from_args(args)?;
+    // The main thread runs the sections and sleeps in them; connections are served by the other one.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let sections = runtime.block_on(async {
+        match job.name.as_str() {
+            Distlock::NAME => work::<Distlock>(&job).await,
+            WithoutGaps::NAME => work::<WithoutGaps>(&job).await,
+            Raw::NAME => work::<Raw>(&job).await,
+            Rslock::NAME => work::<Rslock>(&job).await,
+            Rlock::NAME => work::<Rlock>(&job).await,
+            AsyncRedisLock::NAME => work::<AsyncRedisLock>(&job).await,
+            other => Err(format!("no contender is called `{other}`").into()),
+        }
+    })?;
+    let mut out = std::io::stdout().lock();
+    for section in sections {
+        out.write_all(&section.to_bytes())?;
+    }
+    Ok(())
+}
+
+async fn work<L: Locks>(job: &Job) -> Result<Vec<Section>> {
+    let locks = L::connect(&job.url).await?;
+    // Connections that are made on first use, and scripts that are loaded then.
+    L::release(locks.acquire(&format!("{}:{}", job.key, std::process::id())).await?).await?;
+    let mut sections = Vec::new();
+    // Not all at the same instant.
+    sleep_until(job.from + fastrand::u64(0..1_000_000));
+    while monotonic() < job.until {
+        let asked = monotonic();
+        let guard = locks.acquire(&job.key).await?;
+        let start = monotonic();
+        std::thread::sleep(job.hold);
+        let end = monotonic();
+        sections.push(Section { asked, start, end });
+        L::release(guard).await?;
+        std::thread::sleep(job.think);
+    }
+    Ok(sections)
+}

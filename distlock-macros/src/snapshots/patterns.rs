@@ -1,0 +1,57 @@
+// #[distributed_lock(key = "<id>:<name>")]
+// async fn order(
+//     Path(id): Path<u64>,
+//     User { ref name, .. }: User,
+//     _: Transaction,
+// ) -> Result<(), OrderError> {
+//     Ok(())
+// }
+
+async fn order(
+    Path(id): Path<u64>,
+    arg1: User,
+    arg2: Transaction,
+) -> Result<(), OrderError> {
+    let mut slot = ::distlock::__private::Slot::new();
+    let result = 'lock: {
+        let arg1 = arg1;
+        let User { ref name, .. } = arg1;
+        let arg2 = arg2;
+        let _ = arg2;
+        let manager = match ::distlock::__private::current() {
+            ::distlock::__private::Ok(manager) => manager,
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        let key = ::distlock::__private::key(
+            &[
+                ::distlock::__private::Part::value("id", &id),
+                ::distlock::__private::Part::Text(":"),
+                ::distlock::__private::Part::value("name", &name),
+            ],
+        );
+        let request = ::distlock::__private::request(&manager, key, "<id>:<name>");
+        let acquired = slot.acquire(request).await;
+        let held = match acquired {
+            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        let body = ::distlock::__private::pin!(
+            async move { if false { return ::distlock::__private::placeholder:: < Result
+            < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
+            (& id, & name,); { Ok(()) } }
+        );
+        let result = ::distlock::__private::hold(
+                held,
+                ::distlock::__private::OnLost::Cancel,
+                body,
+            )
+            .await;
+        result
+    };
+    slot.release().await;
+    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+}

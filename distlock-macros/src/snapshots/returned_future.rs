@@ -1,0 +1,50 @@
+// #[distributed_lock(key = "order:<id>")]
+// fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
+//     let more = id + 1;
+//     async move { Ok(more) }
+// }
+
+fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
+    let more = id + 1;
+    async move {
+        let mut slot = ::distlock::__private::Slot::new();
+        let result = 'lock: {
+            if false {
+                return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
+            }
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = ::distlock::__private::key(
+                &[
+                    ::distlock::__private::Part::Text("order:"),
+                    ::distlock::__private::Part::value::<u64>("id", &id),
+                ],
+            );
+            let request = ::distlock::__private::request(&manager, key, "order:<id>");
+            let acquired = slot.acquire(request).await;
+            let held = match acquired {
+                ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let body = ::distlock::__private::pin!(
+                async move { if false { return ::distlock::__private::placeholder:: <
+                Result < u64, OrderError > > (); } { Ok(more) } }
+            );
+            let result = ::distlock::__private::hold(
+                    held,
+                    ::distlock::__private::OnLost::Cancel,
+                    body,
+                )
+                .await;
+            result
+        };
+        slot.release().await;
+        ::distlock::__private::finish::<Result<u64, OrderError>>(result)
+    }
+}

@@ -1,0 +1,55 @@
+// #[distributed_lock(key = "order:<user_id>", wait = "0s")]
+// /// Documented.
+// pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
+//     cart.order(user_id)
+// }
+
+/// Documented.
+pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
+    let mut slot = ::distlock::__private::Slot::new();
+    let result = 'lock: {
+        let manager = match ::distlock::__private::current() {
+            ::distlock::__private::Ok(manager) => manager,
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        let key = ::distlock::__private::key(
+            &[
+                ::distlock::__private::Part::Text("order:"),
+                ::distlock::__private::Part::value::<u64>("user_id", &user_id),
+            ],
+        );
+        let request = ::distlock::__private::request(&manager, key, "order:<user_id>")
+            .no_wait();
+        let acquired = slot.acquire_blocking(request);
+        let held = match acquired {
+            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        ::distlock::__private::Ok(
+            ::distlock::__private::hold_blocking(
+                held,
+                move || -> Result<&mut Order, OrderError> {
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (&user_id, &cart);
+                    { cart.order(user_id) }
+                },
+            ),
+        )
+    };
+    let lost = slot.finish_blocking();
+    let result = match (result, lost) {
+        (
+            ::distlock::__private::Ok(value),
+            ::distlock::__private::Some(error),
+        ) if {
+            use ::distlock::__private::AnyOutcome as _;
+            ::distlock::__private::Outcome(&value).is_success()
+        } => ::distlock::__private::Err(error),
+        (result, _) => result,
+    };
+    ::distlock::__private::finish::<Result<&mut Order, OrderError>>(result)
+}

@@ -1,0 +1,35 @@
+// #[distributed_lock(key = "order", on_lost = "continue")]
+// fn place_order() -> Result<(), OrderError> {
+//     Ok(())
+// }
+
+fn place_order() -> Result<(), OrderError> {
+    let mut slot = ::distlock::__private::Slot::new();
+    let result = 'lock: {
+        let manager = match ::distlock::__private::current() {
+            ::distlock::__private::Ok(manager) => manager,
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        let key = ::distlock::__private::key(
+            &[::distlock::__private::Part::Text("order")],
+        );
+        let request = ::distlock::__private::request(&manager, key, "order");
+        let acquired = slot.acquire_blocking(request);
+        let held = match acquired {
+            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
+            ::distlock::__private::Err(error) => {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        };
+        ::distlock::__private::Ok(
+            ::distlock::__private::hold_blocking(
+                held,
+                move || -> Result<(), OrderError> { { Ok(()) } },
+            ),
+        )
+    };
+    slot.release_blocking();
+    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+}

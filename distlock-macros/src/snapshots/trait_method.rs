@@ -1,0 +1,59 @@
+// #[distributed_lock(key = "order", crate = crate::reexported::distlock)]
+// #[inline]
+// unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
+//     #![allow(unused)]
+//     Ok(1)
+// }
+
+#[inline]
+unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
+    #![allow(unused)]
+    let mut slot = crate::reexported::distlock::__private::Slot::new();
+    let result = 'lock: {
+        let manager = match crate::reexported::distlock::__private::current() {
+            crate::reexported::distlock::__private::Ok(manager) => manager,
+            crate::reexported::distlock::__private::Err(error) => {
+                break 'lock (crate::reexported::distlock::__private::Err(error));
+            }
+        };
+        let key = crate::reexported::distlock::__private::key(
+            &[crate::reexported::distlock::__private::Part::Text("order")],
+        );
+        let request = crate::reexported::distlock::__private::request(
+            &manager,
+            key,
+            "order",
+        );
+        let acquired = slot.acquire_blocking(request);
+        let held = match acquired {
+            crate::reexported::distlock::__private::Ok(held) => {
+                crate::reexported::distlock::__private::Some(held)
+            }
+            crate::reexported::distlock::__private::Err(error) => {
+                break 'lock (crate::reexported::distlock::__private::Err(error));
+            }
+        };
+        crate::reexported::distlock::__private::Ok(
+            crate::reexported::distlock::__private::hold_blocking(
+                held,
+                move || -> Result<u64, OrderError> {
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (&self,);
+                    { Ok(1) }
+                },
+            ),
+        )
+    };
+    let lost = slot.finish_blocking();
+    let result = match (result, lost) {
+        (
+            crate::reexported::distlock::__private::Ok(value),
+            crate::reexported::distlock::__private::Some(error),
+        ) if {
+            use crate::reexported::distlock::__private::AnyOutcome as _;
+            crate::reexported::distlock::__private::Outcome(&value).is_success()
+        } => crate::reexported::distlock::__private::Err(error),
+        (result, _) => result,
+    };
+    crate::reexported::distlock::__private::finish::<Result<u64, OrderError>>(result)
+}

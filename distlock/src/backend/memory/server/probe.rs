@@ -1,0 +1,93 @@
+//! What the simulation sees of a server, and what clients of other kinds do to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Server, Value, plus};
+use crate::backend::{MARK, ServerTime, Token, token_text};
+
+/// An entry in the queue that is alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) client: Arc<str>,
+    pub(crate) token: Token,
+    /// A grant made to it now would be heard, or need not be.
+    pub(crate) reachable: bool,
+}
+
+impl Server {
+    /// Whether `PUBLISH` tells how many clients it reached; in a cluster it does not.
+    pub(crate) fn counts_listeners(&mut self, counts: bool) {
+        self.counts = counts;
+    }
+
+    /// The value of the lock's key, and when it expires.
+    pub(crate) fn value(&self, us: ServerTime, key: &Arc<str>) -> Option<(Arc<str>, ServerTime)> {
+        let value = self.slots.get(key)?.value.as_ref()?;
+        let until = value.until.unwrap_or(ServerTime(u64::MAX));
+        (until > us).then(|| (value.holder.clone(), until))
+    }
+
+    pub(crate) fn queue(&self, us: ServerTime, key: &Arc<str>) -> Vec<Queued> {
+        let Some(slot) = self.slots.get(key) else { return Vec::new() };
+        let alive = slot.queue.iter().filter(|entry| entry.until > us);
+        alive
+            .map(|entry| Queued {
+                client: entry.client.clone(),
+                token: entry.token,
+                reachable: !entry.listens || !self.counts || self.listeners.contains(&entry.client),
+            })
+            .collect()
+    }
+
+    /// `SET key text NX PX ttl`.
+    pub(crate) fn set_plainly(&mut self, us: ServerTime, key: &Arc<str>, text: &str, ttl: Duration) -> bool {
+        let slot = self.slot(key);
+        if slot.live(us).is_some() {
+            return false;
+        }
+        slot.value = Some(Value { holder: text.into(), until: Some(plus(us, ttl)) });
+        true
+    }
+
+    /// Compare and delete, without serving the queue.
+    pub(crate) fn delete_plainly(&mut self, us: ServerTime, key: &Arc<str>, text: &str) -> bool {
+        let slot = self.slot(key);
+        let ours = slot.live(us).is_some_and(|value| &*value.holder == text);
+        if ours {
+            slot.value = None;
+        }
+        ours
+    }
+
+    pub(crate) fn lose_data(&mut self) {
+        self.slots.clear();
+        self.last_fence = 0;
+    }
+
+    pub(crate) fn unsubscribe(&mut self, client: &str) {
+        self.listeners.remove(client);
+    }
+
+    pub(crate) fn lose_listeners(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// Locks and queue entries, as token texts, with their keys.
+    pub(crate) fn contents(&self, us: ServerTime) -> Vec<(Arc<str>, String)> {
+        let mut all = Vec::new();
+        for key in self.slots.keys() {
+            all.extend(self.value(us, key).map(|(text, _)| (key.clone(), text.to_string())));
+            let queued = self.queue(us, key);
+            all.extend(queued.iter().map(|q| (key.clone(), token_text(&q.client, q.token))));
+        }
+        all.sort();
+        all
+    }
+}
+
+/// The client and the number in one of our tokens' texts.
+pub(crate) fn owner(text: &str) -> Option<(&str, Token)> {
+    let (client, number) = text.strip_prefix(MARK)?.rsplit_once(':')?;
+    Some((client, Token(number.parse().ok()?)))
+}

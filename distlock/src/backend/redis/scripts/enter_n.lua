@@ -1,0 +1,18 @@
+-- The same as enter.lua for shared and limited locks. (Behind clock.lua; front.lua, queue.lua and members.lua
+-- stand before the end.)
+--
+-- KEYS   lock  queue  entries  fence counter  members
+-- ARGV   token  ttl ms  claim ms  keep ms  0  mode  kind
+--        mode: as for enter
+--        kind: s (shared), p:<limit>
+-- Reply  {FRESH, token, us}, {MINE, token, us}, {WRONGTYPE, token, us} as for enter
+--        {BUSY, token, us, holder or marker, ms until somebody may be out, 1 if we are the front}
+--        {WRONGKIND, token, us, marker or holder}   the key is a lock of another kind
+--
+-- A free lock is taken by whoever asks. One that is held by the same kind is entered only by the front of the
+-- queue, or by anybody if there is none: a writer that waits lets no later reader pass.
+
+local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
+local token, ttl, mode, kind = ARGV[1], tonumber(ARGV[2]), ARGV[6], ARGV[7]
+local us = now()
+local marker = 'dl1:' .. kind

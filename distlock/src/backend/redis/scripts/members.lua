@@ -1,0 +1,32 @@
+-- Shared part: the holders of a shared or limited lock. The lock's key holds a marker, `dl1:s` or
+-- `dl1:p:<limit>`; `members` is a sorted set of their tokens by expiry (us). The marker and the set live as
+-- long as the last of them. Takes, when called: lock, members, us.
+
+local function is_marker(value)
+  return value == 'dl1:s' or string.sub(value, 1, 6) == 'dl1:p:'
+end
+
+-- Drops the expired, and gives the marker and the set the expiry of the last. False if none is left: both are
+-- gone.
+local function settle()
+  redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
+  local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
+  if not last[2] then
+    redis.call('DEL', lock, members)
+    return false
+  end
+  local at = text(math.ceil(tonumber(last[2]) / 1000))
+  redis.call('PEXPIREAT', lock, at)
+  redis.call('PEXPIREAT', members, at)
+  return true
+end
+
+-- Lets `who` in until `expiry`. The set of an earlier generation must not come back to life with the marker.
+local function admit(marker, is_free, who, expiry)
+  if is_free then
+    redis.call('DEL', members)
+    redis.call('SET', lock, marker)
+  end
+  redis.call('ZADD', members, text(expiry), who)
+  settle()
+end

@@ -1,0 +1,15 @@
+-- Shared part: standing in the queue. Takes from enter.lua or enter_n.lua: queue, entries, token, us, ARGV.
+
+-- Adds this token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
+-- would hold up the polling of the front. Returns 1 if it is the front.
+local function enqueue(kind)
+  local mode, keep = ARGV[6], tonumber(ARGV[4])
+  local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
+  local entry = text(us + keep * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
+  if redis.call('HSET', entries, token, entry) == 1 then
+    redis.call('RPUSH', queue, token)
+  end
+  redis.call('PEXPIRE', queue, 2 * keep)
+  redis.call('PEXPIRE', entries, 2 * keep)
+  return front() == token and 1 or 0
+end

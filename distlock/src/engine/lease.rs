@@ -1,0 +1,102 @@
+//! A lease of this process on the server, and who holds it here.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::{HoldCell, Ticket};
+use super::{CHAIN, CLAIM, Renewal};
+use crate::backend::{Kind, ServerTime, Token};
+use crate::clock::Time;
+
+/// A lease that is ours, with nobody holding it yet.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) token: Token,
+    pub(super) kind: Kind,
+    pub(super) deadline: Time,
+    /// When it was entered from the server: the local chain is counted from here.
+    pub(super) entered: Time,
+    /// Reserved fencing tokens that nobody has used.
+    pub(super) fences: Range<u64>,
+    /// When the run of hand-offs began.
+    pub(super) since: ServerTime,
+    /// The newest `enter` that was answered.
+    pub(super) seen: u64,
+    /// The server's time when it was known to be ours, if it said.
+    pub(super) us: Option<ServerTime>,
+    /// Refusals of what was sent before say nothing about this lease.
+    pub(super) asked: Time,
+}
+
+/// One holder of a lease.
+#[derive(Debug)]
+pub(super) struct Hold {
+    pub(super) cell: Arc<HoldCell>,
+    pub(super) ttl: Duration,
+    pub(super) renewal: Renewal,
+    /// Until when the holder may rely on it; what the cell says too.
+    pub(super) until: Time,
+}
+
+/// A lease with its holders: readers share one, every other kind has exactly one.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) ready: Ready,
+    pub(super) holds: Vec<Hold>,
+    /// Others are kept out until then, whenever it is released.
+    pub(super) min_until: Option<Time>,
+    pub(super) renew_at: Time,
+}
+
+impl Lease {
+    pub(super) fn due(&self, link_is_down: bool) -> Time {
+        let until = self.holds.iter().map(|hold| hold.until).min().unwrap_or(Time::MAX);
+        if link_is_down { until } else { until.min(self.renew_at) }
+    }
+
+    pub(super) fn hold(&mut self, ticket: Ticket) -> Option<&mut Hold> {
+        self.holds.iter_mut().find(|hold| hold.cell.ticket == ticket)
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Hold> {
+        let index = self.holds.iter().position(|hold| hold.cell.ticket == ticket)?;
+        Some(self.holds.swap_remove(index))
+    }
+
+    /// Another task of this process may use it without asking the server.
+    pub(super) fn may_be_passed_on(&self, now: Time) -> bool {
+        (now < self.ready.entered.after(CHAIN) || mutated!(SharedChainForEver)) && now < self.ready.deadline
+    }
+
+    /// The ttl to renew with: the longest that a holder wants who has it renewed.
+    pub(super) fn renewal_ttl(&self) -> Option<Duration> {
+        let renewing = |hold: &&Hold| hold.renewal == Renewal::Keep && hold.until < hold.cell.cap;
+        self.holds.iter().filter(renewing).map(|hold| hold.ttl).max()
+    }
+
+    /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that
+    /// it lasts.
+    pub(super) fn plan_renewal(&mut self, now: Time) {
+        self.renew_at = match self.renewal_ttl() {
+            None => Time::MAX,
+            Some(ttl) => {
+                let first = (CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
+                in_batches(self.ready.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
+            }
+        };
+    }
+
+    /// After a renewal was sent: the next try, if nothing is heard of this one.
+    pub(super) fn plan_retry(&mut self, now: Time, ttl: Duration) {
+        let left = self.ready.deadline.since(now);
+        let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
+        self.renew_at = now.after(pause);
+    }
+}
+
+/// Renewals that fall due close together go out together.
+fn in_batches(at: Time, ttl: Duration) -> Time {
+    let tick = u64::try_from((ttl / 100).min(Duration::from_millis(50)).as_nanos()).unwrap_or(1).max(1);
+    Time(at.0 - at.0 % tick)
+}

@@ -1,0 +1,136 @@
+//! Keeping leases alive.
+
+use std::time::Duration;
+
+use super::cell::{HoldCell, Ticket};
+use super::key::Step;
+use super::{Context, Effect, Purpose, Renewal, Verdict};
+use crate::backend::{Op, OpResult, Reply, Token};
+use crate::clock::{Time, lease_end};
+use crate::error::LostReason;
+
+impl<W> Step<'_, W> {
+    /// The server has promised the lease until `deadline`, counted on our clock.
+    pub(super) fn extended(&mut self, token: Token, deadline: Time) {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return };
+        lease.ready.deadline = lease.ready.deadline.max(deadline);
+        let kept: Vec<Ticket> = lease
+            .holds
+            .iter()
+            .filter(|hold| hold.renewal == Renewal::Keep)
+            .map(|hold| hold.cell.ticket)
+            .collect();
+        lease.plan_renewal(now);
+        for ticket in kept {
+            self.hold_until(token, ticket, deadline);
+        }
+    }
+
+    fn hold_until(&mut self, token: Token, ticket: Ticket, deadline: Time) {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return };
+        let Some(hold) = lease.hold(ticket) else { return };
+        if !hold.cell.extend(now, deadline) {
+            self.lose(token, ticket, LostReason::Expired);
+            return;
+        }
+        hold.until = hold.until.max(deadline.min(hold.cell.cap));
+        lease.plan_renewal(now);
+    }
+
+    /// A holder wants its lease to end `ttl` from now, at the earliest.
+    pub(super) fn extend(&mut self, cell: &HoldCell, ttl: Duration) -> bool {
+        let Some(lease) = self.state.lease(cell.token) else { return false };
+        let kind = lease.ready.kind;
+        let Some(hold) = lease.hold(cell.ticket) else { return false };
+        if hold.renewal == Renewal::Keep {
+            hold.ttl = hold.ttl.max(ttl);
+        }
+        self.env.longest_ttl = self.env.longest_ttl.max(ttl);
+        let (token, ticket) = (cell.token, Some(cell.ticket));
+        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
+        true
+    }
+
+    pub(super) fn renewals_are_due(&mut self) {
+        if self.env.link.is_down() {
+            return;
+        }
+        let now = self.now;
+        for index in 0..self.state.leases.len() {
+            let Some(lease) = self.state.leases.get_mut(index) else { return };
+            let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
+            lease.plan_retry(now, ttl);
+            let (token, kind) = (lease.ready.token, lease.ready.kind);
+            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
+        }
+    }
+
+    /// Whatever was known about the leases may be wrong: ask the server.
+    pub(super) fn renew_now(&mut self) {
+        for lease in &mut self.state.leases {
+            if lease.renewal_ttl().is_some() {
+                lease.renew_at = self.now;
+            }
+        }
+        self.renewals_are_due();
+    }
+
+    /// The answer to a renewal; `ticket` if a holder asked for it.
+    pub(super) fn renewed(
+        &mut self,
+        context: &Context,
+        ticket: Option<Ticket>,
+        ttl: Duration,
+        result: OpResult,
+    ) -> Verdict {
+        let token = context.token;
+        let Some(lease) = self.state.lease(token) else { return Verdict::None };
+        match result {
+            Ok(Reply::Renewed { .. }) => {
+                let cell = lease.holds.first().map(|hold| hold.cell.clone());
+                let deadline = lease_end(context.sent, ttl);
+                self.extended(token, deadline);
+                if let Some(ticket) = ticket {
+                    self.hold_until(token, ticket, deadline);
+                }
+                if let (Some(cell), true) = (cell, self.state.lease(token).is_some()) {
+                    self.out.push(Effect::Renewed(cell));
+                }
+                Verdict::Fine
+            }
+            Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
+            // The lease was lost and taken anew, with the same token, since that was sent.
+            Ok(Reply::NotYours) if context.sent < lease.ready.asked => Verdict::None,
+            Ok(Reply::NotYours) => {
+                self.lose_lease(token, LostReason::Taken);
+                Verdict::Lost(LostReason::Taken)
+            }
+            Ok(_) => Verdict::None,
+            Err(error) if mutated!(IoErrorReportedAsLost) => {
+                self.lose_lease(token, LostReason::Taken);
+                Verdict::Failed(error)
+            }
+            Err(error) => Verdict::Failed(error),
+        }
+    }
+
+    /// The server's clock went forward by `by`: its expiries come that much earlier.
+    pub(super) fn clock_stepped(&mut self, by: Duration) {
+        let now = self.now;
+        if mutated!(StepIgnored) {
+            return;
+        }
+        self.forget_pair();
+        for lease in &mut self.state.leases {
+            lease.ready.deadline = lease.ready.deadline.before(by);
+            for hold in &mut lease.holds {
+                hold.until = hold.until.before(by);
+                hold.cell.shorten(now, hold.until);
+            }
+        }
+        self.advance();
+        self.renew_now();
+    }
+}

@@ -1,0 +1,350 @@
+//! A process: an engine, its clock, its connections, and the little that a driver does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::clocks::LocalClock;
+use super::config::{MICRO, MILLI, SECOND};
+use super::pushes::PushLink;
+use super::wire::Link;
+use super::workload::BodyStep;
+use super::world::{Event, World};
+use crate::backend::{LinkEvent, Op, OpResult, Push, Reply};
+use crate::clock::Time;
+use crate::engine::{Context, Effect, Effects, Engine, Purpose, Verdict};
+
+/// What happens in a process.
+#[derive(Debug)]
+pub(super) enum What {
+    Answer { job: usize, result: OpResult },
+    Push(Push),
+    Link(LinkEvent),
+    Timer { number: u64 },
+    Start(usize),
+    Cancel(usize),
+    Body(usize, BodyStep),
+    Send(Vec<(Context, Op)>, Option<usize>),
+    Close,
+    LoseAll,
+}
+
+pub(super) struct Client {
+    pub(super) life: u32,
+    pub(super) alive: bool,
+    pub(super) name: Arc<str>,
+    pub(super) engine: Engine<usize>,
+    pub(super) clock: LocalClock,
+    /// Not scheduled before this time.
+    pub(super) paused_until: u64,
+    pub(super) closed: bool,
+    timer: u64,
+    pub(super) link: Link,
+    pub(super) push: PushLink,
+    /// When something last happened to it that delays it rightly.
+    pub(super) disturbed_at: u64,
+    /// Timers that fired without the clock moving on: (since, how many).
+    spin: (u64, u32),
+    /// Commands in the current tenth of a second.
+    burst: (u64, u32),
+    /// The server's time has been heard on this link: later steps are noticed.
+    pub(super) knows_the_time: bool,
+    /// It had been heard before the latest step.
+    pub(super) knew_the_time: bool,
+    /// A reply that showed the latest step was noticed.
+    pub(super) step_seen: bool,
+}
+
+impl World {
+    pub(super) fn add_client(&mut self, index: usize) {
+        let client = self.make_client(index, 0);
+        self.clients.push(client);
+        self.begin_life(index);
+    }
+
+    fn make_client(&mut self, index: usize, life: u32) -> Client {
+        let name: Arc<str> = format!("c{index}-{life}").into();
+        let seed = self.rng.u64(..);
+        let rate = match self.cfg.drift {
+            0 => 0,
+            // The bounds are where it hurts.
+            most => super::config::pick(&mut self.rng, &[-most, most, self.now as i64 % most]),
+        };
+        Client {
+            life,
+            alive: true,
+            engine: Engine::new(&name, &self.cfg.tuning, 1, seed),
+            name,
+            clock: LocalClock::new(self.rng.u64(SECOND..1_000_000 * SECOND), rate),
+            paused_until: 0,
+            closed: false,
+            timer: 0,
+            link: Link::default(),
+            push: PushLink::default(),
+            disturbed_at: self.now,
+            spin: (0, 0),
+            burst: (0, 0),
+            knows_the_time: false,
+            knew_the_time: false,
+            step_seen: false,
+        }
+    }
+
+    fn begin_life(&mut self, index: usize) {
+        let life = self.clients[index].life;
+        if self.cfg.pushes {
+            let late = self.some(MILLI);
+            self.after(late, Event::Subscribe { client: index, life });
+        }
+        let late = self.some(2 * MILLI);
+        self.after(late, Event::Connect { client: index, life });
+    }
+
+    /// The process is gone with all it knew.
+    pub(super) fn crash(&mut self, index: usize) {
+        if !self.clients[index].alive {
+            return;
+        }
+        note!(self, "process {index}: crash");
+        let client = &mut self.clients[index];
+        client.alive = false;
+        let name = client.name.clone();
+        self.holders_of_process_are_gone(index);
+        self.break_push(index, false);
+        self.break_link(index, false);
+        // The server sees the connection close at once, or (a machine is gone) much later.
+        let seen_after = if self.rng.bool() { 0 } else { 6 * SECOND };
+        self.after(seen_after, Event::Unsubscribe { client: index, name });
+        let life = self.clients[index].life;
+        for request in &mut self.requests {
+            if request.client == index && request.life == Some(life) {
+                request.forget();
+            }
+        }
+    }
+
+    pub(super) fn restart(&mut self, index: usize) {
+        if self.clients[index].alive {
+            return;
+        }
+        let life = self.clients[index].life + 1;
+        let conn = self.clients[index].link.conn;
+        let subscription = self.clients[index].push.subscription;
+        let mut client = self.make_client(index, life);
+        client.link.conn = conn;
+        client.push.subscription = subscription;
+        note!(self, "process {index}: starts again as {}", client.name);
+        self.clients[index] = client;
+        self.begin_life(index);
+    }
+
+    /// Something is to happen in a process as it is now.
+    pub(super) fn post(&mut self, index: usize, delay: u64, what: What) {
+        let life = self.clients[index].life;
+        self.after(delay, Event::Process { client: index, life, read: None, what });
+    }
+
+    pub(super) fn process(&mut self, index: usize, life: u32, read: Option<u64>, what: What) {
+        let now = self.now;
+        let client = &self.clients[index];
+        if client.life != life || !client.alive {
+            return;
+        }
+        if client.paused_until > now {
+            let late = client.paused_until - now + self.rng.u64(0..100 * MICRO);
+            self.after(late, Event::Process { client: index, life, read, what });
+            return;
+        }
+        if read.is_none() && self.chance(self.cfg.stale) {
+            let late = self.rng.u64(0..3 * MILLI);
+            self.after(late, Event::Process { client: index, life, read: Some(now), what });
+            return;
+        }
+        let local = self.clients[index].clock.at(read.unwrap_or(now));
+        self.step(index, local, what);
+    }
+
+    fn step(&mut self, c: usize, local: Time, what: What) {
+        match what {
+            What::Answer { job, result } => self.answer(c, local, job, result),
+            What::Push(push) => {
+                note!(self, "process {c}: push {push:?}");
+                self.count_unknown(c, &push);
+                let effects = self.clients[c].engine.push(local, push);
+                self.perform(c, effects, None);
+            }
+            What::Link(event) => {
+                note!(self, "process {c}: link {event:?}");
+                self.clients[c].disturbed_at = self.now;
+                if matches!(event, LinkEvent::Up { .. }) {
+                    self.clients[c].knows_the_time = false;
+                    self.clients[c].knew_the_time = false;
+                }
+                let effects = self.clients[c].engine.link(local, &event);
+                self.perform(c, effects, None);
+            }
+            What::Timer { number } => {
+                if number != self.clients[c].timer {
+                    return;
+                }
+                self.count_spin(c);
+                let effects = self.clients[c].engine.timer(local);
+                self.perform(c, effects, None);
+                self.arm(c);
+            }
+            What::Start(request) => self.start_request(c, local, request),
+            What::Cancel(request) => self.cancel_request(c, local, request),
+            What::Body(request, step) => self.body(c, local, request, step),
+            What::Send(list, verdict) => self.send_all(c, list, verdict),
+            What::Close => {
+                note!(self, "process {c}: shuts down");
+                self.clients[c].closed = true;
+                let effects = self.clients[c].engine.close(local);
+                self.perform(c, effects, None);
+            }
+            What::LoseAll => {
+                let effects = self.clients[c].engine.lose_all(local);
+                self.perform(c, effects, None);
+            }
+        }
+    }
+
+    fn answer(&mut self, c: usize, local: Time, job: usize, result: OpResult) {
+        let context = self.jobs[job].context.clone();
+        let request = self.jobs[job].verdict.take();
+        note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
+        self.time_was_heard(c, job, &result);
+        let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Fresh { .. })));
+        let (verdict, effects) = self.clients[c].engine.reply(local, context, result);
+        if let Some(request) = request {
+            self.judged(request, &verdict);
+        }
+        self.perform(c, effects, None);
+        if taken_anew {
+            self.check_taken_anew(c, token, self.jobs[job].applied_at);
+        }
+    }
+
+    /// Carries out effects. `request` awaits the verdict on the first `leave` or renewal among them.
+    pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
+        let mut rearm = effects.rearm;
+        let mut sends = Vec::new();
+        let mut todo = VecDeque::from(effects.list);
+        let preempted = self.chance(self.cfg.preempt);
+        while let Some(effect) = todo.pop_front() {
+            match effect {
+                Effect::Send(context, op) if preempted => sends.push((context, op)),
+                Effect::Send(context, op) => {
+                    let mine = !matches!(context.purpose, Purpose::Enter { .. });
+                    let awaiting = if mine { request.take() } else { None };
+                    if let Some(more) = self.send(c, context, op, awaiting) {
+                        rearm |= more.rearm;
+                        todo.extend(more.list);
+                    }
+                }
+                Effect::Done(request, outcome) => self.done(c, request, outcome),
+                Effect::Lost(cell, reason) => self.lost(c, &cell, reason),
+                Effect::Renewed(_) => {}
+            }
+        }
+        if !sends.is_empty() {
+            let late = self.rng.u64(0..3 * MILLI);
+            self.post(c, late, What::Send(sends, request));
+        }
+        if rearm {
+            self.arm(c);
+        }
+    }
+
+    fn send_all(&mut self, c: usize, list: Vec<(Context, Op)>, mut request: Option<usize>) {
+        for (context, op) in list {
+            let mine = !matches!(context.purpose, Purpose::Enter { .. });
+            let awaiting = if mine { request.take() } else { None };
+            if let Some(effects) = self.send(c, context, op, awaiting) {
+                self.perform(c, effects, None);
+            }
+        }
+    }
+
+    /// No link: the engine hears at once, and has more to say.
+    pub(super) fn not_sent(
+        &mut self,
+        c: usize,
+        context: Context,
+        request: Option<usize>,
+    ) -> Option<Effects<usize>> {
+        let local = self.clients[c].clock.at(self.now);
+        let error = super::wire::failure(crate::backend::Failure::NotSent);
+        let (verdict, effects) = self.clients[c].engine.reply(local, context, Err(error));
+        if let Some(request) = request {
+            self.judged(request, &verdict);
+        }
+        Some(effects)
+    }
+
+    fn arm(&mut self, c: usize) {
+        self.clients[c].timer += 1;
+        let number = self.clients[c].timer;
+        if let Some(due) = self.clients[c].engine.next_due() {
+            let at = self.clients[c].clock.when(due);
+            // A runtime's timers are late by up to a millisecond or so, now and then by more.
+            let late = if self.rng.u32(0..20) == 0 { 10 * MILLI } else { MILLI };
+            let late = self.rng.u64(0..late);
+            let life = self.clients[c].life;
+            let what = What::Timer { number };
+            self.at(at.saturating_add(late), Event::Process { client: c, life, read: None, what });
+        }
+    }
+
+    fn count_spin(&mut self, c: usize) {
+        let now = self.now;
+        let client = &mut self.clients[c];
+        if now - client.spin.0 > 20 * MILLI {
+            client.spin = (now, 0);
+        }
+        client.spin.1 += 1;
+        if client.spin.1 > 100 {
+            self.fail("hot loop", format!("the timer of process {c} fires without end"));
+        }
+    }
+
+    pub(super) fn count_command(&mut self, c: usize) {
+        let now = self.now;
+        self.stats.commands += 1;
+        let most = 60 + 40 * u32::try_from(self.cfg.requests).unwrap_or(100);
+        let client = &mut self.clients[c];
+        if now - client.burst.0 > 100 * MILLI {
+            client.burst = (now, 0);
+        }
+        client.burst.1 += 1;
+        if client.burst.1 > most {
+            self.fail("hot loop", format!("process {c} sends commands without end"));
+        }
+    }
+
+    fn count_unknown(&mut self, c: usize, push: &Push) {
+        if let Push::Grant { key, token, .. } = push
+            && !self.clients[c].engine.knows(key, *token)
+        {
+            self.stats.unknown_pushes += 1;
+        }
+    }
+
+    pub(super) fn is_able(&self, c: usize) -> bool {
+        let client = &self.clients[c];
+        let reachable = client.link.works() && client.push.is_known();
+        client.alive && client.paused_until <= self.now && reachable && self.server_is_up
+    }
+}
+
+fn short(result: &OpResult) -> String {
+    match result {
+        Ok(reply) => format!("{reply:?}"),
+        Err(error) => format!("{:?}", error.kind),
+    }
+}
+
+impl Verdict {
+    pub(super) fn loss(&self) -> Option<crate::error::LostReason> {
+        if let Verdict::Lost(reason) = self { Some(*reason) } else { None }
+    }
+}

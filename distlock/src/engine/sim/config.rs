@@ -1,0 +1,324 @@
+//! What may go wrong in one run: drawn from the seed, within a profile that says where to look.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::backend::{Clocks, Tuning};
+
+/// Nanoseconds.
+pub(super) const MICRO: u64 = 1_000;
+pub(super) const MILLI: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
+
+/// Where a run looks for trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// Nothing goes wrong but cancellations.
+    Calm,
+    /// Everything in one process.
+    Alone,
+    /// Pushes are lost, late, doubled, reordered.
+    Pushes,
+    /// Push connections break and come back; while they are up nothing is lost.
+    Deaf,
+    /// No pushes at all.
+    Polling,
+    /// Nobody knows how many listeners a push reached.
+    Cluster,
+    /// Links break and are settled by a kill.
+    Links,
+    /// Links break, and late commands arrive afterwards.
+    Unsettled,
+    /// Processes crash, restart, and are not scheduled for a while.
+    Crashes,
+    /// Leases about as short as a round trip, clocks at the bounds of drift.
+    Short,
+    /// Plain `SET NX PX` clients.
+    Foreign,
+    /// Somebody deletes locks by force.
+    Forced,
+    /// The server's clock is set back.
+    Backward,
+    /// The server's clock is set forward.
+    Forward,
+    /// The server restarts, with its data.
+    Restart,
+    /// The server loses its data.
+    Wiped,
+    /// Another server takes over, whose clock is ahead.
+    Failover,
+    /// Everything that the promises cover.
+    Mixed,
+}
+
+pub(super) const PROFILES: [Profile; 18] = [
+    Profile::Calm,
+    Profile::Alone,
+    Profile::Pushes,
+    Profile::Deaf,
+    Profile::Polling,
+    Profile::Cluster,
+    Profile::Links,
+    Profile::Unsettled,
+    Profile::Crashes,
+    Profile::Short,
+    Profile::Foreign,
+    Profile::Forced,
+    Profile::Backward,
+    Profile::Forward,
+    Profile::Restart,
+    Profile::Wiped,
+    Profile::Failover,
+    Profile::Mixed,
+];
+
+/// Probabilities are between 0 and 1, counts are per run.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) profile: Profile,
+    pub(super) clients: usize,
+    pub(super) keys: usize,
+    pub(super) pollers: usize,
+    pub(super) requests: usize,
+    pub(super) tuning: Tuning,
+    /// Faults and requests happen before this time, in nanoseconds.
+    pub(super) horizon: u64,
+    /// In milliseconds; each request has one of them.
+    pub(super) ttls: Vec<u64>,
+    /// In milliseconds.
+    pub(super) longest_hold: u64,
+    /// One way, in microseconds.
+    pub(super) delay: (u64, u64),
+    /// How much later a task may notice its answer, in microseconds.
+    pub(super) notice: u64,
+    /// Parts per million that local clocks may be off the server's.
+    pub(super) drift: i64,
+
+    pub(super) pushes: bool,
+    pub(super) counts: bool,
+    pub(super) push_loss: f64,
+    pub(super) push_twice: f64,
+    pub(super) push_late: f64,
+    pub(super) push_breaks: u32,
+
+    pub(super) breaks: u32,
+    pub(super) settled: bool,
+    pub(super) pauses: u32,
+    pub(super) crashes: u32,
+    pub(super) shutdowns: u32,
+    pub(super) forces: u32,
+    pub(super) steps_back: u32,
+    pub(super) steps_forward: u32,
+    pub(super) restarts: u32,
+    pub(super) wiped: bool,
+    /// By how much the clock of the server after a restart is ahead, in milliseconds.
+    pub(super) ahead: u64,
+
+    /// An idempotent command is carried out twice.
+    pub(super) resend: f64,
+    /// A script has to be sent once more, and loses its place in the order.
+    pub(super) misplaced: f64,
+    /// Replies on a connection get out of step with their requests.
+    pub(super) shifted: f64,
+    /// A thread is preempted between reading the clock and stepping the engine.
+    pub(super) stale: f64,
+    /// A thread is preempted between stepping the engine and sending.
+    pub(super) preempt: f64,
+
+    pub(super) cancel: f64,
+    pub(super) once: f64,
+    pub(super) forever: f64,
+    pub(super) fenced: f64,
+    pub(super) no_renew: f64,
+    pub(super) max_hold: f64,
+    pub(super) min_hold: f64,
+    pub(super) extend: f64,
+    pub(super) careless: f64,
+}
+
+impl Config {
+    pub(super) fn draw(profile: Profile, rng: &mut Rng) -> Config {
+        let mut c = Config::calm(profile, rng);
+        match profile {
+            Profile::Calm => {}
+            Profile::Alone => {
+                c.clients = 1;
+                c.longest_hold = rng.u64(1..40);
+                c.requests = rng.usize(8..40);
+                c.horizon = rng.u64(1..3) * SECOND;
+            }
+            Profile::Pushes => c.bad_pushes(rng),
+            Profile::Deaf => c.push_breaks = rng.u32(1..5),
+            Profile::Polling => c.pushes = false,
+            Profile::Cluster => {
+                c.counts = false;
+                c.push_breaks = rng.u32(0..3);
+            }
+            Profile::Links => {
+                c.breaks = rng.u32(1..6);
+                c.shifted = pick(rng, &[0.0, 0.02]);
+            }
+            Profile::Unsettled => {
+                c.breaks = rng.u32(1..5);
+                c.settled = false;
+            }
+            Profile::Crashes => {
+                c.crashes = rng.u32(0..4);
+                c.pauses = rng.u32(0..4);
+            }
+            Profile::Short => c.short(rng),
+            Profile::Foreign => {
+                c.pollers = rng.usize(1..3);
+                c.push_loss = pick(rng, &[0.0, 0.0, 0.2]);
+            }
+            Profile::Forced => c.forces = rng.u32(1..4),
+            Profile::Backward => c.steps_back = rng.u32(1..4),
+            Profile::Forward => {
+                c.steps_forward = rng.u32(1..3);
+                c.ttls = vec![rng.u64(3..20) * 1000];
+                c.longest_hold = 8_000;
+                c.no_renew = 0.5;
+                c.keys = 2;
+            }
+            Profile::Restart => c.restarts = rng.u32(1..3),
+            Profile::Wiped => {
+                c.restarts = rng.u32(1..3);
+                c.wiped = true;
+            }
+            Profile::Failover => {
+                c.restarts = 1;
+                c.ahead = rng.u64(1_000..20_000);
+            }
+            Profile::Mixed => c.mixed(rng),
+        }
+        c
+    }
+
+    fn calm(profile: Profile, rng: &mut Rng) -> Config {
+        let ttls = match rng.u32(0..4) {
+            0 => vec![10_000],
+            1 => vec![rng.u64(300..3_000)],
+            2 => vec![rng.u64(3_000..30_000)],
+            _ => vec![rng.u64(200..1_000), rng.u64(1_000..5_000), 20_000],
+        };
+        let every = pick(rng, &[1_000, 1_000, 200]);
+        Config {
+            profile,
+            clients: rng.usize(1..5),
+            keys: rng.usize(1..3),
+            pollers: 0,
+            requests: rng.usize(4..24),
+            tuning: Tuning {
+                keep: Duration::from_secs(10),
+                gap: Duration::from_millis(if rng.u32(0..8) == 0 { 0 } else { 10 }),
+                every: Duration::from_millis(every),
+                clocks: Clocks::One,
+            },
+            horizon: rng.u64(2..12) * SECOND,
+            ttls,
+            longest_hold: pick(rng, &[5, 50, 400, 3_000]),
+            delay: pick(rng, &[(50, 300), (200, 2_000), (1_000, 20_000)]),
+            notice: pick(rng, &[10, 500, 20_000]),
+            drift: pick(rng, &[0, 100, 9_000]),
+            pushes: true,
+            counts: true,
+            push_loss: 0.0,
+            push_twice: 0.0,
+            push_late: 0.0,
+            push_breaks: 0,
+            breaks: 0,
+            settled: true,
+            pauses: 0,
+            crashes: 0,
+            shutdowns: u32::from(rng.u32(0..10) == 0),
+            forces: 0,
+            steps_back: 0,
+            steps_forward: 0,
+            restarts: 0,
+            wiped: false,
+            ahead: 0,
+            resend: pick(rng, &[0.0, 0.0, 0.05]),
+            misplaced: pick(rng, &[0.0, 0.0, 0.02]),
+            shifted: 0.0,
+            stale: pick(rng, &[0.0, 0.1]),
+            preempt: pick(rng, &[0.0, 0.0, 0.1]),
+            cancel: pick(rng, &[0.0, 0.1, 0.4]),
+            once: pick(rng, &[0.0, 0.1, 0.3]),
+            forever: 0.5,
+            fenced: pick(rng, &[0.0, 0.5, 1.0]),
+            no_renew: pick(rng, &[0.0, 0.2]),
+            max_hold: pick(rng, &[0.0, 0.1]),
+            min_hold: pick(rng, &[0.0, 0.1]),
+            extend: pick(rng, &[0.0, 0.2]),
+            careless: pick(rng, &[0.0, 0.3]),
+        }
+    }
+
+    fn bad_pushes(&mut self, rng: &mut Rng) {
+        self.push_loss = pick(rng, &[0.05, 0.3, 1.0]);
+        self.push_twice = pick(rng, &[0.0, 0.2]);
+        self.push_late = pick(rng, &[0.0, 0.3]);
+        self.push_breaks = rng.u32(0..3);
+    }
+
+    fn short(&mut self, rng: &mut Rng) {
+        self.ttls = vec![rng.u64(20..400), rng.u64(100..400)];
+        self.longest_hold = rng.u64(10..600);
+        self.delay = pick(rng, &[(200, 5_000), (5_000, 60_000), (200, 150_000)]);
+        self.drift = 9_000;
+        self.push_late = pick(rng, &[0.0, 0.3]);
+        self.push_loss = pick(rng, &[0.0, 0.2]);
+        self.horizon = rng.u64(1..4) * SECOND;
+        self.requests = rng.usize(6..24);
+        self.pauses = rng.u32(0..3);
+    }
+
+    fn mixed(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            self.bad_pushes(rng);
+        }
+        if rng.u32(0..3) == 0 {
+            self.short(rng);
+        }
+        self.pollers = rng.usize(0..2);
+        self.breaks = rng.u32(0..4);
+        self.settled = rng.bool();
+        self.pauses = rng.u32(0..3);
+        self.crashes = rng.u32(0..3);
+        self.steps_back = rng.u32(0..2);
+        self.restarts = rng.u32(0..2);
+        self.counts = rng.bool();
+        self.pushes = rng.u32(0..4) > 0;
+    }
+
+    pub(super) fn longest_ttl(&self) -> u64 {
+        // Extensions ask for up to twice as much.
+        let factor = if self.extend > 0.0 { 2 } else { 1 };
+        self.ttls.iter().copied().max().unwrap_or(0) * factor * MILLI
+    }
+
+    /// A lease may run out between a command and its answer.
+    pub(super) fn is_short(&self) -> bool {
+        let least = self.ttls.iter().copied().min().unwrap_or(0) * MILLI;
+        least < 12 * (self.delay.1 + self.notice) * MICRO + 100 * MILLI
+    }
+
+    /// Commands are carried out in the order in which the engine sent them.
+    pub(super) fn in_order(&self) -> bool {
+        self.preempt + self.misplaced == 0.0
+    }
+
+    /// Processes are never cut off, paused or killed.
+    pub(super) fn is_whole(&self) -> bool {
+        self.breaks + self.pauses + self.crashes + self.restarts + self.shutdowns == 0
+    }
+}
+
+pub(super) fn pick<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.usize(0..of.len())].clone()
+}
+
+pub(super) fn chance(rng: &mut Rng, p: f64) -> bool {
+    p > 0.0 && rng.f64() < p
+}

@@ -1,0 +1,157 @@
+//! What breaks, and when.
+
+use super::client::What;
+use super::config::{MICRO, MILLI, SECOND};
+use super::world::{Event, World};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Break(usize),
+    PushBreak(usize),
+    Pause(usize, u64),
+    Crash(usize),
+    Restart(usize),
+    Shutdown(usize),
+    /// Somebody deletes the lock by force.
+    Force(usize),
+    /// The server's wall clock jumps by so many microseconds.
+    Step(i64),
+    ServerStops,
+    ServerStarts,
+}
+
+impl World {
+    pub(super) fn plan_faults(&mut self) {
+        let cfg = self.cfg.clone();
+        for _ in 0..cfg.breaks {
+            let c = self.rng.usize(0..cfg.clients);
+            self.some_time(Fault::Break(c));
+        }
+        for _ in 0..cfg.push_breaks {
+            let c = self.rng.usize(0..cfg.clients);
+            self.some_time(Fault::PushBreak(c));
+        }
+        for _ in 0..cfg.pauses {
+            let c = self.rng.usize(0..cfg.clients);
+            let longest = self.longest_pause();
+            let long = self.rng.u64(MILLI..longest);
+            self.some_time(Fault::Pause(c, long));
+        }
+        for _ in 0..cfg.crashes {
+            let c = self.rng.usize(0..cfg.clients);
+            self.some_time(Fault::Crash(c));
+        }
+        for _ in 0..cfg.shutdowns {
+            let c = self.rng.usize(0..cfg.clients);
+            self.some_time(Fault::Shutdown(c));
+        }
+        for _ in 0..cfg.forces {
+            let key = self.rng.usize(0..cfg.keys);
+            self.some_time(Fault::Force(key));
+        }
+        for _ in 0..cfg.steps_back {
+            let by = self.rng.i64(1_000_000..30_000_000);
+            self.some_time(Fault::Step(-by));
+        }
+        for _ in 0..cfg.steps_forward {
+            let by = self.rng.i64(1_000_000..10_000_000);
+            self.some_time(Fault::Step(by));
+        }
+        for _ in 0..cfg.restarts {
+            self.some_time(Fault::ServerStops);
+        }
+    }
+
+    fn longest_pause(&self) -> u64 {
+        let ttl = self.cfg.ttls[0] * MILLI;
+        (ttl + ttl / 2).min(8 * SECOND)
+    }
+
+    fn some_time(&mut self, fault: Fault) {
+        let late = self.rng.u64(10 * MILLI..self.cfg.horizon);
+        self.after(late, Event::Fault(fault));
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Break(c) => {
+                if self.rng.u32(0..4) == 0 {
+                    let long = self.some(20 * SECOND);
+                    self.clients[c].link.out_of_reach_until = self.now + long;
+                }
+                self.break_link(c, true);
+            }
+            Fault::PushBreak(c) => self.break_push(c, true),
+            Fault::Pause(c, long) => {
+                note!(self, "process {c}: not scheduled for {} ms", long / MILLI);
+                let until = (self.now + long).max(self.clients[c].paused_until);
+                self.clients[c].paused_until = until;
+                self.clients[c].disturbed_at = until;
+            }
+            Fault::Crash(c) => {
+                self.crash(c);
+                let late = self.some(4 * SECOND);
+                self.after(late, Event::Fault(Fault::Restart(c)));
+            }
+            Fault::Restart(c) => self.restart(c),
+            Fault::Shutdown(c) => {
+                self.post(c, 0, What::Close);
+                let grace = self.some(SECOND);
+                self.post(c, grace, What::LoseAll);
+            }
+            Fault::Force(key) => self.force(key),
+            Fault::Step(by) => {
+                note!(self, "server: the clock is set by {} ms", by / 1000);
+                self.wall.step(by);
+                self.clock_was_set(by);
+            }
+            Fault::ServerStops => {
+                if !self.server_is_up {
+                    return;
+                }
+                note!(self, "server: stops");
+                self.server_is_up = false;
+                self.break_everything();
+                let late = self.rng.u64(5 * MILLI..2 * SECOND);
+                self.after(late, Event::Fault(Fault::ServerStarts));
+            }
+            Fault::ServerStarts => {
+                note!(self, "server: starts");
+                self.server_is_up = true;
+                if self.cfg.wiped {
+                    self.server.lose_data();
+                    self.everything_was_lost();
+                }
+                if self.cfg.ahead > 0 {
+                    self.wall.step(i64::try_from(self.cfg.ahead * MILLI / MICRO).unwrap_or(0));
+                    self.stepped_at = self.now;
+                    self.fault_at = self.now;
+                    self.keys.iter_mut().for_each(|key| key.min_until = 0);
+                }
+                for index in 0..self.keys.len() {
+                    self.value_may_have_changed(index);
+                }
+            }
+        }
+    }
+
+    fn force(&mut self, index: usize) {
+        if !self.server_is_up {
+            return;
+        }
+        let key = self.keys[index].name.clone();
+        let us = self.us();
+        let before = self.server.value(us, &key);
+        let mut notes = Vec::new();
+        if self.server.force_release(us, &key, &mut notes) {
+            note!(self, "server: {key} released by force");
+            if let Some((text, _)) = before {
+                self.lease_was_broken(index, &text);
+            }
+            self.keys[index].fault_at = self.now;
+            self.keys[index].min_until = 0;
+            self.value_may_have_changed(index);
+        }
+        self.publish(notes);
+    }
+}

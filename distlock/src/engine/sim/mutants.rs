@@ -1,0 +1,268 @@
+//! Proof that the simulation looks: every rule is broken on purpose, one at a time, and must be found.
+//!
+//! Not here, because they concern other locks or other places: limited and shared locks (`DEL M`, the limited
+//! timer, the writer that cancels, readers for ever), the maximum of fencing tokens over several servers.
+
+use super::config::{Config, Profile};
+use super::run;
+use crate::engine::mutant::{Mutant, switch};
+
+/// So many seeds may be looked at before a fault must have been found.
+const SEEDS: u64 = 3_000;
+
+/// A fault, and where it shows best.
+struct Case {
+    fault: Mutant,
+    profiles: &'static [Profile],
+    bias: fn(&mut Config),
+}
+
+fn as_drawn(_: &mut Config) {}
+
+/// Two processes and more on one key, all of them waiting.
+fn crowded(c: &mut Config) {
+    c.clients = c.clients.max(3);
+    c.keys = 1;
+    c.requests = c.requests.max(16);
+    c.once = 0.0;
+}
+
+fn fenced(c: &mut Config) {
+    crowded(c);
+    c.fenced = 1.0;
+}
+
+/// Holders keep the lock as long as they may, and somebody waits for its end.
+fn to_the_end(c: &mut Config) {
+    crowded(c);
+    c.no_renew = 0.7;
+    c.forever = 1.0;
+    c.cancel = 0.0;
+    c.careless = 0.0;
+    c.ttls = vec![c.ttls[0].clamp(200, 2_000)];
+    c.longest_hold = c.ttls[0] * 2;
+}
+
+fn at_the_bounds_of_drift(c: &mut Config) {
+    to_the_end(c);
+    c.drift = 9_000;
+    c.delay = (50, 300);
+    c.notice = 10;
+}
+
+fn slow_answers(c: &mut Config) {
+    to_the_end(c);
+    c.notice = 100_000;
+    c.ttls = vec![300];
+    c.longest_hold = 600;
+}
+
+fn late_pushes(c: &mut Config) {
+    slow_answers(c);
+    c.notice = 10_000;
+    c.no_renew = 0.3;
+    c.push_late = 0.5;
+    c.longest_hold = 250;
+}
+
+fn lost_pushes(c: &mut Config) {
+    crowded(c);
+    c.push_loss = 0.5;
+    c.push_late = 0.0;
+    c.forever = 1.0;
+    c.cancel = 0.0;
+    c.ttls = vec![20_000];
+    c.preempt = 0.0;
+    c.misplaced = 0.0;
+}
+
+fn contended(c: &mut Config) {
+    crowded(c);
+    c.clients = 4;
+    c.requests = 60;
+    c.longest_hold = 80;
+    c.horizon = 5_000_000_000;
+    c.tuning.every = std::time::Duration::from_millis(200);
+    c.tuning.gap = std::time::Duration::from_millis(10);
+    c.ttls = vec![10_000];
+    c.forever = 1.0;
+    c.cancel = 0.0;
+    c.min_hold = 0.0;
+    c.max_hold = 0.0;
+    c.shutdowns = 0;
+}
+
+fn extended(c: &mut Config) {
+    to_the_end(c);
+    c.extend = 1.0;
+    c.ttls = vec![300, 1_000];
+}
+
+fn cancelled(c: &mut Config) {
+    crowded(c);
+    c.cancel = 0.8;
+    c.longest_hold = 50;
+}
+
+fn cancelled_and_lost(c: &mut Config) {
+    lost_pushes(c);
+    c.cancel = 0.6;
+    c.longest_hold = 50;
+}
+
+/// Processes are cut off while another server takes over, and hear its pushes.
+fn new_server(c: &mut Config) {
+    crowded(c);
+    c.clients = 4;
+    c.requests = 40;
+    c.restarts = 2;
+    c.breaks = 10;
+    c.ttls = vec![1_000];
+    c.longest_hold = 3_000;
+    c.horizon = 8_000_000_000;
+    c.no_renew = 0.0;
+    c.min_hold = 0.0;
+    c.max_hold = 0.0;
+    c.forever = 1.0;
+    c.cancel = 0.0;
+}
+
+fn kept(c: &mut Config) {
+    crowded(c);
+    c.min_hold = 1.0;
+    c.max_hold = 0.0;
+    c.ttls = vec![3_000];
+    c.longest_hold = 50;
+}
+
+fn forced(c: &mut Config) {
+    c.forces = 6;
+    c.keys = 1;
+    c.ttls = vec![6_000];
+    c.longest_hold = 10_000;
+    c.no_renew = 0.0;
+    c.extend = 0.0;
+    c.min_hold = 0.0;
+    c.max_hold = 0.0;
+    c.cancel = 0.0;
+}
+
+fn forced_while_asking(c: &mut Config) {
+    forced(c);
+    c.clients = 2;
+    c.requests = 12;
+    c.forces = 40;
+    c.horizon = 3_000_000_000;
+    c.delay = (5_000, 60_000);
+    c.ttls = vec![400, 2_000];
+    c.longest_hold = 500;
+    c.fenced = 1.0;
+}
+
+fn misled(c: &mut Config) {
+    crowded(c);
+    c.shifted = 0.1;
+    c.keys = 2;
+    c.delay = (1_000, 20_000);
+}
+
+fn set_forward(c: &mut Config) {
+    c.pauses = 0;
+    c.no_renew = 0.9;
+    c.careless = 0.0;
+    c.keys = 2;
+    c.clients = 3;
+    c.requests = 20;
+    c.forever = 1.0;
+    c.cancel = 0.0;
+}
+
+use Profile::{
+    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Forced, Foreign, Forward, Links, Polling,
+    Pushes, Short, Unsettled, Wiped,
+};
+
+const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
+    Case { fault, profiles, bias }
+}
+
+const CASES: &[Case] = &[
+    case(Mutant::FreshWhileHeldTakenAsMine, &[Forced], forced_while_asking),
+    case(Mutant::MineDoesNotExtend, &[Pushes, Short], late_pushes),
+    case(Mutant::DeadlineFromReceipt, &[Calm, Short], slow_answers),
+    case(Mutant::GrantDeadlineFromReceipt, &[Pushes, Short], late_pushes),
+    case(Mutant::StalePushSaturates, &[Pushes, Short], late_pushes),
+    case(Mutant::RenewShortens, &[Links, Crashes, Calm], extended),
+    case(Mutant::ResentLeaveReported, &[Links, Unsettled], crowded),
+    case(Mutant::NoCompensationAfterLinkChange, &[Links, Unsettled], crowded),
+    case(Mutant::CancelWithoutTestingKey, &[Pushes], cancelled_and_lost),
+    case(Mutant::MinHoldKeepsToken, &[Unsettled, Links], kept),
+    case(Mutant::TokenReused, &[Calm, Links], crowded),
+    case(Mutant::HandOnAfterLoss, &[Calm, Crashes], to_the_end),
+    case(Mutant::HandOnAfterLeave, &[Calm], crowded),
+    case(Mutant::GrantReservesOneChainUsesTwo, &[Backward, Alone], fenced),
+    case(Mutant::TimerIsRemainingOnly, &[Pushes], lost_pushes),
+    case(Mutant::HeartbeatLongerThanClaim, &[Pushes], lost_pushes),
+    case(Mutant::PairKeptOverReconnect, &[Failover], new_server),
+    case(Mutant::NoDrift, &[Calm], at_the_bounds_of_drift),
+    case(Mutant::ReleaseWithoutCompare, &[Calm, Short], cancelled),
+    case(Mutant::StaleReplyBelieved, &[Pushes, Calm], slow_answers),
+    case(Mutant::ReplyToWrongRequest, &[Links], misled),
+    case(Mutant::FenceMintedAtEnqueue, &[Calm], fenced),
+    case(Mutant::FenceWithoutMaximum, &[Backward, Calm], fenced),
+    case(Mutant::NoRecheckAfterResubscription, &[Deaf], crowded),
+    case(Mutant::DeadEntriesNotSkipped, &[Crashes], crowded),
+    case(Mutant::PublishCountTrusted, &[Cluster], crowded),
+    case(Mutant::PollWaiterDropped, &[Polling, Deaf], crowded),
+    case(Mutant::UnknownPushIgnored, &[Unsettled, Links], crowded),
+    case(Mutant::CompensationBeforeKill, &[Links], crowded),
+    case(Mutant::EntryLeftAfterDirectAcquire, &[Foreign, Calm], crowded),
+    case(Mutant::GapClockPerProcess, &[Calm], contended),
+    case(Mutant::IoErrorReportedAsLost, &[Links], as_drawn),
+    case(Mutant::RenewCreates, &[Forced, Wiped], forced),
+    case(Mutant::ForceReleaseNotReported, &[Forced], forced),
+    case(Mutant::StepIgnored, &[Forward], set_forward),
+];
+
+/// The seeds it took, and what found it.
+fn hunt(case: &Case) -> Option<(u64, String)> {
+    switch(Some(case.fault));
+    let count = u64::try_from(case.profiles.len()).unwrap_or(1);
+    let found = (0..SEEDS).find_map(|seed| {
+        let profile = case.profiles[usize::try_from(seed % count).unwrap_or(0)];
+        let violation = run(seed, profile, case.bias).err()?;
+        Some((seed + 1, violation.check().to_owned()))
+    });
+    switch(None);
+    found
+}
+
+#[test]
+fn every_broken_rule_is_found() {
+    let mut missed = Vec::new();
+    println!("{:<30} {:>6}  found by", "broken rule", "seeds");
+    for case in CASES {
+        match hunt(case) {
+            Some((seeds, check)) => println!("{:<30} {seeds:>6}  {check}", format!("{:?}", case.fault)),
+            None => {
+                println!("{:<30}  none", format!("{:?}", case.fault));
+                missed.push(case.fault);
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not found within {SEEDS} seeds: {missed:?}");
+}
+
+/// What the biases look at is sound as long as nothing is broken.
+#[test]
+fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
+    for case in CASES {
+        for seed in 0..60 {
+            for profile in case.profiles {
+                if let Err(violation) = run(seed, *profile, case.bias) {
+                    panic!("{}\n(looking for {:?})", violation.report(), case.fault);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A lock that is free and wanted is soon held, and every request ends.
+
+use std::time::Duration;
+
+use super::config::{MILLI, SECOND};
+use super::world::{Event, WATCH, World};
+use crate::backend::memory::server::{HOLD, owner};
+use crate::engine::Renewal;
+use crate::engine::cell::CellState;
+
+impl World {
+    pub(super) fn vacancy_may_begin(&mut self, key: usize) {
+        if self.keys[key].vacant_since.is_none() && !self.is_believed(key) {
+            self.keys[key].vacant_since = Some(self.now);
+        }
+    }
+
+    /// Waiters will find out by their heartbeats.
+    pub(super) fn nobody_was_told(&mut self, key: usize) {
+        let now = self.now;
+        let watch = &mut self.keys[key];
+        watch.slow = true;
+        watch.vacant_since = watch.vacant_since.map(|_| now);
+    }
+
+    pub(super) fn vacancy_ends(&mut self, key: usize) {
+        self.keys[key].vacant_since = None;
+        self.keys[key].slow = false;
+    }
+
+    /// Nobody could use the lock: those who have it on the server cannot act, or may keep it.
+    pub(super) fn vacancy_is_excused(&self, key: usize) -> bool {
+        let us = self.us();
+        let Some((text, _)) = self.server.value(us, &self.keys[key].name) else { return !self.server_is_up };
+        if *text == *HOLD || !self.server_is_up {
+            return true;
+        }
+        let Some((name, token)) = owner(&text) else { return true };
+        let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
+        let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
+        // A body that goes on although the lease is lost keeps it.
+        self.requests
+            .iter()
+            .any(|request| request.client == c && request.cell().is_some_and(|cell| cell.token == token))
+    }
+
+    /// Somebody who can waits for a key that nobody holds: not for long.
+    pub(super) fn check_wait(&mut self, key: usize) {
+        let Some(vacant) = self.keys[key].vacant_since else { return };
+        if self.cfg.is_short() {
+            return;
+        }
+        let most = self.longest_vacancy(key);
+        let late = self.keys[key].late_until;
+        let mut found = None;
+        for (index, request) in self.requests.iter().enumerate() {
+            let c = request.client;
+            if request.key != key || !request.is_waiting() || !request.is_patient() || !self.is_able(c) {
+                continue;
+            }
+            let since = vacant.max(request.started).max(self.clients[c].disturbed_at).max(late);
+            if self.now > since + most {
+                found = Some((index, (self.now - since) / MILLI));
+            }
+        }
+        if let Some((index, millis)) = found {
+            self.fail(
+                "progress",
+                format!("request {index} waits for a free lock, for {millis} ms (at most {})", most / MILLI),
+            );
+        }
+    }
+
+    pub(super) fn longest_vacancy(&self, key: usize) -> u64 {
+        let polls =
+            if self.cfg.pushes && self.cfg.pollers == 0 && self.cfg.is_whole() { 0 } else { 100 * MILLI };
+        let gap = u64::try_from(self.cfg.tuning.gap.as_nanos()).unwrap_or(0);
+        // After a step two may believe to hold it, and the end of the one hides what the other left.
+        let confused = if self.fault_at > 0 { 40 } else { 5 };
+        let slow = self.keys[key].slow
+            || !self.cfg.in_order()
+            || (self.stepped_at > 0 && self.now < self.stepped_at + confused * SECOND);
+        let slow = if slow { 2_450 * MILLI } else { 0 };
+        self.reaction() + WATCH + polls + gap + 60 * MILLI + slow
+    }
+
+    /// Looks at everything.
+    pub(super) fn watch(&mut self) {
+        for key in 0..self.keys.len() {
+            self.vacancy_may_begin(key);
+            if self.is_believed(key) {
+                self.vacancy_ends(key);
+            } else if self.vacancy_is_excused(key) {
+                self.keys[key].vacant_since = Some(self.now);
+                self.keys[key].slow = true;
+            }
+            self.check_wait(key);
+        }
+        self.check_requests();
+        if let Some(next) = self.check_end() {
+            self.at(next, Event::Watch);
+        }
+    }
+
+    pub(super) fn check_requests(&mut self) {
+        let now = self.now;
+        let mut late = None;
+        let mut unnoticed = None;
+        let slack = self.slack();
+        let notice = self.cfg.longest_ttl() / 2 + self.reaction();
+        for (index, request) in self.requests.iter().enumerate() {
+            let client = &self.clients[request.client];
+            let calm = now.saturating_sub(client.disturbed_at.max(request.started)) > slack
+                && client.paused_until <= now;
+            if request.is_waiting() && calm {
+                let local = client.clock.at(now);
+                let out_of_reach = !request.is_patient()
+                    && now > request.started + 2 * SECOND + SECOND * 3
+                    && client.disturbed_at + 5 * SECOND < now;
+                if request.should_have_ended(local, Duration::from_nanos(slack)) || out_of_reach {
+                    late = Some(index);
+                }
+            }
+            if let (Some(broken), Some(cell)) = (request.broken, request.cell())
+                && request.renewal == Renewal::Keep
+                // Nothing is renewed beyond the cap, so nothing is asked.
+                && request.max_hold.is_none()
+                && self.is_able(request.client)
+                && matches!(cell.peek(client.clock.at(now)), CellState::Until(_))
+                && now > broken.max(client.disturbed_at) + notice
+            {
+                unnoticed = Some(index);
+            }
+        }
+        if let Some(index) = late {
+            self.fail("every request ends", format!("request {index} should have ended"));
+        }
+        if let Some(index) = unnoticed {
+            self.fail("loss is noticed", format!("request {index} still believes to hold the lock"));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The connection for pushes: they are lost, late, doubled, out of order, and it breaks.
+
+use super::client::What;
+use super::config::{MILLI, SECOND};
+use super::world::{Event, World};
+use crate::backend::memory::server::{News, Note};
+use crate::backend::{LinkEvent, Push, Pushes};
+
+/// The connection for pushes.
+#[derive(Debug, Default)]
+pub(super) struct PushLink {
+    pub(super) subscription: u32,
+    /// What the server publishes gets here.
+    pub(super) works: bool,
+    /// As far as the process knows.
+    pub(super) heard: bool,
+    last: u64,
+}
+
+impl PushLink {
+    /// The process knows whether pushes reach it.
+    pub(super) fn is_known(&self) -> bool {
+        self.works == self.heard
+    }
+}
+
+impl World {
+    pub(super) fn publish(&mut self, notes: Vec<Note>) {
+        for Note { client: name, key, token, news } in notes {
+            match news {
+                News::Grant { .. } => self.stats.grants += 1,
+                News::Gap => self.stats.gaps += 1,
+            }
+            let index = self.key_index(&key);
+            let found = self.clients.iter().position(|client| client.alive && client.name == name);
+            let Some(c) = found.filter(|c| self.clients[*c].push.works) else {
+                self.nobody_was_told(index);
+                continue;
+            };
+            if !self.is_able(c) {
+                self.nobody_was_told(index);
+            }
+            if self.chance(self.cfg.push_loss) {
+                note!(self, "server: push to {name} is lost: {} {news:?}", token.0);
+                self.nobody_was_told(index);
+                continue;
+            }
+            if matches!(news, News::Grant { .. }) {
+                self.watch_grant(index, c, token);
+            }
+            let push = match news {
+                News::Grant { us, since, fence } => Push::Grant { key, token, us, since, fence },
+                News::Gap => Push::Gap { key, token },
+            };
+            let twice = self.chance(self.cfg.push_twice);
+            self.push_leaves(index, c, push.clone());
+            if twice {
+                self.push_leaves(index, c, push);
+            }
+        }
+    }
+
+    fn push_leaves(&mut self, index: usize, c: usize, push: Push) {
+        let mut at = self.now + self.delay();
+        if self.chance(self.cfg.push_late) {
+            // Out of order, too.
+            at += self.some(600 * MILLI);
+            self.nobody_was_told(index);
+        } else {
+            at = at.max(self.clients[c].push.last + 1);
+            self.clients[c].push.last = at;
+        }
+        let subscription = self.clients[c].push.subscription;
+        self.at(at, Event::PushArrives { client: c, subscription, push });
+    }
+
+    pub(super) fn push_arrives(&mut self, c: usize, subscription: u32, push: Push) {
+        let client = &self.clients[c];
+        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
+        let index = self.key_index(key);
+        if client.push.subscription != subscription || !client.push.works || !client.alive {
+            self.nobody_was_told(index);
+            return;
+        }
+        let late = self.some(self.cfg.notice * 200);
+        self.post(c, late, What::Push(push));
+    }
+
+    pub(super) fn break_push(&mut self, c: usize, noticed: bool) {
+        if !self.clients[c].push.works {
+            return;
+        }
+        note!(self, "process {c}: push connection breaks");
+        self.clients[c].push.works = false;
+        self.clients[c].disturbed_at = self.now;
+        let subscription = self.clients[c].push.subscription;
+        if noticed {
+            let late = super::config::pick(&mut self.rng, &[0, 3 * SECOND]);
+            let name = self.clients[c].name.clone();
+            self.after(late, Event::Unsubscribe { client: c, name });
+            let most = super::config::pick(&mut self.rng, &[MILLI, 500 * MILLI]);
+            let late = self.some(most);
+            self.after(late, Event::PushNotice { client: c, subscription });
+        }
+    }
+
+    pub(super) fn unsubscribe(&mut self, c: usize, name: &std::sync::Arc<str>) {
+        // A new subscription of the same life has the same channel.
+        let subscribed_again = self.clients[c].name == *name && self.clients[c].push.works;
+        if !subscribed_again {
+            self.server.unsubscribe(name);
+        }
+    }
+
+    pub(super) fn notice_deafness(&mut self, c: usize, subscription: u32) {
+        let client = &mut self.clients[c];
+        if !client.alive || client.push.subscription != subscription || client.push.works {
+            return;
+        }
+        client.push.heard = false;
+        client.disturbed_at = self.now;
+        let (up, life) = (client.link.up, client.life);
+        if up {
+            self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::Off)));
+        }
+        let most = super::config::pick(&mut self.rng, &[5 * MILLI, 800 * MILLI]);
+        let late = 1 + self.some(most);
+        self.after(late, Event::Subscribe { client: c, life });
+    }
+
+    pub(super) fn subscribe(&mut self, c: usize, life: u32) {
+        let client = &self.clients[c];
+        if !client.alive || client.life != life || client.push.works {
+            return;
+        }
+        if client.paused_until > self.now || !self.server_is_up {
+            let late = 50 * MILLI + self.some(200 * MILLI);
+            self.after(late, Event::Subscribe { client: c, life });
+            return;
+        }
+        let name = client.name.clone();
+        self.server.subscribe(&name);
+        let client = &mut self.clients[c];
+        client.push.subscription += 1;
+        client.push.works = true;
+        client.push.heard = true;
+        client.push.last = self.now;
+        client.disturbed_at = self.now;
+        if client.link.up {
+            self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::On)));
+        }
+    }
+}
+
+pub(super) fn pushes(heard: bool) -> Pushes {
+    if heard { Pushes::On } else { Pushes::Off }
+}

@@ -1,0 +1,54 @@
+//! When everything is over nothing is left.
+
+use super::config::SECOND;
+use super::workload::State;
+use super::world::{WATCH, World};
+use crate::backend::memory::server::owner;
+
+impl World {
+    pub(super) fn check_end(&mut self) -> Option<u64> {
+        let now = self.now;
+        let over = now > self.horizon()
+            && self.requests.iter().all(|request| matches!(request.state, State::Ended))
+            && !self.pollers_hold();
+        if !over {
+            if now > self.horizon() + 300 * SECOND {
+                self.fail("every request ends", "some never do");
+            }
+            return Some(now + WATCH);
+        }
+        let start = self.clients.iter().map(|c| c.disturbed_at.max(c.paused_until)).max().unwrap_or(0);
+        let start = (*self.quiet_since.get_or_insert(now)).max(start);
+        let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.server_is_up;
+        let soon = start + if self.cfg.settled { 2 * SECOND } else { 12 * SECOND };
+        if !all_can_act || now < soon {
+            return Some((now + 10 * WATCH).min(soon.max(now + WATCH)));
+        }
+        let end =
+            soon + self.cfg.longest_ttl() + 25 * SECOND + if self.stepped_at > 0 { 100 * SECOND } else { 0 };
+        let us = self.us();
+        if now < end {
+            // Processes that live have cleared up already.
+            let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
+            let left =
+                self.server.contents(us).into_iter().find(|(_, text)| {
+                    owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
+                });
+            if let Some((key, text)) = left {
+                self.fail("no residue", format!("{text} is left in {key} though its process lives"));
+            }
+            return Some(end);
+        }
+        if let Some((key, text)) = self.server.contents(us).first() {
+            let what = format!("{text} is left in {key}");
+            self.fail("no residue", what);
+        }
+        for c in 0..self.clients.len() {
+            let rest = self.clients[c].engine.rest();
+            if self.clients[c].alive && rest > 0 {
+                self.fail("no residue", format!("process {c} keeps {rest} records of nothing"));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,356 @@
+//! Connections: the order of commands and replies is kept while one lives, and everything may be lost with it.
+
+use super::client::What;
+use super::config::{MILLI, SECOND};
+use super::pushes::pushes;
+use super::world::{Event, World};
+use crate::backend::memory::server::Sender;
+use crate::backend::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime};
+use crate::engine::{Context, Effects};
+
+/// Shorter than the TCP user timeout by more than clocks may be off.
+const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
+
+/// How a connection is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Breakage {
+    /// Nothing goes through.
+    Both,
+    /// Commands arrive, replies do not.
+    Replies,
+}
+
+/// The connection for commands.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// Numbers a process's connections, over all its lives.
+    pub(super) conn: u32,
+    /// The process has a connection, as far as it knows.
+    pub(super) up: bool,
+    pub(super) broken: Option<Breakage>,
+    /// When the last command arrives, and the last reply.
+    arrival: u64,
+    reply: u64,
+    /// Commands without an answer.
+    open: Vec<usize>,
+    /// Connections whose commands may still arrive.
+    former: Vec<u32>,
+    pub(super) out_of_reach_until: u64,
+}
+
+impl Link {
+    pub(super) fn works(&self) -> bool {
+        self.up && self.broken.is_none()
+    }
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub(super) struct Job {
+    client: usize,
+    life: u32,
+    conn: u32,
+    pub(super) context: Context,
+    op: Op,
+    arrives: Option<u64>,
+    result: Option<Reply>,
+    pub(super) applied_at: u64,
+    /// The request that awaits the verdict.
+    pub(super) verdict: Option<usize>,
+}
+
+pub(super) fn failure(kind: Failure) -> OpError {
+    OpError::new(kind, "simulated")
+}
+
+impl World {
+    /// Sends one command, or says at once that there is no link.
+    pub(super) fn send(
+        &mut self,
+        c: usize,
+        context: Context,
+        op: Op,
+        verdict: Option<usize>,
+    ) -> Option<Effects<usize>> {
+        if !self.clients[c].link.up {
+            note!(self, "process {c}: not sent {op:?}");
+            return self.not_sent(c, context, verdict);
+        }
+        self.count_command(c);
+        let job = self.jobs.len();
+        note!(self, "process {c}: sends {job}: {} {op:?}", context.key);
+        let delay = self.delay();
+        let misplaced = !matches!(op, Op::Set { .. }) && self.chance(self.cfg.misplaced);
+        let detour = if misplaced { 2 * self.cfg.delay.1 * 1000 } else { 0 };
+        let now = self.now;
+        let both_broken = self.clients[c].link.broken == Some(Breakage::Both);
+        let arrives = if both_broken {
+            self.rng.bool().then(|| now + self.rng.u64(0..LATEST_ARRIVAL))
+        } else {
+            Some(now + delay)
+        };
+        let link = &mut self.clients[c].link;
+        let arrives = arrives.map(|at| {
+            link.arrival = at.max(link.arrival + 1);
+            link.arrival + detour
+        });
+        link.open.push(job);
+        let (conn, life) = (link.conn, self.clients[c].life);
+        self.jobs.push(Job {
+            client: c,
+            life,
+            conn,
+            context,
+            op,
+            arrives,
+            result: None,
+            applied_at: 0,
+            verdict,
+        });
+        if let Some(at) = arrives {
+            self.at(at, Event::Arrive { job, at });
+        }
+        None
+    }
+
+    pub(super) fn arrive(&mut self, job: usize, at: u64) {
+        let Job { client: c, conn, arrives, .. } = self.jobs[job];
+        if arrives != Some(at) || !self.server_is_up || self.killed.contains(&(c, conn)) {
+            return;
+        }
+        self.jobs[job].arrives = None;
+        let reply = self.carry_out(job);
+        self.jobs[job].applied_at = self.now;
+        let client = &self.clients[c];
+        if client.life != self.jobs[job].life || client.link.conn != conn || !client.link.works() {
+            note!(self, "server: {job} arrives late, nobody hears {reply:?}");
+            self.late_arrival(job);
+            return;
+        }
+        self.jobs[job].result = Some(reply);
+        let delay = self.delay();
+        let at = (self.now + delay).max(self.clients[c].link.reply + 1);
+        self.clients[c].link.reply = at;
+        self.at(at, Event::Received { job });
+    }
+
+    fn carry_out(&mut self, job: usize) -> Reply {
+        let op = self.jobs[job].op.clone();
+        let twice = matches!(op, Op::Enter { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
+        let mut reply = self.carry_out_once(job, &op);
+        if twice {
+            reply = self.carry_out_once(job, &op);
+        }
+        reply
+    }
+
+    fn carry_out_once(&mut self, job: usize, op: &Op) -> Reply {
+        let key = self.jobs[job].context.key.clone();
+        let name = self.name_of(job);
+        let us = self.us();
+        let index = self.key_index(&key);
+        let queue = self.server.queue(us, &key);
+        let mut notes = Vec::new();
+        let reply = self.server.apply(us, &Sender { client: &name, key: &key }, op, &mut notes);
+        note!(self, "server: {job} {op:?} of {name}: {reply:?}");
+        self.value_may_have_changed(index);
+        self.check_hand_over(index, &queue, &reply, &notes);
+        match (op, &reply) {
+            (Op::Leave { token, hold, .. }, Reply::Released { .. }) => {
+                self.lease_was_left(index, &name, *token);
+                if hold.is_some() {
+                    self.nobody_was_told(index);
+                }
+            }
+            // In a gap: the next in the queue does not know that it is the first now.
+            (_, Reply::Cancelled) => self.nobody_was_told(index),
+            _ => {}
+        }
+        self.publish(notes);
+        reply
+    }
+
+    fn name_of(&self, job: usize) -> std::sync::Arc<str> {
+        let Job { client, life, .. } = self.jobs[job];
+        format!("c{client}-{life}").into()
+    }
+
+    pub(super) fn received(&mut self, job: usize) {
+        let Job { client: c, life, conn, .. } = self.jobs[job];
+        let client = &mut self.clients[c];
+        if client.life != life || client.link.conn != conn || !client.link.works() {
+            return;
+        }
+        client.link.open.retain(|open| *open != job);
+        if self.chance(self.cfg.shifted) && self.is_out_of_step(c, job) {
+            return;
+        }
+        if let Some(reply) = self.jobs[job].result.clone() {
+            let late = self.some(self.cfg.notice * 1000);
+            self.post(c, late, What::Answer { job, result: Ok(reply) });
+        }
+    }
+
+    /// Gives the reply to another request. A backend finds the wrong token in it, and gives the link up.
+    fn is_out_of_step(&mut self, c: usize, job: usize) -> bool {
+        let token = self.jobs[job].context.token;
+        let other = self.clients[c].link.open.iter().copied().find(|other| {
+            let other = &self.jobs[*other];
+            other.context.token != token
+                && std::mem::discriminant(&other.op) == std::mem::discriminant(&self.jobs[job].op)
+        });
+        let Some(other) = other else { return false };
+        if mutated!(ReplyToWrongRequest) {
+            self.clients[c].link.open.retain(|open| *open != other);
+            if let Some(reply) = self.jobs[job].result.clone() {
+                self.post(c, 0, What::Answer { job: other, result: Ok(reply) });
+            }
+        } else {
+            self.clients[c].link.open.push(job);
+            self.break_link(c, true);
+        }
+        true
+    }
+
+    /// A command of `token` is on its way to the server.
+    pub(super) fn is_leaving(&self, c: usize, token: crate::backend::Token) -> bool {
+        self.jobs.iter().rev().take(400).any(|job| {
+            job.client == c
+                && job.context.token == token
+                && job.arrives.is_some()
+                && matches!(job.op, Op::Leave { .. })
+        })
+    }
+
+    /// The reply to `job` said what time it is on the server.
+    pub(super) fn time_was_heard(&mut self, c: usize, job: usize, result: &OpResult) {
+        let heard: Option<ServerTime> = crate::engine::observed(result);
+        let applied_at = self.jobs[job].applied_at;
+        let client = &mut self.clients[c];
+        if heard.is_some() && self.now - applied_at < 200 * MILLI {
+            if client.knew_the_time && applied_at > self.fault_at {
+                client.step_seen = true;
+            }
+            client.knows_the_time = true;
+        }
+    }
+
+    // The connection's life.
+
+    /// Breaks the connection; `noticed`: the process lives to notice.
+    pub(super) fn break_link(&mut self, c: usize, noticed: bool) {
+        if !self.clients[c].link.works() {
+            return;
+        }
+        let how = if self.rng.bool() { Breakage::Both } else { Breakage::Replies };
+        note!(self, "process {c}: connection {} breaks: {how:?}", self.clients[c].link.conn);
+        self.clients[c].disturbed_at = self.now;
+        self.clients[c].link.broken = Some(how);
+        let open = self.clients[c].link.open.clone();
+        if how == Breakage::Both {
+            let cut = self.rng.usize(0..=open.len());
+            let mut late = self.now + self.some(LATEST_ARRIVAL / 2);
+            for (index, job) in open.into_iter().enumerate() {
+                if self.jobs[job].arrives.is_none() {
+                    continue;
+                }
+                late += 1 + self.some(100 * MILLI);
+                self.jobs[job].arrives = (index < cut && late < self.now + LATEST_ARRIVAL).then_some(late);
+                if let Some(at) = self.jobs[job].arrives {
+                    self.at(at, Event::Arrive { job, at });
+                }
+            }
+        }
+        if noticed {
+            let conn = self.clients[c].link.conn;
+            let most = super::config::pick(&mut self.rng, &[MILLI, 100 * MILLI, SECOND]);
+            let late = self.some(most);
+            self.after(late, Event::Notice { client: c, conn });
+        }
+    }
+
+    pub(super) fn notice_break(&mut self, c: usize, conn: u32) {
+        if !self.clients[c].alive || self.clients[c].link.conn != conn || !self.clients[c].link.up {
+            return;
+        }
+        if self.clients[c].paused_until > self.now {
+            let at = self.clients[c].paused_until;
+            self.at(at, Event::Notice { client: c, conn });
+            return;
+        }
+        self.clients[c].disturbed_at = self.now;
+        self.clients[c].link.up = false;
+        for job in std::mem::take(&mut self.clients[c].link.open) {
+            let most = if self.rng.u32(0..10) == 0 { SECOND } else { 2 * MILLI };
+            let late = self.some(most);
+            self.post(c, late, What::Answer { job, result: Err(failure(Failure::Unknown)) });
+        }
+        self.post(c, 0, What::Link(LinkEvent::Down { cause: failure(Failure::Unknown) }));
+        let life = self.clients[c].life;
+        let late = self.some(200 * MILLI);
+        self.after(late, Event::Connect { client: c, life });
+    }
+
+    pub(super) fn connect(&mut self, c: usize, life: u32) {
+        let client = &self.clients[c];
+        if !client.alive || client.life != life || client.link.up {
+            return;
+        }
+        let out_of_reach = client.link.out_of_reach_until > self.now && self.now < self.horizon();
+        if client.paused_until > self.now || out_of_reach || !self.server_is_up {
+            self.post(c, 0, What::Link(LinkEvent::Down { cause: failure(Failure::NotSent) }));
+            let late = 50 * MILLI + self.some(300 * MILLI);
+            self.after(late, Event::Connect { client: c, life });
+            return;
+        }
+        let conn = self.clients[c].link.conn + 1;
+        self.clients[c].link.conn = conn;
+        let conns = self.clients[c].link.former.clone();
+        let (there, back) = (self.delay(), self.delay());
+        if self.cfg.settled && !conns.is_empty() {
+            let late = if mutated!(CompensationBeforeKill) { there + back + SECOND } else { there };
+            self.after(late, Event::Kill { client: c, conns });
+        }
+        self.after(there + back, Event::LinkUp { client: c, life, conn });
+    }
+
+    pub(super) fn link_is_up(&mut self, c: usize, life: u32, conn: u32) {
+        let client = &mut self.clients[c];
+        if !client.alive || client.life != life || client.link.conn != conn {
+            return;
+        }
+        if !self.server_is_up {
+            let late = self.some(300 * MILLI);
+            self.after(late, Event::Connect { client: c, life });
+            return;
+        }
+        let link = &mut client.link;
+        let settled = self.cfg.settled || link.former.is_empty();
+        link.former = vec![conn];
+        link.up = true;
+        link.broken = None;
+        (link.arrival, link.reply) = (self.now, self.now);
+        let pushes = pushes(client.push.heard);
+        client.disturbed_at = self.now;
+        self.post(c, 0, What::Link(LinkEvent::Up { settled, pushes }));
+    }
+
+    /// The server is down: nothing that was under way arrives any more.
+    pub(super) fn break_everything(&mut self) {
+        for job in &mut self.jobs {
+            job.arrives = None;
+        }
+        self.server.lose_listeners();
+        for c in 0..self.clients.len() {
+            self.break_push(c, true);
+            self.clients[c].link.former.clear();
+            self.killed.insert((c, self.clients[c].link.conn));
+            if self.clients[c].link.up {
+                self.clients[c].link.broken = Some(Breakage::Both);
+                let conn = self.clients[c].link.conn;
+                let late = self.some(50 * MILLI);
+                self.after(late, Event::Notice { client: c, conn });
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Who wants the locks, and what is done while they are held.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::client::What;
+use super::config::{MILLI, SECOND, chance, pick};
+use super::world::{Event, World};
+use crate::clock::Time;
+use crate::engine::cell::{CellState, HoldCell, Ticket};
+use crate::engine::{Outcome, Patience, Renewal, Want};
+use crate::error::LostReason;
+
+/// How long a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    Once,
+    For(Duration),
+    Forever,
+}
+
+impl Waits {
+    pub(super) fn longer_than(self, nanos: u64) -> bool {
+        match self {
+            Waits::Once | Waits::Forever => true,
+            Waits::For(d) => d > Duration::from_nanos(nanos),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    Planned,
+    Waiting,
+    Holding(Arc<HoldCell>),
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BodyStep {
+    Check,
+    Extend,
+    End,
+    /// The body was told of the loss, and stops.
+    Stop,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) client: usize,
+    pub(super) key: usize,
+    pub(super) waits: Waits,
+    pub(super) renewal: Renewal,
+    ttl: Duration,
+    fenced: bool,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) min_hold: Option<Duration>,
+    pub(super) reach: Duration,
+    cancel_after: Option<u64>,
+    hold: u64,
+    extend: Option<(u64, Duration)>,
+    /// Ignores the loss of the lock.
+    careless: bool,
+
+    pub(super) life: Option<u32>,
+    pub(super) ticket: Option<Ticket>,
+    pub(super) state: State,
+    pub(super) started: u64,
+    until: Time,
+    pub(super) acquired: u64,
+    /// The lock was taken away on the server.
+    pub(super) broken: Option<u64>,
+    pub(super) was_lost: bool,
+    /// The token of the lease that it let go.
+    pub(super) left_with: Option<crate::backend::Token>,
+}
+
+impl Request {
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
+    pub(super) fn is_patient(&self) -> bool {
+        self.waits != Waits::Once
+    }
+
+    pub(super) fn cell(&self) -> Option<&Arc<HoldCell>> {
+        if let State::Holding(cell) = &self.state { Some(cell) } else { None }
+    }
+
+    /// Its process is gone.
+    pub(super) fn forget(&mut self) {
+        self.state = State::Ended;
+    }
+
+    /// Its time is up at `local`, whatever the engine says.
+    pub(super) fn should_have_ended(&self, local: Time, slack: Duration) -> bool {
+        matches!(self.waits, Waits::For(_)) && local > self.until.after(slack)
+    }
+}
+
+impl World {
+    pub(super) fn plan_requests(&mut self) {
+        let cfg = self.cfg.clone();
+        let spread = if self.rng.bool() { cfg.horizon * 9 / 10 } else { 60 * MILLI };
+        for index in 0..cfg.requests {
+            let request = self.draw_request();
+            self.requests.push(request);
+            let mut late = MILLI + self.rng.u64(0..spread);
+            if index % 5 == 4 {
+                late = self.rng.u64(MILLI..cfg.horizon);
+            }
+            self.after(late, Event::Request(index));
+        }
+    }
+
+    fn draw_request(&mut self) -> Request {
+        let cfg = self.cfg.clone();
+        let rng = &mut self.rng;
+        let ttl = Duration::from_millis(pick(rng, &cfg.ttls));
+        let waits = if chance(rng, cfg.once) {
+            Waits::Once
+        } else if chance(rng, cfg.forever) {
+            Waits::Forever
+        } else {
+            Waits::For(Duration::from_millis(pick(rng, &[20, 300, 3_000, 15_000])))
+        };
+        let renewal = if chance(rng, cfg.no_renew) { Renewal::Never } else { Renewal::Keep };
+        let longest = cfg.longest_hold.max(2);
+        let hold = if rng.u32(0..10) == 0 { 0 } else { rng.u64(0..longest) * MILLI + rng.u64(0..MILLI) };
+        let mut millis = |p: f64, most: u64| chance(rng, p).then(|| Duration::from_millis(rng.u64(1..most)));
+        let max_hold = millis(cfg.max_hold, longest);
+        let min_hold = millis(cfg.min_hold, 1_000).map(|hold| hold.min(ttl / 2));
+        let min_hold = if max_hold.is_some() { None } else { min_hold };
+        let rng = &mut self.rng;
+        Request {
+            client: rng.usize(0..cfg.clients),
+            key: rng.usize(0..cfg.keys),
+            waits,
+            renewal,
+            ttl,
+            fenced: chance(rng, cfg.fenced),
+            max_hold,
+            min_hold,
+            reach: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
+            cancel_after: chance(rng, cfg.cancel)
+                .then(|| rng.u64(0..longest * 3) * MILLI + rng.u64(0..MILLI)),
+            hold,
+            extend: chance(rng, cfg.extend).then(|| {
+                (rng.u64(0..=hold), ttl.mul_f64(0.2 + 1.8 * rng.f64()).max(Duration::from_millis(10)))
+            }),
+            careless: chance(rng, cfg.careless),
+            life: None,
+            ticket: None,
+            state: State::Planned,
+            started: 0,
+            until: Time::MAX,
+            acquired: 0,
+            broken: None,
+            was_lost: false,
+            left_with: None,
+        }
+    }
+
+    pub(super) fn request_is_due(&mut self, index: usize) {
+        let c = self.requests[index].client;
+        if self.clients[c].alive {
+            self.requests[index].life = Some(self.clients[c].life);
+            self.post(c, 0, What::Start(index));
+        } else {
+            self.requests[index].state = State::Ended;
+        }
+    }
+
+    pub(super) fn start_request(&mut self, c: usize, local: Time, index: usize) {
+        let request = self.requests[index].clone();
+        let (patience, until) = match request.waits {
+            Waits::Once => (Patience::Once, Time::MAX),
+            Waits::For(d) => (Patience::Until(local.after(d)), local.after(d)),
+            Waits::Forever => (Patience::Forever, Time::MAX),
+        };
+        let want = Want {
+            kind: crate::backend::Kind::Exclusive,
+            ttl: Duration::from_millis(u64::try_from(request.ttl.as_millis()).unwrap_or(1)),
+            renewal: request.renewal,
+            patience,
+            reach: request.reach,
+            fenced: request.fenced,
+            max_hold: request.max_hold,
+            min_hold: request.min_hold,
+            label: Cow::Borrowed("simulated"),
+        };
+        let key = self.keys[request.key].name.clone();
+        note!(self, "process {c}: request {index} for {key}: {want:?}");
+        let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want, index);
+        let now = self.now;
+        let request = &mut self.requests[index];
+        request.ticket = Some(ticket);
+        request.state = State::Waiting;
+        request.started = now;
+        request.until = until;
+        if let Some(late) = request.cancel_after {
+            self.post(c, late, What::Cancel(index));
+        }
+        self.perform(c, effects, None);
+    }
+
+    pub(super) fn cancel_request(&mut self, c: usize, local: Time, index: usize) {
+        let key = self.keys[self.requests[index].key].name.clone();
+        match self.requests[index].state.clone() {
+            State::Waiting => {
+                note!(self, "process {c}: request {index} is cancelled");
+                self.requests[index].state = State::Ended;
+                if let Some(ticket) = self.requests[index].ticket {
+                    let effects = self.clients[c].engine.cancel(local, &key, ticket);
+                    self.perform(c, effects, None);
+                }
+            }
+            State::Holding(_) => self.let_go(c, local, index),
+            State::Planned | State::Ended => {}
+        }
+    }
+
+    /// A request was completed.
+    pub(super) fn done(&mut self, c: usize, index: usize, outcome: Outcome) {
+        note!(self, "process {c}: request {index} done: {}", name_of(&outcome));
+        if !self.requests[index].is_waiting() {
+            self.fail("one answer", format!("request {index} was completed after it had ended"));
+            return;
+        }
+        match outcome {
+            Outcome::Acquired(cell) => {
+                self.stats.acquired += 1;
+                self.requests[index].state = State::Holding(cell.clone());
+                self.requests[index].acquired = self.now;
+                self.entered(c, index, &cell);
+                let Request { hold, extend, .. } = self.requests[index].clone();
+                let wake = self.some(self.cfg.notice * 500);
+                let half = self.some(hold);
+                self.post(c, wake + half, What::Body(index, BodyStep::Check));
+                self.post(c, wake + hold, What::Body(index, BodyStep::End));
+                if let Some((late, _)) = extend {
+                    self.post(c, wake + late, What::Body(index, BodyStep::Extend));
+                }
+            }
+            Outcome::Busy { .. } => {
+                self.stats.busy += 1;
+                self.requests[index].state = State::Ended;
+                self.gave_up_busy(c, index);
+            }
+            Outcome::Unavailable(_) => {
+                self.stats.unavailable += 1;
+                self.requests[index].state = State::Ended;
+                self.gave_up_unavailable(c, index);
+            }
+            Outcome::WrongKind { .. } => self.fail("one answer", "wrong kind of key"),
+            Outcome::Closed => {
+                self.requests[index].state = State::Ended;
+                if !self.clients[c].closed {
+                    self.fail("one answer", "closed without a shutdown");
+                }
+            }
+        }
+    }
+
+    pub(super) fn body(&mut self, c: usize, local: Time, index: usize, step: BodyStep) {
+        let State::Holding(cell) = self.requests[index].state.clone() else { return };
+        let held = matches!(cell.state(local), CellState::Until(_));
+        let stops = !held && !self.requests[index].careless;
+        match step {
+            BodyStep::Check if stops => self.let_go(c, local, index),
+            BodyStep::Check => {}
+            BodyStep::Extend => {
+                let Some((_, ttl)) = self.requests[index].extend else { return };
+                let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(10));
+                let (_, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                self.perform(c, effects, Some(index));
+            }
+            BodyStep::End | BodyStep::Stop => self.let_go(c, local, index),
+        }
+    }
+
+    fn let_go(&mut self, c: usize, local: Time, index: usize) {
+        let State::Holding(cell) = self.requests[index].state.clone() else { return };
+        self.requests[index].state = State::Ended;
+        self.requests[index].left_with = Some(cell.token);
+        self.left(index);
+        let (release, effects) = self.clients[c].engine.release(local, &cell);
+        note!(self, "process {c}: request {index} lets go: {release:?}");
+        self.perform(c, effects, Some(index));
+    }
+
+    pub(super) fn lost(&mut self, c: usize, cell: &Arc<HoldCell>, reason: LostReason) {
+        self.stats.lost += 1;
+        let life = self.clients[c].life;
+        let found = self.requests.iter().position(|request| {
+            request.client == c && request.life == Some(life) && request.ticket == Some(cell.ticket)
+        });
+        let Some(index) = found else { return };
+        note!(self, "process {c}: request {index} lost the lock: {reason:?}");
+        if self.requests[index].was_lost {
+            self.fail("lost is final", format!("request {index} lost the lock twice"));
+        }
+        self.requests[index].was_lost = true;
+        self.check_loss(c, index, reason);
+        if matches!(self.requests[index].state, State::Holding(_)) && !self.requests[index].careless {
+            let wake = self.some(self.cfg.notice * 500);
+            self.post(c, wake, What::Body(index, BodyStep::Stop));
+        }
+    }
+
+    /// The longest that a request may go on after its time.
+    pub(super) fn slack(&self) -> u64 {
+        100 * MILLI + self.cfg.notice * 1000 + SECOND / 20
+    }
+}
+
+fn name_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Acquired(cell) => format!("acquired with {}, fence {:?}", cell.token.0, cell.fence),
+        Outcome::Busy { holder, .. } => format!("busy, {holder:?}"),
+        Outcome::Unavailable(error) => format!("unavailable, {:?}", error.kind),
+        Outcome::WrongKind { .. } => "wrong kind".into(),
+        Outcome::Closed => "closed".into(),
+    }
+}

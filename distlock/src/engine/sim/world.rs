@@ -1,0 +1,280 @@
+//! One run: true time, the events that are due, and everything they happen to.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use fastrand::Rng;
+
+use super::client::{Client, What};
+use super::clocks::WallClock;
+use super::config::{Config, MILLI, SECOND};
+use super::faults::Fault;
+use super::foreign::{Poller, PollerStep};
+use super::oracle::KeyWatch;
+use super::wire::Job;
+use super::workload::Request;
+use crate::backend::Push;
+use crate::backend::memory::server::Server;
+
+/// How often the oracle looks around when nothing else happens.
+pub(super) const WATCH: u64 = 40 * MILLI;
+
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A command reaches the server, if it still is to arrive at that time.
+    Arrive {
+        job: usize,
+        at: u64,
+    },
+    /// An answer reaches the process.
+    Received {
+        job: usize,
+    },
+    /// A broken link is noticed.
+    Notice {
+        client: usize,
+        conn: u32,
+    },
+    Connect {
+        client: usize,
+        life: u32,
+    },
+    LinkUp {
+        client: usize,
+        life: u32,
+        conn: u32,
+    },
+    /// The server closes connections.
+    Kill {
+        client: usize,
+        conns: Vec<u32>,
+    },
+    PushArrives {
+        client: usize,
+        subscription: u32,
+        push: Push,
+    },
+    /// The server notices that nobody listens any more.
+    Unsubscribe {
+        client: usize,
+        name: Arc<str>,
+    },
+    PushNotice {
+        client: usize,
+        subscription: u32,
+    },
+    Subscribe {
+        client: usize,
+        life: u32,
+    },
+    /// Something happens in a process. `read` is when it looked at its clock, if that was before.
+    Process {
+        client: usize,
+        life: u32,
+        read: Option<u64>,
+        what: What,
+    },
+    Request(usize),
+    Poller {
+        poller: usize,
+        step: PollerStep,
+    },
+    Fault(Fault),
+    /// A grant was made; by now its receiver must have done something about it.
+    GrantIsOld {
+        key: usize,
+        text: Arc<str>,
+        client: usize,
+        until: u64,
+    },
+    Watch,
+}
+
+#[derive(Debug)]
+struct Due {
+    at: u64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives the greatest first.
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+/// What happened, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stats {
+    pub(super) events: u64,
+    pub(super) commands: u64,
+    pub(super) acquired: u64,
+    pub(super) lost: u64,
+    pub(super) busy: u64,
+    pub(super) unavailable: u64,
+    pub(super) grants: u64,
+    pub(super) gaps: u64,
+    pub(super) foreign: u64,
+    pub(super) unknown_pushes: u64,
+}
+
+pub(super) struct World {
+    pub(super) cfg: Config,
+    pub(super) rng: Rng,
+    /// True time, in nanoseconds.
+    pub(super) now: u64,
+    order: u64,
+    events: BinaryHeap<Due>,
+    pub(super) server: Server,
+    pub(super) wall: WallClock,
+    pub(super) server_is_up: bool,
+    /// Connections that the server has closed.
+    pub(super) killed: HashSet<(usize, u32)>,
+    pub(super) clients: Vec<Client>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) requests: Vec<Request>,
+    pub(super) pollers: Vec<Poller>,
+    pub(super) keys: Vec<KeyWatch>,
+    /// The latest fault that the promises do not cover, for all keys.
+    pub(super) fault_at: u64,
+    /// The latest step of the server's clock.
+    pub(super) stepped_at: u64,
+    /// Since when everything has been over.
+    pub(super) quiet_since: Option<u64>,
+    pub(super) trace: Option<Vec<String>>,
+    pub(super) failure: Option<String>,
+    pub(super) stats: Stats,
+}
+
+impl World {
+    pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
+        let mut server = Server::new(cfg.tuning.clone());
+        server.counts_listeners(cfg.counts);
+        let keys = (0..cfg.keys).map(|i| KeyWatch::new(format!("k{i}").into())).collect();
+        let mut world = World {
+            cfg,
+            rng,
+            now: SECOND,
+            order: 0,
+            events: BinaryHeap::new(),
+            server,
+            wall: WallClock::new(),
+            server_is_up: true,
+            killed: HashSet::new(),
+            clients: Vec::new(),
+            jobs: Vec::new(),
+            requests: Vec::new(),
+            pollers: Vec::new(),
+            keys,
+            fault_at: 0,
+            stepped_at: 0,
+            quiet_since: None,
+            trace: traced.then(Vec::new),
+            failure: None,
+            stats: Stats::default(),
+        };
+        for index in 0..world.cfg.clients {
+            world.add_client(index);
+        }
+        world.plan_requests();
+        world.plan_faults();
+        world.plan_pollers();
+        world.at(SECOND + WATCH, Event::Watch);
+        world
+    }
+
+    pub(super) fn at(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.events.push(Due { at: at.max(self.now), order: self.order, event });
+    }
+
+    pub(super) fn after(&mut self, delay: u64, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    /// The first violation counts.
+    pub(super) fn fail(&mut self, check: &str, what: impl std::fmt::Display) {
+        note!(self, "VIOLATION: {check}: {what}");
+        if self.failure.is_none() {
+            self.failure = Some(format!("{check}: {what}"));
+        }
+    }
+
+    /// Faults and requests end then.
+    pub(super) fn horizon(&self) -> u64 {
+        SECOND + self.cfg.horizon
+    }
+
+    pub(super) fn run(&mut self) {
+        while self.failure.is_none() {
+            let Some(Due { at, event, .. }) = self.events.pop() else { break };
+            self.now = at;
+            self.stats.events += 1;
+            if self.stats.events > 400_000 {
+                self.fail("no end", "more events than any run needs");
+            }
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive { job, at } => self.arrive(job, at),
+            Event::Received { job } => self.received(job),
+            Event::Notice { client, conn } => self.notice_break(client, conn),
+            Event::Connect { client, life } => self.connect(client, life),
+            Event::LinkUp { client, life, conn } => self.link_is_up(client, life, conn),
+            Event::Kill { client, conns } => {
+                note!(self, "server: connections {conns:?} of process {client} killed");
+                self.killed.extend(conns.into_iter().map(|conn| (client, conn)));
+            }
+            Event::PushArrives { client, subscription, push } => {
+                self.push_arrives(client, subscription, push);
+            }
+            Event::Unsubscribe { client, name } => self.unsubscribe(client, &name),
+            Event::PushNotice { client, subscription } => self.notice_deafness(client, subscription),
+            Event::Subscribe { client, life } => self.subscribe(client, life),
+            Event::Process { client, life, read, what } => self.process(client, life, read, what),
+            Event::Request(index) => self.request_is_due(index),
+            Event::Poller { poller, step } => self.poller(poller, step),
+            Event::Fault(fault) => self.fault(fault),
+            Event::GrantIsOld { key, text, client, until } => self.grant_is_old(key, &text, client, until),
+            Event::Watch => self.watch(),
+        }
+    }
+
+    pub(super) fn us(&self) -> crate::backend::ServerTime {
+        self.wall.at(self.now)
+    }
+
+    /// How long one way takes this time.
+    pub(super) fn delay(&mut self) -> u64 {
+        let (least, most) = self.cfg.delay;
+        self.rng.u64(least..=most) * 1_000
+    }
+
+    /// A random time below `most`.
+    pub(super) fn some(&mut self, most: u64) -> u64 {
+        self.rng.u64(0..=most)
+    }
+
+    pub(super) fn chance(&mut self, p: f64) -> bool {
+        super::config::chance(&mut self.rng, p)
+    }
+}

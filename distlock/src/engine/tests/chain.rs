@@ -1,0 +1,72 @@
+use super::*;
+
+#[test]
+fn waiters_here_get_the_lock_without_the_server_first_in_first_out() {
+    let mut desk = Desk::new();
+    let mut cell = desk.hold(want());
+    for who in 1..4 {
+        desk.acquire(who, want());
+    }
+    for who in 1..4 {
+        assert_eq!(desk.release(&cell), Release::HandedOn);
+        desk.quiet();
+        let (found, outcome) = desk.outcome();
+        assert_eq!(found, who);
+        let Outcome::Acquired(next) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(next.token, cell.token);
+        cell = next;
+    }
+}
+
+#[test]
+fn the_chain_ends_after_fifty_milliseconds() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.acquire(1, want());
+    desk.pass(ms(50));
+    assert_eq!(desk.release(&cell), Release::Leaving);
+    let left = desk.next_leave().0.token;
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!((left, mode), (cell.token, EnterMode::Wait));
+    assert_ne!(context.token, cell.token);
+}
+
+#[test]
+fn every_hold_has_its_own_fencing_token_from_the_reserved_range() {
+    let mut desk = Desk::new();
+    let first = desk.hold(fenced());
+    assert_eq!(first.fence, Some(1_000));
+    desk.acquire(1, fenced());
+    desk.acquire(2, fenced());
+    // Two were reserved: for the request, and for one more.
+    desk.release(&first);
+    let second = desk.acquired();
+    assert_eq!(second.fence, Some(1_001));
+    desk.release(&second);
+    desk.nobody_is_done();
+    let (context, _, fences) = desk.next_enter();
+    assert_eq!((context.token, fences), (first.token, 2));
+    let us = Some(desk.us());
+    desk.answer(context, Ok(Reply::Mine { us, fence: Some(2_000) }));
+    assert_eq!(desk.acquired().fence, Some(2_000));
+}
+
+#[test]
+fn a_lock_that_is_to_stay_taken_is_not_handed_on() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { min_hold: Some(ms(500)), ..want() });
+    desk.acquire(1, want());
+    desk.pass(ms(10));
+    assert_eq!(desk.release(&cell), Release::Leaving);
+    assert_eq!(desk.next_leave().1, Some(ms(490)));
+}
+
+#[test]
+fn a_lost_lock_is_not_handed_on() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { max_hold: Some(ms(20)), ..want() });
+    desk.acquire(1, want());
+    desk.pass(ms(20));
+    assert_eq!(desk.release(&cell), Release::WasLost(LostReason::MaxHold));
+    desk.nobody_is_done();
+}

@@ -1,0 +1,98 @@
+use super::*;
+
+/// `t_S + (1 − ρ)·((G − S) + C) − margin`
+#[test]
+fn a_granted_lease_is_counted_from_the_last_answer() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    let asked = desk.now;
+    desk.pass(ms(1_000));
+    let granted = desk.us();
+    desk.pass(ms(5));
+    desk.grant(token, granted, None);
+    let cell = desk.acquired();
+    assert_eq!(desk.until(&cell), asked.after(ms(4_000 - 40 - 2)));
+    desk.quiet();
+}
+
+#[test]
+fn a_stale_push_is_ignored() {
+    let mut desk = Desk::new();
+    let before = desk.us();
+    desk.pass(ms(1));
+    let token = desk.queue(want());
+    desk.pass(ms(1));
+    desk.grant(token, before, None);
+    desk.nobody_is_done();
+    desk.quiet();
+}
+
+#[test]
+fn a_grant_that_leaves_less_than_half_the_claim_is_confirmed() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    let granted = desk.us();
+    desk.pass(ms(1_600));
+    desk.grant(token, granted, None);
+    desk.nobody_is_done();
+    let (context, ..) = desk.next_enter();
+    let (asked, us) = (desk.now, Some(desk.us()));
+    desk.pass(ms(1));
+    desk.answer(context, Ok(Reply::Mine { us, fence: None }));
+    let cell = desk.acquired();
+    assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
+}
+
+#[test]
+fn a_grant_after_a_reconnection_is_confirmed() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.down();
+    desk.up(true);
+    desk.next_enter();
+    desk.pass(ms(1));
+    desk.grant(token, desk.us(), None);
+    desk.nobody_is_done();
+    desk.next_enter();
+}
+
+#[test]
+fn a_grant_from_the_future_is_confirmed() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.pass(ms(10));
+    let ServerTime(us) = desk.us();
+    desk.grant(token, ServerTime(us + 2_000_000), None);
+    desk.nobody_is_done();
+    desk.next_enter();
+}
+
+#[test]
+fn a_grant_that_nobody_waits_for_is_given_back() {
+    let mut desk = Desk::new();
+    desk.grant(Token(99), desk.us(), None);
+    assert_eq!(desk.next_leave().0.token, Token(99));
+}
+
+#[test]
+fn a_push_told_twice_means_nothing() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.pass(ms(1));
+    let us = desk.us();
+    desk.grant(token, us, None);
+    desk.acquired();
+    desk.grant(token, us, None);
+    desk.quiet();
+    desk.nobody_is_done();
+}
+
+#[test]
+fn a_hold_without_renewal_needs_the_whole_ttl() {
+    let mut desk = Desk::new();
+    let token = desk.queue(Want { renewal: Renewal::Never, ..want() });
+    desk.pass(ms(1));
+    desk.grant(token, desk.us(), None);
+    desk.nobody_is_done();
+    assert_eq!(desk.next_enter().0.token, token);
+}

@@ -1,0 +1,107 @@
+use super::*;
+use crate::backend::TCP_USER_TIMEOUT;
+
+#[test]
+fn a_release_that_failed_is_owed_until_there_is_a_link() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.down();
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    assert!(matches!(desk.fails(context, Failure::NotSent), Verdict::Failed(_)));
+    desk.up(true);
+    let (context, _) = desk.next_leave();
+    assert_eq!(context.token, cell.token);
+    assert!(matches!(desk.answer(context, Ok(Reply::NotYours)), Verdict::Fine));
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn a_repeated_release_still_keeps_the_key_taken_as_long_as_asked() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { min_hold: Some(ms(5_000)), ..want() });
+    desk.release(&cell);
+    let (context, hold) = desk.next_leave();
+    assert_eq!(hold, Some(ms(5_000)));
+    desk.down();
+    desk.fails(context, Failure::Unknown);
+    desk.pass(ms(2_000));
+    desk.up(true);
+    assert_eq!(desk.next_leave().1, Some(ms(3_000)));
+}
+
+#[test]
+fn what_an_old_link_may_still_do_is_undone_later_once_more() {
+    let mut desk = Desk::new();
+    let ticket = desk.acquire(0, want());
+    let (context, _) = desk.next();
+    let token = context.token;
+    desk.down();
+    // Answered, as unknown, before there is a new link.
+    desk.fails(context, Failure::Unknown);
+    desk.up(false);
+    let (context, ..) = desk.next_enter();
+    desk.cancel(ticket);
+    desk.busy(context);
+    let leaves: Vec<_> = desk.sent.drain(..).collect();
+    assert!(leaves.iter().all(|(context, op)| context.token == token && matches!(op, Op::Leave { .. })));
+    for (context, _) in leaves {
+        desk.answer(context, Ok(Reply::Cancelled));
+    }
+    desk.pass(TCP_USER_TIMEOUT);
+    desk.timer();
+    let (context, _) = desk.next_leave();
+    assert_eq!(context.token, token);
+    desk.answer(context, Ok(Reply::NotYours));
+    for (context, _) in desk.sent.drain(..).collect::<Vec<_>>() {
+        desk.answer(context, Ok(Reply::NotYours));
+    }
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn what_is_owed_is_repeated_too_while_an_old_link_may_overtake_it() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    desk.down();
+    desk.fails(context, Failure::Unknown);
+    desk.up(false);
+    let (context, _) = desk.next_leave();
+    desk.answer(context, Ok(Reply::NotYours));
+    desk.pass(TCP_USER_TIMEOUT);
+    desk.timer();
+    assert_eq!(desk.next_leave().0.token, cell.token);
+}
+
+#[test]
+fn tokens_of_a_new_link_are_left_once() {
+    let mut desk = Desk::new();
+    desk.down();
+    desk.up(false);
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    desk.answer(context, Ok(Reply::Released { gap: false }));
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn held_leases_are_renewed_at_once_on_a_new_link() {
+    let mut desk = Desk::new();
+    desk.hold(want());
+    desk.down();
+    desk.up(true);
+    assert!(matches!(desk.next().1, Op::Renew { .. }));
+}
+
+#[test]
+fn waiters_ask_on_a_new_link() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.down();
+    desk.up(true);
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!((context.token, mode), (token, EnterMode::WaitAgain));
+}

@@ -1,0 +1,141 @@
+use super::*;
+
+#[test]
+fn the_deadline_comes_first() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.sleep();
+    let (renewal, op) = desk.next();
+    assert!(matches!(op, Op::Renew { .. }));
+    desk.now = desk.until(&cell);
+    let us = desk.us();
+    desk.answer(renewal, Ok(Reply::Renewed { us }));
+    assert_eq!(desk.lost, [LostReason::Expired]);
+    assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
+}
+
+/// A grant is pushed while a heartbeat is under way. Returns the heartbeat.
+fn granted_while_asking(desk: &mut Desk) -> (Context, Arc<HoldCell>) {
+    let token = desk.queue(want());
+    desk.sleep();
+    let (heartbeat, ..) = desk.next_enter();
+    desk.grant(token, desk.us(), None);
+    let cell = desk.acquired();
+    (heartbeat, cell)
+}
+
+#[test]
+fn a_lock_found_free_while_it_is_held_was_lost() {
+    let mut desk = Desk::new();
+    let (heartbeat, cell) = granted_while_asking(&mut desk);
+    desk.pass(ms(1));
+    desk.fresh(heartbeat);
+    assert_eq!(desk.lost, [LostReason::Expired]);
+    assert_eq!(desk.next_leave().0.token, cell.token);
+}
+
+#[test]
+fn a_lock_found_ours_while_it_is_held_lasts_longer() {
+    let mut desk = Desk::new();
+    let (heartbeat, cell) = granted_while_asking(&mut desk);
+    let asked = heartbeat.sent;
+    let us = Some(desk.us());
+    desk.answer(heartbeat, Ok(Reply::Mine { us, fence: None }));
+    assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
+}
+
+#[test]
+fn busy_while_it_is_held_is_old_news() {
+    let mut desk = Desk::new();
+    let (heartbeat, cell) = granted_while_asking(&mut desk);
+    desk.busy(heartbeat);
+    assert!(desk.lost.is_empty());
+    desk.until(&cell);
+}
+
+#[test]
+fn what_the_server_did_before_we_knew_is_no_loss() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (first, ..) = desk.next_enter();
+    desk.up(true);
+    let (second, ..) = desk.next_enter();
+    let us = Some(desk.us());
+    // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
+    let old =
+        if matches!(first.purpose, super::super::Purpose::Enter { seq: 1, .. }) { second } else { panic!() };
+    desk.answer(first, Ok(Reply::Mine { us, fence: Some(7) }));
+    let cell = desk.acquired();
+    desk.answer(old, Ok(Reply::Fresh { us, fence: Some(5) }));
+    assert!(desk.lost.is_empty());
+    desk.until(&cell);
+}
+
+#[test]
+fn a_refused_renewal_is_a_loss() {
+    let mut desk = Desk::new();
+    desk.hold(want());
+    desk.sleep();
+    let (renewal, _) = desk.next();
+    let verdict = desk.answer(renewal, Ok(Reply::NotYours));
+    assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+    assert_eq!(desk.lost, [LostReason::Taken]);
+}
+
+#[test]
+fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none() {
+    let mut desk = Desk::new();
+    let first = desk.hold(want());
+    desk.acquire(1, Want { renewal: Renewal::Never, ttl: TTL * 2, ..want() });
+    let (_, effects) = desk.engine.extend(desk.now, &first, TTL);
+    desk.take(effects);
+    let (renewal, _) = desk.next();
+    desk.pass(ms(10));
+    // The next one needs more than is left, asks, and finds that the lock was lost in between.
+    desk.release(&first);
+    let (context, ..) = desk.next_enter();
+    assert_eq!(context.token, first.token);
+    desk.fresh(context);
+    let second = desk.acquired();
+    desk.answer(renewal, Ok(Reply::NotYours));
+    assert!(desk.lost.is_empty());
+    desk.until(&second);
+}
+
+#[test]
+fn a_broken_connection_is_no_loss() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.sleep();
+    let (renewal, _) = desk.next();
+    desk.down();
+    desk.fails(renewal, Failure::Unknown);
+    assert!(desk.lost.is_empty());
+    desk.until(&cell);
+}
+
+#[test]
+fn a_shutdown_takes_the_lock_from_its_holder_and_nothing_from_those_who_wait() {
+    let mut desk = Desk::new();
+    let ticket = desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    let effects = desk.engine.lose_all(desk.now);
+    desk.take(effects);
+    desk.cancel(ticket);
+    assert_eq!(desk.next_leave().0.token, token);
+}
+
+#[test]
+fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    let verdict = desk.answer(context.clone(), Ok(Reply::NotYours));
+    assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+    desk.pass(TTL);
+    let verdict = desk.answer(context, Ok(Reply::NotYours));
+    assert!(matches!(verdict, Verdict::Fine));
+}

@@ -1,0 +1,250 @@
+//! The engine's rules one by one: a test plays the server and the clock.
+
+mod acquiring;
+mod cancel;
+mod chain;
+mod granting;
+mod link;
+mod loss;
+mod queueing;
+mod renewal;
+mod server_steps;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::{CellState, HoldCell, Ticket};
+use super::{Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Verdict, Want};
+use crate::backend::{
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
+    Tuning,
+};
+use crate::clock::Time;
+use crate::error::LostReason;
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// One process, with its one key.
+struct Desk {
+    engine: Engine<u32>,
+    key: Arc<str>,
+    now: Time,
+    sent: VecDeque<(Context, Op)>,
+    done: VecDeque<(u32, Outcome)>,
+    lost: Vec<LostReason>,
+}
+
+impl Desk {
+    /// Connected, with pushes.
+    fn new() -> Desk {
+        let client: Arc<str> = "c".into();
+        let mut desk = Desk {
+            engine: Engine::new(&client, &Tuning::default(), 1, 7),
+            key: "k".into(),
+            now: Time(1_000_000_000_000),
+            sent: VecDeque::new(),
+            done: VecDeque::new(),
+            lost: Vec::new(),
+        };
+        desk.up(true);
+        desk
+    }
+
+    fn pass(&mut self, d: Duration) {
+        self.now = self.now.after(d);
+    }
+
+    /// The server's clock now.
+    fn us(&self) -> ServerTime {
+        ServerTime(1_790_000_000_000_000 + self.now.0 / 1000)
+    }
+
+    fn take(&mut self, effects: Effects<u32>) {
+        for effect in effects.list {
+            match effect {
+                Effect::Send(context, op) => self.sent.push_back((context, op)),
+                Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
+                Effect::Lost(_, reason) => self.lost.push(reason),
+                Effect::Renewed(_) => {}
+            }
+        }
+    }
+
+    fn acquire(&mut self, who: u32, want: Want) -> Ticket {
+        let (ticket, effects) = self.engine.acquire(self.now, &self.key, want, who);
+        self.take(effects);
+        ticket
+    }
+
+    fn cancel(&mut self, ticket: Ticket) {
+        let effects = self.engine.cancel(self.now, &self.key, ticket);
+        self.take(effects);
+    }
+
+    fn release(&mut self, cell: &HoldCell) -> Release {
+        let (release, effects) = self.engine.release(self.now, cell);
+        self.take(effects);
+        release
+    }
+
+    fn timer(&mut self) {
+        let effects = self.engine.timer(self.now);
+        self.take(effects);
+    }
+
+    /// Passes the time until something happens by itself.
+    fn sleep(&mut self) -> Duration {
+        let start = self.now;
+        let (sent, done, lost) = (self.sent.len(), self.done.len(), self.lost.len());
+        while (self.sent.len(), self.done.len(), self.lost.len()) == (sent, done, lost) {
+            let due = self.engine.next_due().expect("something is due");
+            self.now = self.now.max(due);
+            self.timer();
+        }
+        self.now.since(start)
+    }
+
+    fn link(&mut self, event: &LinkEvent) {
+        let effects = self.engine.link(self.now, event);
+        self.take(effects);
+    }
+
+    fn up(&mut self, settled: bool) {
+        self.link(&LinkEvent::Up { settled, pushes: Pushes::On });
+    }
+
+    fn down(&mut self) {
+        self.link(&LinkEvent::Down { cause: error(Failure::Unknown) });
+    }
+
+    fn push(&mut self, push: Push) {
+        let effects = self.engine.push(self.now, push);
+        self.take(effects);
+    }
+
+    fn grant(&mut self, token: Token, us: ServerTime, fence: Option<u64>) {
+        let key = self.key.clone();
+        self.push(Push::Grant { key, token, us, since: us, fence });
+    }
+
+    /// The oldest command that nobody has looked at.
+    fn next(&mut self) -> (Context, Op) {
+        self.sent.pop_front().expect("a command was sent")
+    }
+
+    fn next_enter(&mut self) -> (Context, EnterMode, u32) {
+        match self.next() {
+            (context, Op::Enter { mode, fences, .. }) => (context, mode, fences),
+            (_, other) => panic!("{other:?} was sent instead of enter"),
+        }
+    }
+
+    fn next_leave(&mut self) -> (Context, Option<Duration>) {
+        match self.next() {
+            (context, Op::Leave { hold, .. }) => (context, hold),
+            (_, other) => panic!("{other:?} was sent instead of leave"),
+        }
+    }
+
+    fn quiet(&self) {
+        assert!(self.sent.is_empty(), "sent: {:?}", self.sent);
+    }
+
+    fn answer(&mut self, context: Context, result: OpResult) -> Verdict {
+        let (verdict, effects) = self.engine.reply(self.now, context, result);
+        self.take(effects);
+        verdict
+    }
+
+    fn fresh(&mut self, context: Context) {
+        let us = Some(self.us());
+        self.answer(context, Ok(Reply::Fresh { us, fence: None }));
+    }
+
+    fn busy(&mut self, context: Context) {
+        self.busy_behind(context, "dl1:other:1", false);
+    }
+
+    fn busy_behind(&mut self, context: Context, holder: &str, front: bool) {
+        let us = Some(self.us());
+        let remaining = Remaining::For(TTL);
+        self.answer(context, Ok(Reply::Busy { us, holder: holder.into(), remaining, front }));
+    }
+
+    fn fails(&mut self, context: Context, failure: Failure) -> Verdict {
+        self.answer(context, Err(error(failure)))
+    }
+
+    fn outcome(&mut self) -> (u32, Outcome) {
+        self.done.pop_front().expect("a request was completed")
+    }
+
+    fn acquired(&mut self) -> Arc<HoldCell> {
+        match self.outcome() {
+            (_, Outcome::Acquired(cell)) => cell,
+            (who, other) => panic!("request {who}: {other:?}"),
+        }
+    }
+
+    fn nobody_is_done(&self) {
+        assert!(self.done.is_empty(), "done: {:?}", self.done);
+    }
+
+    /// Request 0 holds the lock.
+    fn hold(&mut self, want: Want) -> Arc<HoldCell> {
+        self.acquire(0, want);
+        let (context, _) = self.next();
+        let fence =
+            Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Enter { fences: 1.., .. }));
+        let us = Some(self.us());
+        self.answer(context, Ok(Reply::Fresh { us, fence }));
+        self.acquired()
+    }
+
+    /// Request 1 stands in the queue on the server. Returns its token.
+    fn queue(&mut self, want: Want) -> Token {
+        self.acquire(1, want);
+        let (context, _) = self.next();
+        self.busy(context);
+        let (context, mode, _) = self.next_enter();
+        assert_eq!(mode, EnterMode::Wait);
+        let token = context.token;
+        self.busy(context);
+        token
+    }
+
+    fn until(&self, cell: &HoldCell) -> Time {
+        match cell.peek(self.now) {
+            CellState::Until(until) => until,
+            other => panic!("not held: {other:?}"),
+        }
+    }
+}
+
+fn want() -> Want {
+    Want {
+        kind: crate::backend::Kind::Exclusive,
+        ttl: TTL,
+        renewal: Renewal::Keep,
+        patience: Patience::Forever,
+        reach: Duration::from_secs(3),
+        fenced: false,
+        max_hold: None,
+        min_hold: None,
+        label: Cow::Borrowed("test"),
+    }
+}
+
+fn fenced() -> Want {
+    Want { fenced: true, ..want() }
+}
+
+fn error(failure: Failure) -> OpError {
+    OpError::new(failure, "as the test says")
+}

@@ -1,0 +1,92 @@
+use super::*;
+
+#[test]
+fn the_heartbeat_comes_before_a_claim_would_end() {
+    let mut desk = Desk::new();
+    desk.queue(want());
+    let slept = desk.sleep();
+    assert!(slept <= ms(2_400) && slept >= ms(1_900), "{slept:?}");
+    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+}
+
+#[test]
+fn only_the_front_polls_behind_a_holder_that_cannot_hand_over() {
+    for (front, most) in [(true, ms(10)), (false, ms(2_400))] {
+        let mut desk = Desk::new();
+        desk.acquire(0, want());
+        let (context, _) = desk.next();
+        desk.busy_behind(context, "py:1", false);
+        let (context, ..) = desk.next_enter();
+        desk.busy_behind(context, "py:1", front);
+        let slept = desk.sleep();
+        assert!(slept <= most && slept >= most / 4, "{front}: {slept:?}");
+    }
+}
+
+#[test]
+fn a_crashed_holder_is_asked_for_when_its_lease_has_run_out() {
+    let mut desk = Desk::new();
+    desk.acquire(0, want());
+    let (context, _) = desk.next();
+    desk.busy(context);
+    let (context, ..) = desk.next_enter();
+    let us = Some(desk.us());
+    let (holder, remaining) = ("dl1:other:1".into(), Remaining::For(ms(700)));
+    desk.answer(context, Ok(Reply::Busy { us, holder, remaining, front: false }));
+    let slept = desk.sleep();
+    assert!(slept >= ms(700) && slept <= ms(750), "{slept:?}");
+}
+
+#[test]
+fn after_a_gap_the_front_asks_again() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.push(Push::Gap { key: desk.key.clone(), token });
+    assert_eq!(desk.sleep(), ms(10));
+    desk.next_enter();
+}
+
+#[test]
+fn news_of_a_gap_outlives_an_answer_that_was_given_before() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    desk.push(Push::Gap { key: desk.key.clone(), token: context.token });
+    desk.busy(context);
+    assert_eq!(desk.sleep(), ms(10));
+}
+
+#[test]
+fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
+    let mut desk = Desk::new();
+    desk.queue(want());
+    desk.down();
+    // The only patient one gives up; one who does not wait is left, with the entry still on the server.
+    let once = Want { patience: Patience::Once, ..want() };
+    desk.acquire(2, once);
+    desk.pass(ms(3_000));
+    desk.acquire(3, Want { patience: Patience::Once, ..want() });
+    desk.timer();
+    desk.up(true);
+    for (context, op) in desk.sent.drain(..) {
+        if let Op::Enter { mode, .. } = op {
+            assert_ne!(mode, EnterMode::Try, "{context:?}");
+        }
+    }
+}
+
+#[test]
+fn without_pushes_the_server_is_told() {
+    let mut desk = Desk::new();
+    desk.link(&LinkEvent::Pushes(Pushes::Off));
+    desk.acquire(0, fenced());
+    assert_eq!(desk.next_enter().1, EnterMode::Poll);
+}
+
+#[test]
+fn after_a_new_subscription_everybody_asks() {
+    let mut desk = Desk::new();
+    desk.queue(want());
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+}

@@ -1,0 +1,66 @@
+use super::*;
+
+/// The server's clock as of now, set forward by `by`.
+fn stepped(desk: &Desk, by: Duration) -> ServerTime {
+    let ServerTime(us) = desk.us();
+    ServerTime(us + u64::try_from(by.as_micros()).unwrap())
+}
+
+/// A process that has heard the server's time, and holds the lock without renewing it.
+fn holding(desk: &mut Desk) -> Arc<HoldCell> {
+    desk.hold(Want { renewal: Renewal::Never, fenced: true, ..want() })
+}
+
+#[test]
+fn a_step_forward_in_a_reply_brings_deadlines_forward() {
+    let mut desk = Desk::new();
+    let cell = holding(&mut desk);
+    let until = desk.until(&cell);
+    desk.pass(ms(10));
+    let other: Arc<str> = "other".into();
+    let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
+    desk.take(effects);
+    let (context, ..) = desk.next_enter();
+    let us = Some(stepped(&desk, ms(4_000)));
+    desk.answer(context, Ok(Reply::Fresh { us, fence: Some(1) }));
+    let moved = until.since(desk.until(&cell));
+    assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
+}
+
+#[test]
+fn a_step_forward_in_a_push_brings_deadlines_forward() {
+    let mut desk = Desk::new();
+    let cell = holding(&mut desk);
+    let until = desk.until(&cell);
+    desk.pass(ms(10));
+    desk.grant(Token(99), stepped(&desk, ms(4_000)), None);
+    let moved = until.since(desk.until(&cell));
+    assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
+}
+
+#[test]
+fn a_step_beyond_the_deadline_is_a_loss() {
+    let mut desk = Desk::new();
+    holding(&mut desk);
+    desk.pass(ms(10));
+    desk.grant(Token(99), stepped(&desk, TTL), None);
+    assert_eq!(desk.lost, [LostReason::Expired]);
+}
+
+#[test]
+fn after_a_step_backward_grants_are_confirmed() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.pass(ms(10));
+    let other: Arc<str> = "other".into();
+    let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
+    desk.take(effects);
+    let (context, ..) = desk.next_enter();
+    let ServerTime(us) = desk.us();
+    desk.answer(context, Ok(Reply::Fresh { us: Some(ServerTime(us - 60_000_000)), fence: Some(1) }));
+    desk.acquired();
+    desk.sent.clear();
+    desk.grant(token, ServerTime(us - 60_000_000), None);
+    desk.nobody_is_done();
+    assert_eq!(desk.next_enter().0.token, token);
+}

@@ -1,0 +1,72 @@
+//! Gifts for points, redeemed at several service instances at the same moment.
+//!
+//! ```text
+//! cargo run --release --example points_redemption                              embedded, nothing to install
+//! cargo run --release --example points_redemption -- --url redis://127.0.0.1/  through Redis
+//! cargo run --release --example points_redemption -- --url redis://127.0.0.1/ --processes 4
+//! cargo run --release --example points_redemption -- serve                     the HTTP service alone
+//! ```
+//!
+//! The function to copy is `Shop::redeem` in `shop.rs`. Everything else shows what happens without its attribute:
+//! `load.rs` fires the requests, `fleet.rs` runs the service instances, `report.rs` prints what came of it.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod fleet;
+mod load;
+mod report;
+mod service;
+mod shop;
+mod store;
+
+use std::{error::Error, process::ExitCode};
+
+use args::{Command, Compare};
+use fleet::Fleet;
+use report::{Report, Run};
+use store::Store;
+
+type AnyError = Box<dyn Error + Send + Sync>;
+
+const USER: u64 = 42;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let done = match args::parse(std::env::args().skip(1)) {
+        Ok(Command::Help) => {
+            println!("{}", args::HELP);
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Command::Serve(options)) => fleet::serve(options).await.map(|()| ExitCode::SUCCESS),
+        Ok(Command::Compare(options)) => compare(options).await,
+        Err(mistake) => Err(format!("{mistake}\n\n{}", args::HELP).into()),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}
+
+/// The same requests against the same service, first without the lock, then with it.
+async fn compare(options: Compare) -> Result<ExitCode, AnyError> {
+    let directory = tempfile::tempdir()?;
+    let database = options.database.clone().unwrap_or_else(|| directory.path().join("points.db"));
+    let store = Store::open(&database).await?;
+    let fleet = Fleet::start(&options, &database).await?;
+
+    let unguarded = run("redeem-unguarded", &options, &store, &fleet).await?;
+    let guarded = run("redeem", &options, &store, &fleet).await?;
+    fleet.stop().await;
+
+    let report = Report { options, unguarded, guarded };
+    println!("{report}");
+    Ok(if report.gave_too_much() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn run(action: &str, options: &Compare, store: &Store, fleet: &Fleet) -> Result<Run, AnyError> {
+    store.open_account(USER, options.points).await?;
+    let answers = load::fire(fleet.addresses(), &format!("/users/{USER}/{action}"), options.requests).await;
+    let account = store.account(USER).await?.ok_or("the account is gone")?;
+    Ok(Run { answers, account })
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Sets up what the tests need and runs all of them: formatting, lints, documentation, unit, conformance, fault, interop
+# and compile-fail tests. Works from a fresh clone on a Debian machine that has only Rust.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/setup.sh
+
+# Most tests wait for something most of the time.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
+
+steps=()
+step() {
+    local title=$1 begin=$SECONDS
+    shift
+    printf '\n=== %s ===\n' "$title"
+    if ! "$@"; then
+        printf '\nFAILED: %s\n    %s\n' "$title" "$*" >&2
+        exit 1
+    fi
+    steps+=("$(printf '%5ss  %s' $((SECONDS - begin)) "$title")")
+}
+
+documentation() {
+    RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
+}
+
+step 'Set up' setup
+step 'Formatting' cargo fmt --all --check
+step 'Lints' cargo clippy --locked --all-targets -- -D warnings
+step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features -- -D warnings
+step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings
+step 'Documentation' documentation
+step 'Tests' cargo test --locked
+step 'Tests against redis-py' cargo test --locked -p distlock-tests --test interop -- --ignored
+
+printf '\n=== Summary ===\n'
+printf '%s\n' "${steps[@]}"
+echo 'all passed'

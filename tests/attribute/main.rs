@@ -1,0 +1,42 @@
+//! The attribute at run time: one file per behaviour, on the memory backend.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
+mod support;
+
+mod args_drop_before_release;
+mod async_trait_methods;
+mod cancellation;
+mod crate_path;
+mod generics;
+mod guard_and_token;
+mod key_expression;
+mod key_macro;
+mod key_template;
+mod keys;
+mod lints;
+mod lost;
+mod macro_rules;
+mod manager;
+mod map_err;
+mod max_hold_and_min_hold;
+mod modes;
+mod on_busy;
+mod on_error;
+mod order;
+mod other_attributes;
+mod panics;
+mod patterns;
+mod receivers;
+mod recursion;
+mod reentry;
+mod release;
+mod returned_futures;
+mod returns;
+mod send;
+mod size;
+mod stacking;
+mod synchronous;
+mod traits;
+mod wait;
+mod when;

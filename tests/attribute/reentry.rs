@@ -1,0 +1,125 @@
+//! Nested calls on the same key.
+
+use distlock::{LockError, LockManager, distributed_lock, is_held_here, with_manager};
+
+use crate::support::{assert_held, locked};
+
+#[distributed_lock(key = "k", wait = "0s")]
+async fn inner() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "k")]
+async fn outer() -> Result<(), LockError> {
+    assert!(is_held_here("k"));
+    inner().await
+}
+
+#[distributed_lock(key = "k", reentrant = true)]
+async fn reentrant() -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "k")]
+async fn enters_again() -> Result<(), LockError> {
+    reentrant().await?;
+    assert_held("k").await;
+    Ok(())
+}
+
+#[distributed_lock(key = "k", manager = manager)]
+async fn with_another_manager(manager: &LockManager) -> Result<(), LockError> {
+    inner().await
+}
+
+#[distributed_lock(key = "k")]
+async fn spawns() -> Result<(), LockError> {
+    let manager = LockManager::current()?;
+    let child = tokio::spawn(with_manager(manager, async {
+        assert!(!is_held_here("k"));
+        inner().await
+    }));
+    assert!(child.await.unwrap().unwrap_err().is_busy());
+    Ok(())
+}
+
+#[distributed_lock(key = "branch:<id>")]
+async fn branch(id: u8) -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    assert!(is_held_here(format!("branch:{id}")));
+    assert!(!is_held_here(format!("branch:{}", 1 - id)));
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "k", manager = manager, wait = "0s")]
+fn inner_on_a_thread(manager: &LockManager) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "k", manager = manager)]
+fn outer_on_a_thread(manager: &LockManager) -> Result<(), LockError> {
+    assert!(is_held_here("k"));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| inner_on_a_thread(manager).unwrap_err().is_busy());
+        assert!(other.join().unwrap());
+    });
+    inner_on_a_thread(manager)
+}
+
+#[distributed_lock(key = "k", manager = manager, reentrant = true)]
+fn reentrant_on_a_thread(manager: &LockManager, depth: u8) -> Result<u8, LockError> {
+    if depth == 0 { Ok(0) } else { Ok(1 + reentrant_on_a_thread(manager, depth - 1)?) }
+}
+
+#[tokio::test]
+async fn a_nested_call_would_deadlock_and_says_so_at_once() {
+    locked(async {
+        assert!(matches!(outer().await, Err(LockError::WouldDeadlock { .. })));
+        assert!(!is_held_here("k"));
+        inner().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reentrant_call_enters() {
+    locked(async {
+        enters_again().await.unwrap();
+        reentrant().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_manager_is_another_lock() {
+    locked(async { with_another_manager(&LockManager::in_memory()).await.unwrap() }).await;
+}
+
+#[tokio::test]
+async fn a_spawned_task_is_not_nested() {
+    locked(async { spawns().await.unwrap() }).await;
+}
+
+#[tokio::test]
+async fn branches_of_a_join_are_not_nested_in_each_other() {
+    locked(async {
+        let (first, second) = tokio::join!(branch(0), branch(1));
+        first.unwrap();
+        second.unwrap();
+        // The same key: one after the other, no deadlock.
+        let (first, second) = tokio::join!(reentrant(), reentrant());
+        first.unwrap();
+        second.unwrap();
+    })
+    .await;
+}
+
+#[test]
+fn the_same_on_a_thread() {
+    let manager = LockManager::in_memory();
+    assert!(matches!(outer_on_a_thread(&manager), Err(LockError::WouldDeadlock { .. })));
+    assert!(!is_held_here("k"));
+    assert_eq!(reentrant_on_a_thread(&manager, 3).unwrap(), 3);
+}

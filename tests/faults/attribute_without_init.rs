@@ -1,0 +1,22 @@
+//! An attribute without a manager is an error, not a silent run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use distlock::{LockError, LockManager, distributed_lock};
+
+static RAN: AtomicBool = AtomicBool::new(false);
+
+#[distributed_lock(key = "job:<id>")]
+async fn job(id: u32) -> Result<u32, LockError> {
+    RAN.store(true, Ordering::SeqCst);
+    Ok(id)
+}
+
+#[tokio::test]
+async fn the_body_does_not_run_and_the_error_names_the_remedy() {
+    let error = job(7).await.unwrap_err();
+    assert!(matches!(error, LockError::NotInitialized), "{error:?}");
+    assert!(error.to_string().contains("init"), "{error}");
+    assert!(!RAN.load(Ordering::SeqCst));
+    assert_eq!(distlock::with_manager(LockManager::in_memory(), job(7)).await.unwrap(), 7);
+}

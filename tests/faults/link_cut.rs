@@ -1,0 +1,86 @@
+//! The connection breaks; the server is fine.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_tests::{Proxy, RedisServer, eventually, residue, until_waiting};
+
+use super::{LONG, SOON, assert_unavailable, connect};
+
+struct Net {
+    server: RedisServer,
+    proxy: Proxy,
+    manager: LockManager,
+}
+
+async fn net() -> Net {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(&server.address());
+    let manager = LockManager::connect(&proxy.url()).await.unwrap();
+    Net { server, proxy, manager }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_survives_a_cut_and_is_renewed_over_a_new_connection() {
+    let Net { server, proxy, manager } = net().await;
+    let ttl = Duration::from_secs(3);
+    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    proxy.cut();
+    let busy = connect(&server).await.lock("k").wait(ttl * 2).acquire().await.unwrap_err();
+    assert!(busy.is_busy(), "{busy:?}");
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_survives_a_cut() {
+    let Net { server, proxy, manager } = net().await;
+    let holder = connect(&server).await;
+    let guard = holder.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { manager.lock("k").ttl(LONG).wait(LONG).acquire().await });
+    until_waiting(&holder, "k", 1).await;
+    proxy.cut();
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_link_is_unavailable_and_the_manager_recovers_by_itself() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.refuse();
+    let start = std::time::Instant::now();
+    assert_unavailable(&manager.lock("k").wait_forever().acquire().await.unwrap_err());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    assert_unavailable(&manager.lock("k").no_wait().acquire().await.unwrap_err());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    proxy.pass();
+    eventually("it works again", async || manager.lock("k").acquire().await.is_ok()).await;
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_dropped_while_the_link_is_down_is_released_after_reconnecting() {
+    let Net { server, proxy, manager } = net().await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    proxy.refuse();
+    drop(guard);
+    assert!(server.exists("k"));
+    proxy.pass();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_during_an_outage_returns_soon_and_happens_later() {
+    let Net { server, proxy, manager } = net().await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    proxy.refuse();
+    let start = std::time::Instant::now();
+    // Whatever it says about the outcome, it does not hang, and the key goes when the link is back.
+    drop(guard.release().await);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    proxy.pass();
+    residue::none(&server).await;
+}

@@ -1,0 +1,66 @@
+//! Bad input and faults, one file each. Whatever happens: a typed error that says what to do, nothing left behind,
+//! nothing run unlocked.
+//!
+//! No test here calls `distlock::init`: `attribute_without_init` needs a process that never did.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod attribute_without_init;
+mod bad_key;
+mod bad_ttl;
+mod body_panics;
+mod dropped_future;
+mod holder_killed;
+mod holder_stopped;
+mod key_of_another_type;
+mod key_without_ttl;
+mod link_cut;
+mod link_half_open;
+mod manager_shut_down;
+mod no_permission;
+mod no_runtime;
+mod no_url;
+mod out_of_memory;
+mod processes_killed;
+mod read_only_server;
+mod runtime_blocked;
+mod runtime_dropped;
+mod scripts_flushed;
+mod server_killed_while_held;
+mod server_killed_while_waiting;
+mod server_stopped;
+mod two_managers;
+mod unreachable_address;
+mod wait_longer_than_ttl;
+mod waiter_killed;
+mod waiter_stopped;
+mod wrong_database;
+mod wrong_password;
+
+use std::time::Duration;
+
+use distlock::{LockError, LockManager};
+use distlock_tests::RedisServer;
+
+/// Much longer than any test runs: what is gone before was not saved by its expiry.
+const LONG: Duration = Duration::from_secs(600);
+
+/// What the library allows itself for an unreachable server, 3 s, with room for a loaded machine.
+const SOON: Duration = Duration::from_secs(10);
+
+async fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect(&server.url()).await.unwrap()
+}
+
+/// `Unavailable`, and never `Busy`: a server that does not answer has not said that somebody holds the lock.
+#[track_caller]
+fn assert_unavailable(error: &LockError) {
+    assert!(error.is_unavailable() && !error.is_busy(), "{error:?}");
+}
+
+#[track_caller]
+fn assert_says(error: &LockError, text: &str) {
+    let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let said = format!("{error}: {source}");
+    assert!(said.to_lowercase().contains(&text.to_lowercase()), "`{said}` does not mention `{text}`");
+}

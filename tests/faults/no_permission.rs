@@ -1,0 +1,84 @@
+//! An ACL user that may not do what a lock needs.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
+
+use super::{LONG, SOON, assert_says, assert_unavailable};
+
+/// What README.md says is the least.
+const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
+                     +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
+
+async fn connect_as(server: &RedisServer, user: &str) -> LockManager {
+    let builder = LockManager::builder().url(server.url_as(user, "secret")).key_prefix("shop:");
+    builder.connect().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_the_keys_is_told_so_at_once() {
+    let server = RedisServer::options().user("worker", "on >secret ~other:* &* +@all").start();
+    let connected =
+        LockManager::builder().url(server.url_as("worker", "secret")).key_prefix("shop:").connect().await;
+    let error = match connected {
+        Err(error) => error,
+        Ok(manager) => {
+            let acquire = manager.lock("k").wait(LONG).acquire();
+            tokio::time::timeout(SOON, acquire).await.expect("not after the wait").unwrap_err()
+        }
+    };
+    assert!(!error.is_busy(), "{error:?}");
+    assert_says(&error, "permission");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_scripts_leaves_nothing() {
+    let server = RedisServer::options().user("worker", "on >secret ~* &* +@all -eval -evalsha").start();
+    let connected = LockManager::builder().url(server.url_as("worker", "secret")).connect().await;
+    if let Ok(manager) = connected
+        && let Ok(guard) = manager.lock("k").ttl(Duration::from_secs(2)).acquire().await
+    {
+        drop(guard.release().await);
+    }
+    residue::expires_within(&server, Duration::from_secs(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_least_privileges_are_enough() {
+    let server = RedisServer::options().user("worker", LEAST).start();
+    let (one, other) = (connect_as(&server, "worker").await, connect_as(&server, "worker").await);
+    let guard = one.lock("k").fenced().ttl(Duration::from_secs(2)).acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
+    let busy = one.lock("k").wait(Duration::from_secs(3)).acquire().await.unwrap_err();
+    assert!(busy.is_busy(), "{busy:?}");
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    one.inspect("k").await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_client_kill_a_command_that_arrives_late_leaves_nothing_either() {
+    let server = RedisServer::options().user("worker", LEAST).start();
+    let proxy = Proxy::to(&server.address());
+    let url = format!("redis://worker:secret@{}/", proxy.address());
+    let manager = LockManager::builder().url(url).key_prefix("shop:").connect().await.unwrap();
+    proxy.hold(Direction::Requests);
+    assert_unavailable(&manager.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap_err());
+    proxy.pass();
+    eventually("it works again", async || manager.lock("probe").acquire().await.is_ok()).await;
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_pub_sub_waiters_still_get_their_turn() {
+    let server = RedisServer::options().user("worker", "on >secret ~* resetchannels +@all -@pubsub").start();
+    let (one, other) = (connect_as(&server, "worker").await, connect_as(&server, "worker").await);
+    let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("k").ttl(LONG).wait(LONG).acquire().await });
+    assert!(one.lock("k").wait(Duration::from_millis(200)).acquire().await.unwrap_err().is_busy());
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    residue::none(&server).await;
+}

@@ -1,0 +1,38 @@
+//! The server is out of memory: acquiring fails with a reason, releasing works.
+
+use std::time::Duration;
+
+use distlock_tests::{RedisServer, residue};
+
+use super::{LONG, SOON, assert_says, assert_unavailable, connect};
+
+fn exhaust(server: &RedisServer) {
+    server.raw(&["CONFIG", "SET", "maxmemory", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_fails_with_the_reason() {
+    let server = RedisServer::start();
+    let manager = connect(&server).await;
+    exhaust(&server);
+    let acquire = tokio::time::timeout(SOON, manager.lock("k").wait(LONG).acquire());
+    let error = acquire.await.expect("not after the wait").unwrap_err();
+    assert_unavailable(&error);
+    assert_says(&error, "memory");
+    assert_eq!(server.keys(), Vec::<String>::new());
+    server.raw(&["CONFIG", "SET", "maxmemory", "0"]);
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_lock_is_kept_and_can_be_released() {
+    let server = RedisServer::start();
+    let manager = connect(&server).await;
+    let ttl = Duration::from_secs(2);
+    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    exhaust(&server);
+    let lost = tokio::time::timeout(ttl * 2, guard.lost()).await;
+    assert!(lost.is_err(), "renewal needs no memory");
+    guard.release().await.unwrap();
+    residue::none(&server).await;
+}

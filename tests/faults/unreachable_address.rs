@@ -1,0 +1,114 @@
+//! Nothing answers at the address.
+
+use std::time::{Duration, Instant};
+
+use distlock::{LockError, LockManager};
+use distlock_tests::{Proxy, RedisServer, eventually};
+
+use super::{LONG, SOON, assert_says, assert_unavailable};
+
+/// A server that is gone again: its port refuses connections.
+fn gone() -> RedisServer {
+    let mut server = RedisServer::start();
+    server.kill9();
+    server
+}
+
+#[tokio::test]
+async fn connect_fails_soon_and_names_the_address() {
+    let server = gone();
+    let start = Instant::now();
+    let error = LockManager::connect(&server.url()).await.unwrap_err();
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_unavailable(&error);
+    assert_says(&error, &server.address());
+}
+
+#[tokio::test]
+async fn connect_to_a_silent_address_fails_soon() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(&server.address());
+    proxy.swallow_all();
+    let start = Instant::now();
+    assert_unavailable(&LockManager::connect(&proxy.url()).await.unwrap_err());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_lazy_manager_is_unavailable_within_the_wait_and_nothing_runs() {
+    let server = gone();
+    let manager = LockManager::connect_lazy(server.url()).unwrap();
+    let start = Instant::now();
+    let mut ran = false;
+    let error =
+        manager.lock("k").wait(Duration::from_millis(300)).run(async |_| ran = true).await.unwrap_err();
+    assert_unavailable(&error);
+    assert!(!ran);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    for request in [manager.lock("k").wait(LONG), manager.lock("k").wait_forever()] {
+        let start = Instant::now();
+        assert_unavailable(&request.acquire().await.unwrap_err());
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    }
+    assert_unavailable(&manager.lock("k").try_acquire().await.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_lazy_manager_works_once_the_server_is_there() {
+    let mut server = gone();
+    let manager = LockManager::connect_lazy(server.url()).unwrap();
+    assert_unavailable(&manager.lock("k").no_wait().acquire().await.unwrap_err());
+    server.restart();
+    eventually("it works", async || manager.lock("k").acquire().await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_be_is_an_invalid_option() {
+    for url in
+        ["", "localhost", "http://localhost/", "redis://", "redis://host:port/", "redis://127.0.0.1:99999/"]
+    {
+        let refused = LockManager::connect(url).await;
+        assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{url:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_of_another_kind_of_server_is_unavailable() {
+    // An HTTP server would answer so to anything.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut connection in listener.incoming().flatten() {
+            // A client that is gone already needs no answer.
+            drop(connection.read(&mut [0; 1024]));
+            drop(connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    let start = Instant::now();
+    assert_unavailable(&LockManager::connect(format!("redis://{address}/")).await.unwrap_err());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_url_that_needs_the_feature_tls_says_so() {
+    let error = LockManager::connect("rediss://127.0.0.1/").await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    assert_says(&error, "tls");
+}
+
+#[tokio::test]
+async fn a_missing_unix_socket_is_unavailable() {
+    let error = LockManager::connect("redis+unix:///nonexistent/redis.sock").await.unwrap_err();
+    assert_unavailable(&error);
+    assert_says(&error, "/nonexistent/redis.sock");
+}
+
+#[tokio::test]
+async fn a_unix_socket_works() {
+    let server = RedisServer::options().unix_socket().start();
+    let manager = LockManager::connect(&server.unix_url()).await.unwrap();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    assert!(server.exists("k"));
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,60 @@
+//! Our side of a contest with a foreign client, and the verdict on both.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_tests::{History, RedisServer, Section, Tally, residue, shared_clock};
+
+/// Tasks of ours; enough of them for the key never to be free between two of ours.
+pub(crate) const TASKS: usize = 4;
+/// Sections that the foreign client has to do.
+pub(crate) const FOREIGN: usize = 20;
+pub(crate) const KEY: &str = "shared";
+pub(crate) const TALLY: &str = "tally";
+pub(crate) const TTL: Duration = Duration::from_secs(20);
+
+/// Works on the key until `stop`, and returns what was believed.
+pub(crate) async fn work(url: String, task: usize, stop: tokio::sync::watch::Receiver<bool>) -> Vec<Section> {
+    let manager = LockManager::connect(&url).await.unwrap();
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut sections = Vec::new();
+    while !*stop.borrow() {
+        let guard = manager.lock(KEY).ttl(TTL).wait(Duration::from_secs(60)).acquire().await.unwrap();
+        let entered = shared_clock();
+        Tally::increment_key(&mut connection, TALLY);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let left = shared_clock();
+        guard.release().await.unwrap();
+        sections.push(Section {
+            holder: format!("ours {task}"),
+            key: KEY.to_owned(),
+            entered,
+            left,
+            fence: None,
+        });
+    }
+    sections
+}
+
+/// No overlap, no lost update, everybody had a turn, nothing left.
+pub(crate) async fn judge(server: &RedisServer, ours: Vec<Vec<Section>>, foreign: Vec<Section>) {
+    assert_eq!(foreign.len(), FOREIGN, "the foreign client makes progress");
+    assert!(ours.iter().all(|sections| !sections.is_empty()), "every one of ours makes progress");
+    let mut history = History::default();
+    for section in ours.into_iter().flatten().chain(foreign) {
+        history.add(section);
+    }
+    history.assert_sound();
+    assert_eq!(Tally::of_key(server, TALLY), history.len() as u64, "no update is lost");
+    server.raw(&["DEL", TALLY]);
+    residue::none(server).await;
+}
+
+/// Starts our tasks; the sender stops them.
+pub(crate) fn start(
+    server: &RedisServer,
+) -> (tokio::sync::watch::Sender<bool>, Vec<tokio::task::JoinHandle<Vec<Section>>>) {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let tasks = (0..TASKS).map(|task| tokio::spawn(work(server.url(), task, stopped.clone()))).collect();
+    (stop, tasks)
+}

@@ -1,0 +1,9 @@
+//! Foreign clients of the same keys: exclusion in both directions, and progress for both.
+//!
+//! What they have in common with us is `SET key token NX PX ttl` and a compare-and-delete.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod judge;
+mod plain_loop;
+mod redis_py;

@@ -1,0 +1,68 @@
+//! `redis.lock.Lock` of the Python package, in a process of its own.
+//!
+//! These tests need more than a server and are therefore not part of plain `cargo test`; the test command sets up what
+//! they need and runs them.
+
+use std::process::Command;
+
+use distlock_tests::{LockClient, RedisServer};
+
+use crate::judge::{FOREIGN, KEY, TALLY, TTL, judge, start};
+
+const PROGRAM: &str = include_str!("redis_py_client.py");
+
+/// A Python that can `import redis`.
+fn python() -> Command {
+    let name = std::env::var("DISTLOCK_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let found = Command::new(&name).args(["-c", "import redis"]).output();
+    assert!(
+        found.is_ok_and(|output| output.status.success()),
+        "`{name}` cannot import redis: install it with `apt-get install python3-redis` or `pip install redis`, or name \
+         another Python in DISTLOCK_TEST_PYTHON"
+    );
+    Command::new(name)
+}
+
+fn client(server: &RedisServer) -> LockClient {
+    let client = LockClient::spawn(python().args(["-u", "-c", PROGRAM]).arg(server.port().to_string()));
+    client.expect("ready");
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python with the redis package: ./scripts/test.sh"]
+async fn its_lock_and_our_waiters_exclude_each_other_and_both_make_progress() {
+    let server = RedisServer::start();
+    let mut python = client(&server);
+    let (stop, tasks) = start(&server);
+    python.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));
+    let foreign = tokio::task::spawn_blocking(move || {
+        let sections = (0..FOREIGN).map(|_| python.expect("section").section("redis-py")).collect::<Vec<_>>();
+        python.expect("done");
+        sections
+    });
+    let foreign = foreign.await.unwrap();
+    stop.send(true).unwrap();
+    let mut ours = Vec::new();
+    for task in tasks {
+        ours.push(task.await.unwrap());
+    }
+    judge(&server, ours, foreign).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python with the redis package: ./scripts/test.sh"]
+async fn each_sees_the_lock_of_the_other() {
+    let server = RedisServer::start();
+    let manager = distlock::LockManager::connect(&server.url()).await.unwrap();
+    let mut python = client(&server);
+    let ttl = TTL.as_millis();
+    assert_eq!(python.ask(&format!("try {KEY} {ttl}")).name(), "acquired");
+    assert!(manager.lock(KEY).try_acquire().await.unwrap().is_none());
+    assert_eq!(python.ask(&format!("release {KEY}")).name(), "released");
+    let guard = manager.lock(KEY).ttl(TTL).no_wait().acquire().await.unwrap();
+    assert_eq!(python.ask(&format!("try {KEY} {ttl}")).name(), "busy");
+    guard.release().await.unwrap();
+    assert_eq!(python.ask(&format!("try {KEY} {ttl}")).name(), "acquired");
+    assert_eq!(python.ask(&format!("release {KEY}")).name(), "released");
+}

@@ -1,0 +1,166 @@
+//! Another process that takes locks: `lock-client`, driven line by line over its standard input.
+//!
+//! It answers with one JSON object per line. Tests find its binary with `env!("CARGO_BIN_EXE_lock-client")`.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::Duration,
+};
+
+use crate::{BOUND, History, Section, process};
+
+/// One line of a client process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event(pub serde_json::Value);
+
+impl Event {
+    /// What happened: `ready`, `acquired`, `busy`, `error`, `released`, `lost`, `section`, `done`, …
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0["event"].as_str().unwrap_or_default()
+    }
+
+    /// A text field, empty when it is missing.
+    #[must_use]
+    pub fn text(&self, field: &str) -> &str {
+        self.0[field].as_str().unwrap_or_default()
+    }
+
+    /// A number, when it is there.
+    #[must_use]
+    pub fn number(&self, field: &str) -> Option<u64> {
+        self.0[field].as_u64()
+    }
+
+    /// A time on [`shared_clock`](crate::shared_clock), in microseconds.
+    #[must_use]
+    pub fn time(&self, field: &str) -> Duration {
+        Duration::from_micros(self.number(field).unwrap_or_else(|| panic!("no `{field}` in {self:?}")))
+    }
+
+    /// The section a `section` event describes.
+    #[must_use]
+    pub fn section(&self, holder: &str) -> Section {
+        Section {
+            holder: holder.to_owned(),
+            key: self.text("key").to_owned(),
+            entered: self.time("entered"),
+            left: self.time("left"),
+            fence: self.number("fence"),
+        }
+    }
+}
+
+/// A running client process; killed when dropped.
+#[derive(Debug)]
+pub struct LockClient {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<Event>,
+}
+
+impl LockClient {
+    /// Starts a client of the server at `url` and waits until it has connected.
+    #[must_use]
+    pub fn connect(binary: &str, url: &str) -> Self {
+        let client = Self::spawn(Command::new(binary).arg(url));
+        client.expect("ready");
+        client
+    }
+
+    /// Starts any program that speaks the same language.
+    #[must_use]
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                if sender.send(Event(event)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, input, lines }
+    }
+
+    /// Sends a command line.
+    pub fn send(&mut self, line: &str) {
+        writeln!(self.input, "{line}")
+            .and_then(|()| self.input.flush())
+            .expect("the client process is alive");
+    }
+
+    /// Sends a command line and returns the next event.
+    pub fn ask(&mut self, line: &str) -> Event {
+        self.send(line);
+        self.next()
+    }
+
+    /// The next event.
+    ///
+    /// # Panics
+    /// When none comes within [`BOUND`], or the process has ended.
+    #[must_use]
+    pub fn next(&self) -> Event {
+        match self.lines.recv_timeout(BOUND) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => panic!("the client process said nothing for {BOUND:?}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the client process has ended"),
+        }
+    }
+
+    /// The next event, when there is one already.
+    #[must_use]
+    pub fn try_next(&self) -> Option<Event> {
+        self.lines.try_recv().ok()
+    }
+
+    /// The next event, which must be this one.
+    pub fn expect(&self, name: &str) -> Event {
+        let event = self.next();
+        assert_eq!(event.name(), name, "{event:?}");
+        event
+    }
+
+    /// Reads `section` events into a history until `done`, which it returns.
+    pub fn sections(&self, holder: &str, history: &mut History) -> Event {
+        loop {
+            let event = self.next();
+            match event.name() {
+                "section" => history.add(event.section(holder)),
+                "done" => return event,
+                _ => panic!("{holder}: {event:?}"),
+            }
+        }
+    }
+
+    /// kill −9; returns when its sockets are closed.
+    pub fn kill9(&mut self) {
+        process::kill9(&mut self.child);
+    }
+
+    /// SIGSTOP; returns when it has stopped.
+    pub fn stop(&self) {
+        process::stop(&self.child);
+    }
+
+    /// SIGCONT.
+    pub fn cont(&self) {
+        process::cont(&self.child);
+    }
+}
+
+impl Drop for LockClient {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}

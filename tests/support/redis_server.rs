@@ -1,0 +1,271 @@
+//! A real `redis-server` process for one test.
+//!
+//! Invariant: once a function here returns, the server that answers on the port is this child process (its `INFO`
+//! names our pid), and once the value is dropped the process and its directory are gone.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{ServerOptions, process};
+
+/// A user of the fixture's own, so that it can look in whatever the test does to the others.
+pub(crate) const ADMIN: &str = "fixture";
+
+const BINARY_VARIABLE: &str = "DISTLOCK_TEST_SERVER";
+const START_BOUND: Duration = Duration::from_secs(30);
+
+/// A `redis-server` of its own; killed when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    options: ServerOptions,
+    directory: TempDir,
+    port: u16,
+    child: Child,
+}
+
+enum StartError {
+    PortTaken,
+    Died(String),
+}
+
+impl RedisServer {
+    /// A server with default options: no password, 16 databases, nothing kept on disk.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with(ServerOptions::default())
+    }
+
+    /// Options first.
+    #[must_use]
+    pub fn options() -> ServerOptions {
+        ServerOptions::default()
+    }
+
+    pub(crate) fn with(options: ServerOptions) -> Self {
+        let directory = tempfile::Builder::new().prefix("distlock-redis-").tempdir().unwrap();
+        let begin = Instant::now();
+        loop {
+            let port = options.port.unwrap_or_else(free_port);
+            match launch(&options, &directory, port) {
+                Ok(child) => return Self { options, directory, port, child },
+                Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
+                Err(StartError::PortTaken) => panic!("port {port} stayed taken for {START_BOUND:?}"),
+                Err(StartError::Died(log)) => panic!("the server did not start:\n{log}"),
+            }
+        }
+    }
+
+    /// The port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `host:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The URL of the default user.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.options.password {
+            Some(password) => format!("redis://:{password}@{}/", self.address()),
+            None => format!("redis://{}/", self.address()),
+        }
+    }
+
+    /// The URL of an ACL user.
+    #[must_use]
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        format!("redis://{user}:{password}@{}/", self.address())
+    }
+
+    /// The URL of another database.
+    #[must_use]
+    pub fn url_of_database(&self, number: u32) -> String {
+        format!("{}{number}", self.url())
+    }
+
+    /// Path of the unix socket, when asked for.
+    #[must_use]
+    pub fn unix_path(&self) -> PathBuf {
+        self.directory.path().join("redis.sock")
+    }
+
+    /// The URL of the unix socket, when asked for.
+    #[must_use]
+    pub fn unix_url(&self) -> String {
+        format!("redis+unix://{}", self.unix_path().display())
+    }
+
+    pub(crate) fn admin_url(&self) -> String {
+        self.url_as(ADMIN, ADMIN)
+    }
+
+    /// Process id of the server.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill −9. The port is free and every connection is reset afterwards.
+    pub fn kill9(&mut self) {
+        process::kill9(&mut self.child);
+    }
+
+    /// SIGSTOP: connections stay open, nothing is answered.
+    pub fn stop(&self) {
+        process::stop(&self.child);
+    }
+
+    /// SIGCONT after [`stop`](RedisServer::stop).
+    pub fn cont(&self) {
+        process::cont(&self.child);
+    }
+
+    /// Starts again on the same port and directory, killing it first when it still runs.
+    pub fn restart(&mut self) {
+        self.kill9();
+        let begin = Instant::now();
+        self.child = loop {
+            match launch(&self.options, &self.directory, self.port) {
+                Ok(child) => break child,
+                Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
+                Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port),
+                Err(StartError::Died(log)) => panic!("the server did not restart:\n{log}"),
+            }
+        };
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}
+
+fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Child, StartError> {
+    let configuration = directory.path().join("redis.conf");
+    let log = directory.path().join("server.log");
+    std::fs::write(&configuration, configuration_of(options, directory, port)).unwrap();
+    let output = File::create(&log).unwrap();
+    let binary = std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| "redis-server".to_owned());
+    let mut child = Command::new(&binary)
+        .arg(&configuration)
+        .stdin(Stdio::null())
+        .stderr(output.try_clone().unwrap())
+        .stdout(output)
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!(
+                "cannot start `{binary}` ({error}): these tests need a real server. Install it with \
+                 `apt-get install redis-server`, or name its binary in {BINARY_VARIABLE}"
+            )
+        });
+    let begin = Instant::now();
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            let taken = log.contains("Address already in use");
+            return Err(if taken { StartError::PortTaken } else { StartError::Died(log) });
+        }
+        if answers(port, child.id()) {
+            return Ok(child);
+        }
+        if begin.elapsed() > START_BOUND {
+            process::kill9(&mut child);
+            return Err(StartError::Died(std::fs::read_to_string(&log).unwrap_or_default()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn configuration_of(options: &ServerOptions, directory: &TempDir, port: u16) -> String {
+    let mut lines = vec![
+        "bind 127.0.0.1".to_owned(),
+        format!("port {port}"),
+        format!("dir {}", directory.path().display()),
+        "save \"\"".to_owned(),
+        format!("user {ADMIN} on >{ADMIN} ~* &* +@all"),
+    ];
+    if options.unix_socket {
+        lines.push(format!("unixsocket {}", directory.path().join("redis.sock").display()));
+    }
+    lines.extend(options.directives.iter().cloned());
+    lines.join("\n") + "\n"
+}
+
+/// Whether our child, and not somebody else's server on the same port, has loaded its data and answers.
+fn answers(port: u16, pid: u32) -> bool {
+    let info = || -> redis::RedisResult<String> {
+        let url = format!("redis://{ADMIN}:{ADMIN}@127.0.0.1:{port}/");
+        let mut connection = redis::Client::open(url)?.get_connection_with_timeout(Duration::from_secs(2))?;
+        connection.set_read_timeout(Some(Duration::from_secs(2)))?;
+        redis::cmd("INFO").query(&mut connection)
+    };
+    info().is_ok_and(|info| {
+        info.lines().any(|line| line == format!("process_id:{pid}"))
+            && info.lines().any(|line| line == "loading:0")
+    })
+}
+
+/// A port that is free now, below the range the kernel gives to outgoing connections, so that nobody gets it while
+/// a server is down between kill and restart.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    let start = u16::try_from(u32::from(COUNT) * (std::process::id() % 97) / 97).unwrap();
+    loop {
+        let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restarted_server_has_the_same_port_and_keeps_what_was_on_disk() {
+        let mut server = RedisServer::options().append_only().password("secret").start();
+        let (port, pid) = (server.port(), server.pid());
+        server.raw(&["SET", "k", "v"]);
+        server.restart();
+        assert_eq!(server.get("k").as_deref(), Some("v"));
+        assert_eq!(server.port(), port);
+        assert_ne!(server.pid(), pid);
+    }
+
+    #[test]
+    fn a_stopped_server_is_silent_until_it_goes_on() {
+        let server = RedisServer::start();
+        server.stop();
+        let silent = redis::Client::open(server.url())
+            .unwrap()
+            .get_connection_with_timeout(Duration::from_millis(200));
+        assert!(silent.is_err_and(|error| error.is_timeout()));
+        server.cont();
+        assert_eq!(server.get("k"), None);
+    }
+
+    #[test]
+    fn a_dropped_server_is_gone_with_its_directory() {
+        let server = RedisServer::start();
+        let (port, directory) = (server.port(), server.directory.path().to_owned());
+        drop(server);
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+        assert!(!directory.exists());
+    }
+}

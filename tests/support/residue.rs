@@ -1,0 +1,64 @@
+//! What a test left behind: no key of ours may outlive its ttl, and none may be without one.
+//!
+//! Names, for a prefix `P`: the lock is the string key `P` + key; auxiliary keys are `P` + `dl1:q:…` (queue),
+//! `dl1:e:…` (entries), `dl1:m:…` (members) and `dl1:f…` (the fencing counter, kept for 30 days on purpose).
+
+use std::time::{Duration, Instant};
+
+use crate::{BOUND, RedisServer};
+
+/// The fencing counter's keep time.
+const FENCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Keys that are there and should not be: everything except the fencing counter.
+#[must_use]
+pub fn keys(server: &RedisServer) -> Vec<String> {
+    server.keys().into_iter().filter(|key| !is_fence(key)).collect()
+}
+
+/// Waits until nothing but the fencing counter is left, which must have a ttl itself.
+///
+/// # Panics
+/// When something stays.
+pub async fn none(server: &RedisServer) {
+    let start = Instant::now();
+    loop {
+        let left = keys(server);
+        if left.is_empty() {
+            break;
+        }
+        assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {:?}", describe(server, &left));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    for key in server.keys() {
+        let pttl = server.pttl(&key);
+        let bound = i64::try_from(FENCE_KEPT.as_millis()).unwrap();
+        assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
+    }
+}
+
+/// Asserts that every key of ours expires by itself within `ttl`.
+///
+/// # Panics
+/// When one does not.
+pub fn expires_within(server: &RedisServer, ttl: Duration) {
+    let bound = i64::try_from(ttl.as_millis()).unwrap();
+    for key in keys(server) {
+        let pttl = server.pttl(&key);
+        assert!(
+            pttl == -2 || (0..=bound).contains(&pttl),
+            "`{key}` has a ttl of {pttl} ms, more than {ttl:?}"
+        );
+    }
+}
+
+fn describe(server: &RedisServer, keys: &[String]) -> Vec<String> {
+    let value = |key: &str| {
+        server.try_raw(&["GET", key]).map_or_else(|error| error.to_string(), |it| format!("{it:?}"))
+    };
+    keys.iter().map(|key| format!("{key} = {} ({} ms)", value(key), server.pttl(key))).collect()
+}
+
+fn is_fence(key: &str) -> bool {
+    key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(':'))
+}

@@ -1,0 +1,60 @@
+//! A counter that loses updates unless somebody excludes: read, work, write.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::RedisServer;
+
+/// Counts in steps that two holders at a time would tear.
+#[derive(Debug, Default)]
+pub struct Tally {
+    value: AtomicU64,
+}
+
+impl Tally {
+    /// Reads, lets others run, writes: loses an update when two do it at a time.
+    pub async fn increment(&self) {
+        let read = self.value.load(Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.value.store(read + 1, Ordering::SeqCst);
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::SeqCst)
+    }
+
+    /// The same between processes, in a key of the server, through a connection of the caller's.
+    pub fn increment_key(connection: &mut redis::Connection, key: &str) {
+        let read: u64 = redis::cmd("GET").arg(key).query::<Option<u64>>(connection).unwrap().unwrap_or(0);
+        std::thread::yield_now();
+        redis::cmd("SET").arg(key).arg(read + 1).exec(connection).unwrap();
+    }
+
+    /// What processes counted in a key.
+    #[must_use]
+    pub fn of_key(server: &RedisServer, key: &str) -> u64 {
+        server.get(key).map_or(0, |value| value.parse().unwrap())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// The positive control: without exclusion the tally does lose updates, so a full count means exclusion.
+    #[tokio::test]
+    async fn without_exclusion_updates_are_lost() {
+        let tally = Arc::new(Tally::default());
+        let tasks: Vec<_> = (0..50)
+            .map(|_| tally.clone())
+            .map(|it| tokio::spawn(async move { it.increment().await }))
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(tally.value() < 50);
+    }
+}

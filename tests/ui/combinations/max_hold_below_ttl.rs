@@ -1,0 +1,10 @@
+//! `max_hold` shorter than `ttl`.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = "10s", max_hold = "5s")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

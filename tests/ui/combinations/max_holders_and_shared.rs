@@ -1,0 +1,10 @@
+//! `max_holders` with `mode = "shared"`.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", max_holders = 3, mode = "shared")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! `token` with `when`.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", token = token, when = user_id > 0)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

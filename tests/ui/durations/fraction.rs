@@ -1,0 +1,10 @@
+//! A fraction.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = "1.5s")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

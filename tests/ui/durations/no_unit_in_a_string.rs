@@ -1,0 +1,10 @@
+//! A string without a unit.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = "10")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! A number.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = 10)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! A negative number of attempts.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", retries = -1)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! Attempts as a string.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", retries = "3")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! Zero attempts.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", retries = 0)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

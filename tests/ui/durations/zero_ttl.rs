@@ -1,0 +1,10 @@
+//! Zero.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = "0s")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

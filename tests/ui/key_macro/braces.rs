@@ -1,0 +1,10 @@
+//! Braces.
+
+use distlock::key;
+
+fn main() {
+    let id = 1;
+    let _ = (id, key!("order:{id}", id = 1));
+}
+
+

@@ -1,0 +1,10 @@
+//! Without a template.
+
+use distlock::key;
+
+fn main() {
+    let id = 1;
+    let _ = (id, key!());
+}
+
+

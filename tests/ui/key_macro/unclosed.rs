@@ -1,0 +1,10 @@
+//! A mistake in the template.
+
+use distlock::key;
+
+fn main() {
+    let id = 1;
+    let _ = (id, key!("order:<id"));
+}
+
+

@@ -1,0 +1,10 @@
+//! An iterator of something that is no key.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(keys = ids)]
+async fn f(ids: Vec<u64>) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

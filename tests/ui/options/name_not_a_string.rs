@@ -1,0 +1,10 @@
+//! A label that is no text.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", name = 5)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

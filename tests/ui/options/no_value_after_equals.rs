@@ -1,0 +1,10 @@
+//! An option whose value is missing.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = )]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

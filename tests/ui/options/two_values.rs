@@ -1,0 +1,10 @@
+//! Two values in a row.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k" "l", ttl = "10s")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

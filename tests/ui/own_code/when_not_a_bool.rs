@@ -1,0 +1,10 @@
+//! A condition that is none.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", when = text)]
+async fn f(text: String) -> Result<String, LockError> {
+    Ok(text)
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! A `?` on an error that does not fit.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k")]
+async fn f() -> Result<u64, LockError> {
+    let number = "1".parse::<u64>()?;
+    Ok(number)
+}
+
+fn main() {}

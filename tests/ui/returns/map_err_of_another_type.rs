@@ -1,0 +1,10 @@
+//! `map_err` that makes another error.
+
+use distlock::distributed_lock;
+
+#[distributed_lock(key = "k", map_err = |error| error)]
+async fn f() -> Result<(), String> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! `on_error` that makes another value.
+
+use distlock::distributed_lock;
+
+#[distributed_lock(key = "k", on_error = |error| error)]
+async fn f() -> String {
+    String::new()
+}
+
+fn main() {}

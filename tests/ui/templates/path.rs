@@ -1,0 +1,10 @@
+//! A path in a placeholder.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:<config::PREFIX>")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

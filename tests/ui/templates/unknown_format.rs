@@ -1,0 +1,10 @@
+//! An unknown format.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:<user_id:hex>")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
