@@ -39,6 +39,17 @@ fn renew(token: u64) -> Op {
     Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
+fn enter_as(kind: Kind, token: u64) -> Op {
+    let Op::Enter { token, ttl, claim, mode, fences, .. } = enter(token, EnterMode::Wait, 0) else {
+        unreachable!()
+    };
+    Op::Enter { token, kind, ttl, claim, mode, fences }
+}
+
+fn renew_as(kind: Kind, token: u64) -> Op {
+    Op::Renew { token: Token(token), kind, ttl: TTL }
+}
+
 /// Three masters, and a replica of the first.
 struct Cluster {
     servers: Vec<TestServer>,
@@ -283,6 +294,80 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     assert_eq!(persist(&a, &held, &leave(1)).0, Reply::Released { gap: false });
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     b.send(&held, leave(2)).unwrap();
+    assert_eq!(cluster.keys(), Vec::<String>::new());
+}
+
+fn granted(rig: &Rig<ClusterBackend>, token: u64) {
+    assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
+}
+
+#[test]
+fn readers_share_and_take_turns_with_a_writer_here_too() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let key = cluster.key_at(1);
+    for (rig, token) in [(&a, 1), (&b, 2)] {
+        assert!(matches!(rig.send(&key, enter_as(Kind::Shared, token)), Ok(Reply::Fresh { .. })));
+    }
+    assert!(matches!(b.send(&key, enter(3, EnterMode::Wait, 0)), Ok(Reply::Busy { .. })));
+    // Not past the writer that waits.
+    assert!(matches!(a.send(&key, enter_as(Kind::Shared, 4)), Ok(Reply::Busy { .. })));
+    let (all, slot) = (cluster.keys(), slot_of("", &key).to_string());
+    assert_eq!(all.len(), 4, "{all:?}");
+    let mut there: Vec<String> = cluster.servers[1].run_words(&["CLUSTER", "GETKEYSINSLOT", &slot, "9"]);
+    there.sort();
+    assert_eq!(there, all);
+    for (rig, token) in [(&a, 1), (&b, 2)] {
+        assert!(matches!(rig.send(&key, renew_as(Kind::Shared, token)), Ok(Reply::Renewed { .. })));
+    }
+    assert_eq!(a.send(&key, renew_as(Kind::Shared, 4)).unwrap(), Reply::NotYours);
+    a.send(&key, leave(1)).unwrap();
+    b.send(&key, leave(2)).unwrap();
+    granted(&b, 3);
+    b.send(&key, leave(3)).unwrap();
+    granted(&a, 4);
+    a.send(&key, leave(4)).unwrap();
+    assert_eq!(cluster.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn no_more_than_the_limit_get_in_here_too() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let (key, kind) = (cluster.key_at(2), Kind::Limited(2));
+    for (rig, token) in [(&a, 1), (&b, 2)] {
+        assert!(matches!(rig.send(&key, enter_as(kind, token)), Ok(Reply::Fresh { .. })));
+    }
+    assert!(matches!(b.send(&key, enter_as(kind, 3)), Ok(Reply::Busy { .. })));
+    assert!(matches!(a.send(&key, enter(4, EnterMode::Wait, 0)), Ok(Reply::WrongKind { .. })));
+    a.send(&key, leave(1)).unwrap();
+    granted(&b, 3);
+    for token in [2, 3] {
+        assert!(matches!(b.send(&key, renew_as(kind, token)), Ok(Reply::Renewed { .. })));
+        b.send(&key, leave(token)).unwrap();
+    }
+    assert_eq!(cluster.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_shared_lease_is_renewed_unless_its_slot_has_moved_by_half() {
+    let cluster = Cluster::start();
+    let a = cluster.rig("a");
+    let key = cluster.key_at(0);
+    let slot = slot_of("", &key);
+    let renew = renew_as(Kind::Shared, 1);
+    a.send(&key, enter_as(Kind::Shared, 1)).unwrap();
+    cluster.begin_to_move(slot, 0, 1);
+    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    let port = cluster.servers[1].port.to_string();
+    cluster.servers[0].run_words::<()>(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+    let error = a.send(&key, renew.clone()).unwrap_err();
+    assert_eq!(error.kind, Failure::Later, "{error}");
+    cluster.move_keys(slot, 0, 1);
+    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    cluster.end_to_move(slot, 0, 1);
+    assert!(matches!(persist(&a, &key, &renew).0, Reply::Renewed { .. }));
+    assert_eq!(persist(&a, &key, &leave(1)).0, Reply::Released { gap: false });
     assert_eq!(cluster.keys(), Vec::<String>::new());
 }
 
