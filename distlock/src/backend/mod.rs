@@ -45,6 +45,17 @@ pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) u64);
 
+/// Whose wall clocks the times in replies are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clocks {
+    /// One server's: times that contradict each other show that the clock was stepped.
+    One,
+    /// Those of several servers, each with its own share of the keys: times for different keys must not be
+    /// compared.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one place"))]
+    Many,
+}
+
 /// How the queue on the server behaves; the same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
@@ -54,6 +65,7 @@ pub(crate) struct Tuning {
     pub(crate) gap: Duration,
     /// How often such a gap is made.
     pub(crate) every: Duration,
+    pub(crate) clocks: Clocks,
 }
 
 impl Default for Tuning {
@@ -62,6 +74,7 @@ impl Default for Tuning {
             keep: Duration::from_secs(10),
             gap: Duration::from_millis(10),
             every: Duration::from_secs(1),
+            clocks: Clocks::One,
         }
     }
 }
@@ -130,7 +143,7 @@ pub(crate) enum Op {
     Leave { token: Token, hold: Option<Duration>, since: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotYours`.
-    Renew { token: Token, ttl: Duration },
+    Renew { token: Token, kind: Kind, ttl: Duration },
 }
 
 /// The time to live of a key that somebody else holds.

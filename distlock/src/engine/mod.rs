@@ -39,7 +39,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning};
+use crate::backend::{
+    Clocks, Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning,
+};
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
@@ -172,6 +174,8 @@ pub(crate) struct Engine<W> {
     shards: Vec<Mutex<Shard<W>>>,
     hasher: RandomState,
     server_clock: Mutex<ServerClock>,
+    /// Replies are read from one clock, so that its steps can be seen.
+    clocks: Clocks,
     /// The driver has been told to come back at this time, at the latest.
     armed: AtomicU64,
 }
@@ -187,6 +191,7 @@ impl<W> Engine<W> {
             shards,
             hasher: RandomState::new(),
             server_clock: Mutex::new(ServerClock::default()),
+            clocks: tuning.clocks,
             armed: AtomicU64::new(u64::MAX),
         }
     }
@@ -214,8 +219,9 @@ impl<W> Engine<W> {
 
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
-        let stepped =
-            observed(&result).and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
+        let stepped = observed(&result)
+            .filter(|_| self.clocks == Clocks::One)
+            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
@@ -228,11 +234,11 @@ impl<W> Engine<W> {
         let key = key.clone();
         let mut effects = match &push {
             // Before the grant is believed: its age is counted on the server's clock.
-            Push::Grant { us, .. } => {
+            Push::Grant { us, .. } if self.clocks == Clocks::One => {
                 let stepped = lock(&self.server_clock).heard(*us, now);
                 self.allow_for(now, stepped)
             }
-            Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
+            Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
         };
         effects.join(self.enter(&key, |shard, out| shard.push(now, push, out)).1);
         effects

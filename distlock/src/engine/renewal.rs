@@ -42,13 +42,14 @@ impl<W> Step<'_, W> {
     /// A holder wants its lease to end `ttl` from now, at the earliest.
     pub(super) fn extend(&mut self, cell: &HoldCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
+        let kind = lease.ready.kind;
         let Some(hold) = lease.hold(cell.ticket) else { return false };
         if hold.renewal == Renewal::Keep {
             hold.ttl = hold.ttl.max(ttl);
         }
         self.env.longest_ttl = self.env.longest_ttl.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
-        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, ttl });
+        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
         true
     }
 
@@ -61,8 +62,8 @@ impl<W> Step<'_, W> {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
             lease.plan_retry(now, ttl);
-            let token = lease.ready.token;
-            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, ttl });
+            let (token, kind) = (lease.ready.token, lease.ready.kind);
+            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
     }
 

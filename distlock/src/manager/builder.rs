@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::{Defaults, LockManager};
 #[cfg(feature = "redis")]
-use crate::backend::redis::{RedisBackend, RedisConfig};
+use crate::backend::Backend;
+#[cfg(feature = "redis")]
+use crate::backend::redis::{ClusterBackend, RedisBackend, RedisConfig};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
 use crate::request::valid_ttl;
@@ -118,14 +120,17 @@ impl LockManagerBuilder {
         let client = client_id(self.client_name.as_deref());
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("memory") => Ok(LockManager::memory(client, self.defaults)),
-            Some("redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix") => {
-                self.redis(&url, &client, lazy)
-            }
-            Some(scheme @ ("redis+sentinel" | "redis+cluster" | "redis+quorum")) => {
+            Some(
+                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "redis+sentinel"
+                | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel" | "redis+cluster"
+                | "rediss+cluster" | "valkey+cluster" | "valkeys+cluster",
+            ) => self.redis(&url, &client, lazy),
+            Some(scheme @ "redis+quorum") => {
                 Err(LockError::options(format!("`{scheme}:` is not available in this version")))
             }
             _ => Err(LockError::options(
-                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, memory:",
+                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, \
+                 redis+sentinel://, redis+cluster://, memory:",
             )),
         }
     }
@@ -143,9 +148,11 @@ impl LockManagerBuilder {
         }
         // The first pair of braces decides the cluster slot: it must lie within the prefix or within the key.
         if let Some((_, after)) = self.prefix.split_once('{')
-            && !after.contains('}')
+            && after.find('}').is_none_or(|end| end == 0)
         {
-            return Err(LockError::options("the key prefix has a `{` without a `}`"));
+            return Err(LockError::options(
+                "the key prefix has a `{` without a `}` and a text between the two",
+            ));
         }
         if let Some(name) = &self.client_name {
             let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -165,7 +172,11 @@ impl LockManagerBuilder {
         config.lazy = lazy;
         config.tuning.gap = self.gap;
         let tuning = config.tuning.clone();
-        let backend = RedisBackend::new(config).map_err(LockError::options)?;
+        let backend: Arc<dyn Backend> = if config.is_cluster() {
+            ClusterBackend::new(config).map_err(LockError::options)?
+        } else {
+            RedisBackend::new(config).map_err(LockError::options)?
+        };
         Ok(LockManager::start(client.clone(), backend, &tuning, self.defaults))
     }
 

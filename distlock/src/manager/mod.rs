@@ -57,6 +57,22 @@ impl LockManager {
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
     ///
+    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the sentinels
+    /// at these hosts call the master `master`. User and password are for that server; those for the sentinels
+    /// are given as `?sentinel_user=…&sentinel_pass=…`. A fail-over is followed; since replication is
+    /// asynchronous, the new master may not know of a lock that was acquired just before, and then its holder
+    /// is told that it is lost.
+    ///
+    /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster, of which these are some
+    /// nodes. Everything that belongs to a lock lies in the slot of its key. A fail-over is followed as above, and
+    /// so is a slot that moves; fencing tokens are comparable per key. Locks of several slots can be taken
+    /// together: they are acquired in order and given back if one cannot be had. While a slot is being moved, a
+    /// release in it waits for the end of the move.
+    ///
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`. The root certificates of
+    /// the web are trusted; with `?ca=/path/ca.pem` that authority alone. `cert=/path/cert.pem&key=/path/key.pem`
+    /// name the certificate that is shown to a server which asks for one.
+    ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, [`LockError::Unavailable`] if the server
     /// cannot be reached or refuses.

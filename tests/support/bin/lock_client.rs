@@ -87,19 +87,21 @@ impl Client {
         }
         let guard = request.acquire().await?;
         let at = shared_clock();
-        say(&json!({
+        let acquired = json!({
             "event": "acquired",
             "key": key,
             "fence": guard.fencing_token().map(|token| token.get()),
             "at": micros(at),
             "until": micros(at + guard.remaining()),
-        }));
+        });
         let (lost, name) = (guard.lost(), key.to_owned());
+        // Before it is said: the answer may be to release it.
+        self.guards.lock().await.insert(key.to_owned(), guard);
+        say(&acquired);
         tokio::spawn(async move {
             lost.await;
             say(&json!({ "event": "lost", "key": name, "at": micros(shared_clock()) }));
         });
-        self.guards.lock().await.insert(key.to_owned(), guard);
         Ok(())
     }
 

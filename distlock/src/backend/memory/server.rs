@@ -117,7 +117,7 @@ impl Server {
                 self.enter(us, from, Ask { token, kind, ttl, claim, mode, fences })
             }
             Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
-            Op::Renew { token, ttl } => self.renew(us, from, token, ttl),
+            Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);

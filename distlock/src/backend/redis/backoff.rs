@@ -16,6 +16,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// As the default, but never longer than `most`: where somebody else may be the right one in a moment.
+    pub(super) fn up_to(most: Duration) -> Backoff {
+        Backoff { most, ..Backoff::default() }
+    }
+
     pub(super) fn next(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(self.most);

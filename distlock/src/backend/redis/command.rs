@@ -15,6 +15,8 @@ pub(super) struct Wire {
     pub(super) client: String,
     /// Milliseconds that an entry in the queue lives.
     keep: u64,
+    /// Whether nobody listens where PUBLISH says so.
+    counts: &'static str,
     /// What `leave` needs to know besides, in one argument.
     settings: String,
 }
@@ -28,9 +30,6 @@ pub(super) enum Form {
     Text,
 }
 
-/// Where PUBLISH counts all subscribers, a count of zero means that nobody listens.
-const COUNTS: &str = "1";
-
 /// Whole milliseconds, rounded up, at least one: the server refuses zero.
 fn millis(duration: Duration) -> u64 {
     let millis = u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -43,12 +42,19 @@ fn millis_or_none(duration: Duration) -> u64 {
 }
 
 impl Wire {
-    pub(super) fn new(prefix: String, client: String, tuning: &Tuning) -> Wire {
-        let names = Names::new(prefix);
+    pub(super) fn new(names: Names, client: String, tuning: &Tuning) -> Wire {
+        // Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it
+        // counts those of one node.
+        let counts = if names.is_clustered() { "0" } else { "1" };
         let gap = millis_or_none(tuning.gap);
         let every = u64::try_from(tuning.every.as_micros()).unwrap_or(u64::MAX);
-        let settings = format!("{COUNTS} {gap} {every} {}", names.channel(""));
-        Wire { names, client, keep: millis(tuning.keep), settings }
+        let settings = format!("{counts} {gap} {every} {}", names.channel(""));
+        Wire { names, client, keep: millis(tuning.keep), counts, settings }
+    }
+
+    /// Where this client listens for grants.
+    pub(super) fn channel(&self) -> String {
+        self.names.channel(&self.client).to_string()
     }
 
     /// `SET NX GET`: tells the holder in the same round trip, on servers from 7.0.
@@ -63,7 +69,8 @@ impl Wire {
     }
 
     /// `op` as a call of its script; [`Op::Set`] as `enter` that does not queue.
-    pub(super) fn script(&self, form: Form, key: &str, op: &Op) -> Cmd {
+    /// `from`: what the server is called in the grants that it pushes.
+    pub(super) fn script(&self, form: Form, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
             Op::Set { token, ttl } => {
                 self.enter(form, key, token, Kind::Exclusive, ttl, ttl, EnterMode::Try, 0)
@@ -75,12 +82,20 @@ impl Wire {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
                 cmd.arg(hold.map_or(0, millis_or_none)).arg(since.0).arg(&self.settings);
+                if let Some(from) = from {
+                    cmd.arg(from);
+                }
                 cmd
             }
-            Op::Renew { token, ttl } => {
-                let names = &self.names;
-                let keys = [names.lock(key), names.entries(key), names.members(key)];
-                let mut cmd = call(form, &SCRIPTS.renew, &keys, 64 + self.client.len());
+            Op::Renew { token, kind, ttl } => {
+                let room = 64 + self.client.len();
+                let lock = self.names.lock(key);
+                let mut cmd = if kind == Kind::Exclusive {
+                    call(form, &SCRIPTS.renew, &[lock], room)
+                } else {
+                    let members = self.names.members(self.names.tag(key), key);
+                    call(form, &SCRIPTS.renew_n, &[lock, members], room)
+                };
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
                 cmd
@@ -121,17 +136,20 @@ impl Wire {
         cmd
     }
 
-    pub(super) fn force(&self, form: Form, key: &str) -> Cmd {
+    pub(super) fn force(&self, form: Form, key: &str, from: Option<&str>) -> Cmd {
         let mut cmd = self.on_queue(form, &SCRIPTS.force, key);
         cmd.write_arg_fmt(self.names.channel(""));
-        cmd.arg(COUNTS);
+        cmd.arg(self.counts);
+        if let Some(from) = from {
+            cmd.arg(from);
+        }
         cmd
     }
 
     /// Holder, time to live, length of the queue.
     pub(super) fn inspect(&self, key: &str) -> [Cmd; 3] {
-        let names = &self.names;
-        [("GET", names.lock(key)), ("PTTL", names.lock(key)), ("LLEN", names.queue(key))].map(
+        let (names, tag) = (&self.names, self.names.tag(key));
+        [("GET", names.lock(key)), ("PTTL", names.lock(key)), ("LLEN", names.queue(tag, key))].map(
             |(verb, name)| {
                 let mut cmd = redis::cmd(verb);
                 cmd.write_arg_fmt(name);
@@ -146,13 +164,20 @@ impl Wire {
             Op::Set { .. } | Op::Enter { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
             Op::Enter { .. } => &SCRIPTS.enter_n.hash,
             Op::Leave { .. } => &SCRIPTS.leave.hash,
-            Op::Renew { .. } => &SCRIPTS.renew.hash,
+            Op::Renew { kind: Kind::Exclusive, .. } => &SCRIPTS.renew.hash,
+            Op::Renew { .. } => &SCRIPTS.renew_n.hash,
         }
     }
 
     fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
-        let names = &self.names;
-        let keys = [names.lock(key), names.queue(key), names.entries(key), names.fence(), names.members(key)];
+        let (names, tag) = (&self.names, self.names.tag(key));
+        let keys = [
+            names.lock(key),
+            names.queue(tag, key),
+            names.entries(tag, key),
+            names.fence(tag),
+            names.members(tag, key),
+        ];
         call(form, script, &keys, 96 + self.client.len() + self.settings.len())
     }
 
@@ -190,7 +215,7 @@ mod tests {
 
     #[test]
     fn set_is_one_plain_command_on_exactly_the_users_key() {
-        let wire = Wire::new("shop:".into(), "c".into(), &Tuning::default());
+        let wire = Wire::new(Names::new("shop:".into()), "c".into(), &Tuning::default());
         let cmd = wire.set("order:42", Token(7), Duration::from_secs(10));
         let text = String::from_utf8(cmd.get_packed_command()).unwrap();
         let words: Vec<_> = text.split("\r\n").skip(2).step_by(2).collect();

@@ -16,8 +16,19 @@ pub(super) struct Server {
     pub(super) major: Option<u32>,
     /// How this connection is called, for CLIENT KILL.
     pub(super) identity: Option<Identity>,
+    /// What the other nodes of a cluster call it.
+    pub(super) node_id: Option<String>,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
+}
+
+/// What a server must be to keep our locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A master by itself.
+    Master,
+    /// A node of a cluster. A replica too: it says itself who serves what.
+    ClusterNode,
 }
 
 /// A connection as the server knows it. Both parts are needed: ids start anew with the server, addresses are
@@ -29,13 +40,18 @@ pub(super) struct Identity {
 }
 
 /// Introduces us as `client`, loads the scripts, and asks who is there, in one round trip.
-pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> {
+pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Server, OpError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("CLIENT").arg("SETNAME").arg(client);
     pipeline.cmd("CLIENT").arg("INFO");
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("INFO").arg("memory");
+    // Where INFO is forbidden this may be allowed.
+    match role {
+        Role::Master => pipeline.cmd("ROLE"),
+        Role::ClusterNode => pipeline.cmd("CLUSTER").arg("MYID"),
+    };
     for script in SCRIPTS.all() {
         // So that NOSCRIPT is rare: a command sent again loses its place in the order.
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code);
@@ -51,13 +67,17 @@ pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> 
     }
     let mut texts = replies.iter().skip(1).map(text);
     let [identity, server, replication, memory] = std::array::from_fn(|_| texts.next().flatten());
-    if field(server, "redis_mode") == Some("cluster") {
+    // Called otherwise by Valkey from 9.0.
+    let mode = field(server, "redis_mode").or(field(server, "server_mode"));
+    let clustered = mode == Some("cluster");
+    if clustered && role == Role::Master {
         return Err(errors::found(
             Failure::Refused,
-            "the server runs in cluster mode: use `redis+cluster://`, which this version does not offer yet",
+            "the server runs in cluster mode: connect with `redis+cluster://`",
         ));
     }
-    if field(replication, "role") == Some("slave") {
+    let replica = field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica);
+    if replica && role == Role::Master {
         return Err(errors::found(
             Failure::Later,
             "the server is a read-only replica: locks need its master (correct the URL, or wait for the fail-over)",
@@ -67,10 +87,21 @@ pub(super) async fn greet(link: &Link, client: &str) -> Result<Server, OpError> 
         run_id: field(server, "run_id").map(str::to_owned),
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
         identity: identity.and_then(identify),
+        node_id: replies
+            .get(5)
+            .filter(|_| role == Role::ClusterNode)
+            .and_then(text)
+            .and_then(|id| id.get(..12))
+            .map(str::to_owned),
         evicts: field(memory, "maxmemory_policy")
             .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
             .map(str::to_owned),
     })
+}
+
+/// The reply to ROLE begins with it.
+fn is_replica(role: &Value) -> bool {
+    matches!(role, Value::Array(parts) if parts.first().and_then(text) == Some("slave"))
 }
 
 /// `CLIENT INFO` is one line of `name=value`.

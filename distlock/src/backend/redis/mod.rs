@@ -8,26 +8,37 @@
 //! What the server does is in `scripts/`: each file states its contract.
 
 mod backoff;
+mod cluster;
 mod command;
 mod config;
 mod errors;
+mod exec;
 mod greet;
 mod link;
 mod names;
 mod push;
 mod reply;
 mod scripts;
+mod sentinel;
+mod slots;
 mod standalone;
 mod stream;
 mod supervise;
-#[cfg(feature = "tls")]
 mod tls;
 mod trace;
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod sentinel_tests;
+#[cfg(test)]
 mod test_server;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tls_tests;
 
+pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;

@@ -1,18 +1,32 @@
 //! What our keys and channels are called on the server.
+//!
+//! In a cluster everything that belongs to a lock must lie in its slot, and the lock's name is the user's: so
+//! the other names carry a short hash tag that falls into the same slot (see [`tag_of`]), whatever braces the
+//! key has. A prefix with a hash tag of its own puts everything into one slot anyway.
 
 use std::fmt;
+
+use super::slots::{hash_tag, slot_of, tag_of};
 
 /// The names of everything that belongs to one deployment: whoever shares locks shares the prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     prefix: String,
+    clustered: bool,
+    /// The slot of everything, if the prefix decides it.
+    slot: Option<u16>,
 }
+
+/// The number in the hash tag of names beside the lock, where they need one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(Option<u32>);
 
 /// One name, written straight into a command without being built first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
     prefix: &'a str,
     part: &'static str,
+    tag: Tag,
     key: &'a str,
 }
 
@@ -20,57 +34,124 @@ impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.prefix)?;
         f.write_str(self.part)?;
+        if let Tag(Some(tag)) = self.tag {
+            write!(f, "{{{tag}}}")?;
+        }
         f.write_str(self.key)
     }
 }
 
 impl Name<'_> {
+    /// Its length, or a little more.
     pub(super) fn len(&self) -> usize {
-        self.prefix.len() + self.part.len() + self.key.len()
+        self.prefix.len() + self.part.len() + self.tag.0.map_or(0, |_| 8) + self.key.len()
     }
 }
 
 impl Names {
     pub(super) fn new(prefix: String) -> Names {
-        Names { prefix }
+        Names { prefix, clustered: false, slot: None }
     }
 
-    fn name<'a>(&'a self, part: &'static str, key: &'a str) -> Name<'a> {
-        Name { prefix: &self.prefix, part, key }
+    pub(super) fn clustered(prefix: String) -> Names {
+        let slot = hash_tag(&prefix).map(|_| slot_of(&prefix, ""));
+        Names { prefix, clustered: true, slot }
+    }
+
+    pub(super) fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+
+    /// Where the lock and everything beside it lies in a cluster.
+    pub(super) fn slot(&self, key: &str) -> u16 {
+        self.slot.unwrap_or_else(|| slot_of(&self.prefix, key))
+    }
+
+    pub(super) fn tag(&self, key: &str) -> Tag {
+        Tag((self.clustered && self.slot.is_none()).then(|| tag_of(slot_of(&self.prefix, key))))
+    }
+
+    fn name<'a>(&'a self, part: &'static str, tag: Tag, key: &'a str) -> Name<'a> {
+        Name { prefix: &self.prefix, part, tag, key }
     }
 
     /// The lock itself: exactly the user's key, so that services in other languages see the same lock.
     pub(super) fn lock<'a>(&'a self, key: &'a str) -> Name<'a> {
-        self.name("", key)
+        self.name("", Tag(None), key)
     }
 
     /// List of the tokens that wait.
-    pub(super) fn queue<'a>(&'a self, key: &'a str) -> Name<'a> {
-        self.name("dl1:q:", key)
+    pub(super) fn queue<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
+        self.name("dl1:q:", tag, key)
     }
 
     /// Hash from waiting token to what the releaser must know about it.
-    pub(super) fn entries<'a>(&'a self, key: &'a str) -> Name<'a> {
-        self.name("dl1:e:", key)
+    pub(super) fn entries<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
+        self.name("dl1:e:", tag, key)
     }
 
     /// Sorted set of the holders of a shared or limited lock, by expiry.
-    pub(super) fn members<'a>(&'a self, key: &'a str) -> Name<'a> {
-        self.name("dl1:m:", key)
+    pub(super) fn members<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
+        self.name("dl1:m:", tag, key)
     }
 
-    /// The counter of fencing tokens, one for all keys.
-    pub(super) fn fence(&self) -> Name<'_> {
-        self.name("dl1:f", "")
+    /// The counter of fencing tokens: one for all keys, in a cluster for all of one slot.
+    pub(super) fn fence(&self, tag: Tag) -> Name<'_> {
+        self.name("dl1:f", tag, "")
     }
 
     /// Where `client` listens for grants.
     pub(super) fn channel<'a>(&'a self, client: &'a str) -> Name<'a> {
-        self.name("dl1:c:", client)
+        self.name("dl1:c:", Tag(None), client)
     }
 
     /// The key of a lock's name; nothing for a name outside the prefix.
     pub(super) fn key_of<'a>(&self, lock: &'a str) -> Option<&'a str> {
         lock.strip_prefix(self.prefix.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_everything_lies_in_the_slot_of_the_lock_whatever_the_braces() {
+        for prefix in ["", "shop:", "a}b", "{shop}:", "x{y}{z"] {
+            let names = Names::clustered(prefix.to_owned());
+            for key in [
+                "k",
+                "a}b",
+                "{",
+                "}",
+                "{}",
+                "{}x",
+                "{a}b",
+                "a{b}c{d}",
+                "{{a}}",
+                "a{b",
+                "}{",
+                "\u{fc}{\u{e4}}",
+            ] {
+                let tag = names.tag(key);
+                let slot = slot_of(&names.lock(key).to_string(), "");
+                assert_eq!(names.slot(key), slot, "{prefix} {key}");
+                let (queue, entries) = (names.queue(tag, key), names.entries(tag, key));
+                for name in [queue, entries, names.members(tag, key), names.fence(tag)] {
+                    assert_eq!(slot_of(&name.to_string(), ""), slot, "{name}");
+                    assert!(name.len() >= name.to_string().len());
+                    assert!(name.to_string().starts_with(prefix));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_keys_never_share_a_name() {
+        let names = Names::clustered(String::new());
+        let mut seen = std::collections::HashSet::new();
+        for key in ["a", "{1}a", "{a}", "1}a", "{x}y", "y"] {
+            assert!(seen.insert(names.queue(names.tag(key), key).to_string()), "{key}");
+        }
     }
 }

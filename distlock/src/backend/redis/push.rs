@@ -14,12 +14,13 @@ use redis::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::super::{Events, Push, ServerTime, parse_token};
+use super::super::{OpError, Push, ServerTime, parse_token};
 use super::backoff::{Backoff, jittered};
 use super::command::Wire;
+use super::config::{Address, RedisConfig};
 use super::greet;
 use super::link::{self, Driver};
-use super::standalone::Shared;
+use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
 use super::trace;
 
@@ -30,20 +31,40 @@ const REFUSED: Duration = Duration::from_secs(30);
 /// A subscription that lasted this long was a good one: the next attempt is made at once.
 const GOOD: Duration = Duration::from_secs(1);
 
-pub(super) async fn listen(shared: Arc<Shared>, events: Arc<dyn Events>) {
+/// Whoever listens.
+pub(super) trait Listener: Send + Sync + 'static {
+    fn config(&self) -> &RedisConfig;
+    fn wire(&self) -> &Arc<Wire>;
+    /// What is listened to, for messages.
+    fn place(&self) -> String;
+    /// Returns once somebody wants to be connected.
+    fn wanted(&self) -> impl Future<Output = ()> + Send;
+    /// Where to subscribe.
+    fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
+    /// The subscription is confirmed.
+    fn listening(&self, at: Whereabouts);
+    /// There is none.
+    fn deaf(&self);
+    /// Returns when the connection must be made anew, because it leads to the wrong server.
+    fn moved(&self) -> impl Future<Output = ()> + Send;
+    /// `from`: what the server that made the grant was called in it.
+    fn push(&self, push: Push, from: Option<&str>);
+}
+
+pub(super) async fn listen(listener: Arc<impl Listener>) {
     let mut protocol = ProtocolVersion::RESP3;
     let mut backoff = Backoff::default();
     let mut warned = false;
-    shared.wanted().await;
+    listener.wanted().await;
     loop {
-        let attempt = timeout(shared.config.connect_timeout, subscribe(&shared, &events, protocol)).await;
+        let attempt = timeout(listener.config().connect_timeout, subscribe(&listener, protocol)).await;
         match attempt {
             Ok(Ok(subscription)) => {
                 let since = tokio::time::Instant::now();
-                shared.listening(&*events, subscription.run_id.clone());
-                let error = subscription.last(&shared, &events).await;
-                shared.deaf(&*events);
-                trace::debug(&format!("{}: push connection lost: {error}", shared.config.address));
+                listener.listening(subscription.at.clone());
+                let error = subscription.last(&*listener).await;
+                listener.deaf();
+                trace::debug(&format!("{}: push connection lost: {error}", listener.place()));
                 if since.elapsed() >= GOOD {
                     backoff = Backoff::default();
                     continue;
@@ -55,7 +76,7 @@ pub(super) async fn listen(shared: Arc<Shared>, events: Arc<dyn Events>) {
                 protocol = ProtocolVersion::RESP2;
             }
             Ok(Err(error)) => {
-                shared.deaf(&*events);
+                listener.deaf();
                 protocol = ProtocolVersion::RESP3;
                 let forbidden =
                     error.code() == Some("NOPERM") || error.to_string().contains("unknown command");
@@ -64,14 +85,14 @@ pub(super) async fn listen(shared: Arc<Shared>, events: Arc<dyn Events>) {
                     trace::warn(&format!(
                         "{}: grants cannot be pushed ({error}): waiters will poll. Allow `+subscribe` and the \
                          channel `{}`",
-                        shared.config.address,
-                        shared.wire.names.channel(&shared.wire.client)
+                        listener.place(),
+                        listener.wire().channel()
                     ));
                 }
                 sleep(if forbidden { jittered(REFUSED) } else { backoff.next() }).await;
             }
             Err(_) => {
-                shared.deaf(&*events);
+                listener.deaf();
                 sleep(backoff.next()).await;
             }
         }
@@ -82,7 +103,7 @@ pub(super) async fn listen(shared: Arc<Shared>, events: Arc<dyn Events>) {
 struct Subscription {
     voice: Voice,
     pulse: Arc<Pulse>,
-    run_id: Option<String>,
+    at: Whereabouts,
 }
 
 enum Voice {
@@ -92,25 +113,26 @@ enum Voice {
     Resp2(PubSubSink, PubSubStream),
 }
 
-async fn subscribe(
-    shared: &Arc<Shared>,
-    events: &Arc<dyn Events>,
-    protocol: ProtocolVersion,
-) -> RedisResult<Subscription> {
-    let config = &shared.config;
+async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> RedisResult<Subscription> {
+    let address = listener.locate().await.map_err(|error| {
+        RedisError::from((ErrorKind::Io, "there is no server to subscribe to", error.to_string()))
+    })?;
     let pulse = Arc::new(Pulse::default());
-    let stream = Stream::connect(&config.address, Arc::clone(&pulse)).await?;
-    let channel = shared.wire.names.channel(&shared.wire.client).to_string();
-    let login: RedisConnectionInfo = config.login.clone().set_protocol(protocol);
+    let stream = Stream::connect(&address, &listener.config().tls, Arc::clone(&pulse)).await?;
+    let channel = listener.wire().channel();
+    let login: RedisConnectionInfo = listener.config().login.clone().set_protocol(protocol);
     if protocol == ProtocolVersion::RESP2 {
         let (mut sink, stream) = PubSub::new(&login, stream).await?.split();
         sink.subscribe(&channel).await?;
-        return Ok(Subscription { voice: Voice::Resp2(sink, stream), pulse, run_id: None });
+        let at = Whereabouts { address, run_id: None };
+        return Ok(Subscription { voice: Voice::Resp2(sink, stream), pulse, at });
     }
-    let (to, wire) = (Arc::clone(events), Arc::clone(&shared.wire));
+    let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
-        if let (PushKind::Message, [_, Value::BulkString(payload)]) = (&info.kind, info.data.as_slice()) {
-            deliver(&wire, payload, &*to);
+        if let (PushKind::Message, [_, Value::BulkString(payload)], Some(to)) =
+            (&info.kind, info.data.as_slice(), to.upgrade())
+        {
+            deliver(&*to, payload);
         }
         Ok::<(), ()>(())
     });
@@ -118,19 +140,20 @@ async fn subscribe(
     let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;
     let run_id = greet::field(greet::text(&info), "run_id").map(str::to_owned);
     connection.subscribe(&channel).await?;
-    Ok(Subscription { voice: Voice::Resp3(connection, driver), pulse, run_id })
+    let at = Whereabouts { address, run_id };
+    Ok(Subscription { voice: Voice::Resp3(connection, driver), pulse, at })
 }
 
 impl Subscription {
     /// Serves the subscription until it ends, and returns why it did.
-    async fn last(self, shared: &Shared, events: &Arc<dyn Events>) -> RedisError {
+    async fn last(self, listener: &impl Listener) -> RedisError {
         let Subscription { voice, pulse, .. } = self;
-        let patience = shared.config.op_timeout;
+        let patience = listener.config().op_timeout;
         match voice {
             Voice::Resp3(mut connection, mut driver) => {
                 tokio::select! {
                     _ = &mut driver.0 => closed(),
-                    _ = shared.moved() => closed(),
+                    () = listener.moved() => closed(),
                     error = async {
                         loop {
                             silence(&pulse).await;
@@ -149,9 +172,10 @@ impl Subscription {
                         while let Some(message) =
                             std::future::poll_fn(|cx| std::pin::Pin::new(&mut stream).poll_next(cx)).await
                         {
-                            deliver(&shared.wire, message.get_payload_bytes(), &**events);
+                            deliver(listener, message.get_payload_bytes());
                         }
                     } => closed(),
+                    () = listener.moved() => closed(),
                     error = async {
                         loop {
                             silence(&pulse).await;
@@ -190,30 +214,32 @@ fn closed() -> RedisError {
     RedisError::from((ErrorKind::Io, "the server closed the connection"))
 }
 
-fn deliver(wire: &Wire, payload: &[u8], events: &dyn Events) {
-    match std::str::from_utf8(payload).ok().and_then(|text| parse(wire, text)) {
-        Some(push) => events.push(push),
+fn deliver(listener: &impl Listener, payload: &[u8]) {
+    match std::str::from_utf8(payload).ok().and_then(|text| parse(listener.wire(), text)) {
+        Some((push, from)) => listener.push(push, from),
         None => trace::debug("a message on our push channel makes no sense; ignored"),
     }
 }
 
 /// See scripts/serve.lua. The lock's name comes last, because it may contain blanks.
-fn parse(wire: &Wire, text: &str) -> Option<Push> {
+fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
     let (kind, rest) = text.split_once(' ')?;
     match kind {
         "g" => {
             let mut parts = rest.splitn(5, ' ');
-            let us = ServerTime(parts.next()?.parse().ok()?);
+            let us = parts.next()?;
+            let (us, from) = us.split_once('@').map_or((us, None), |(us, from)| (us, Some(from)));
+            let us = ServerTime(us.parse().ok()?);
             let since = ServerTime(parts.next()?.parse().ok()?);
             let fence: u64 = parts.next()?.parse().ok()?;
             let token = parse_token(&wire.client, parts.next()?)?;
             let key = Arc::from(wire.names.key_of(parts.next()?)?);
-            Some(Push::Grant { key, token, us, since, fence: (fence != 0).then_some(fence) })
+            Some((Push::Grant { key, token, us, since, fence: (fence != 0).then_some(fence) }, from))
         }
         "p" => {
             let (token, lock) = rest.split_once(' ')?;
             let token = parse_token(&wire.client, token)?;
-            Some(Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token })
+            Some((Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token }, None))
         }
         _ => None,
     }
@@ -222,27 +248,33 @@ fn parse(wire: &Wire, text: &str) -> Option<Push> {
 #[cfg(test)]
 mod tests {
     use super::super::super::{Token, Tuning};
+    use super::super::names::Names;
     use super::*;
 
     #[test]
     fn a_push_names_a_key_that_may_contain_blanks() {
-        let wire = Wire::new("p:".into(), "c".into(), &Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), &Tuning::default());
         assert_eq!(
             parse(&wire, "g 5 4 9 dl1:c:7 p:a key"),
-            Some(Push::Grant {
-                key: Arc::from("a key"),
-                token: Token(7),
-                us: ServerTime(5),
-                since: ServerTime(4),
-                fence: Some(9)
-            })
+            Some((
+                Push::Grant {
+                    key: Arc::from("a key"),
+                    token: Token(7),
+                    us: ServerTime(5),
+                    since: ServerTime(4),
+                    fence: Some(9)
+                },
+                None
+            ))
         );
-        assert_eq!(parse(&wire, "p dl1:c:7 p:k"), Some(Push::Gap { key: Arc::from("k"), token: Token(7) }));
+        let gap = Push::Gap { key: Arc::from("k"), token: Token(7) };
+        assert_eq!(parse(&wire, "p dl1:c:7 p:k"), Some((gap, None)));
+        assert_eq!(parse(&wire, "g 5@n1 4 0 dl1:c:7 p:k").unwrap().1, Some("n1"));
     }
 
     #[test]
     fn what_is_not_for_us_is_ignored() {
-        let wire = Wire::new("p:".into(), "c".into(), &Tuning::default());
+        let wire = Wire::new(Names::new("p:".into()), "c".into(), &Tuning::default());
         for text in ["", "g", "x 1", "g 5 4 0 dl1:other:7 p:k", "g 5 4 0 dl1:c:7 k", "g a 4 0 dl1:c:7 p:k"] {
             assert_eq!(parse(&wire, text), None, "{text}");
         }

@@ -159,6 +159,7 @@ fn text(value: Option<&Value>) -> Result<&str, Garbled> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Kind;
     use super::*;
 
     fn bulk(text: &str) -> Value {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_another_token_is_garbled() {
-        let op = Op::Renew { token: Token(7), ttl: Duration::from_secs(1) };
+        let op = Op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
         assert_eq!(of_script("c", &op, &reply("dl1:c:7")).unwrap(), Reply::Renewed { us: ServerTime(5) });
         assert!(of_script("c", &op, &reply("dl1:c:8")).is_err());

@@ -23,12 +23,13 @@ pub(super) struct Scripts {
     pub(super) enter_n: Lua,
     pub(super) leave: Lua,
     pub(super) renew: Lua,
+    pub(super) renew_n: Lua,
     pub(super) force: Lua,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 5] {
-        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.force]
+    pub(super) fn all(&self) -> [&Lua; 6] {
+        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.renew_n, &self.force]
     }
 }
 
@@ -43,6 +44,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter: lua!("clock" "enter" "front" "queue" "enter_end"),
     enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_end"),
     leave: lua!("leave_args" "clock" "members" "leave" "serve"),
-    renew: lua!("clock" "renew_args" "members" "renew"),
+    renew: lua!("clock" "renew"),
+    renew_n: lua!("clock" "renew_n_args" "members" "renew_n"),
     force: lua!("clock" "force_args" "members" "force" "serve"),
 });

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 
 use super::config::Address;
+use super::tls::Tls;
 
 /// What is known about a connection without asking it.
 #[derive(Debug, Default)]
@@ -74,12 +75,14 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Stream {
-    pub(super) async fn connect(address: &Address, pulse: Arc<Pulse>) -> io::Result<Stream> {
+    pub(super) async fn connect(address: &Address, tls: &Tls, pulse: Arc<Pulse>) -> io::Result<Stream> {
+        #[cfg(not(feature = "tls"))]
+        let _: &Tls = tls;
         let socket = match address {
             Address::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port).await?),
             #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
-                Socket::Tls(Box::new(super::tls::wrap(host, connect_tcp(host, *port).await?).await?))
+                Socket::Tls(Box::new(tls.wrap(host, connect_tcp(host, *port).await?).await?))
             }
             #[cfg(not(feature = "tls"))]
             Address::Tls { .. } => return Err(io::ErrorKind::Unsupported.into()),

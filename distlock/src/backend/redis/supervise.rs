@@ -6,12 +6,12 @@ use std::time::Duration;
 use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
-use super::super::{Events, Failure, LinkEvent, OpError};
+use super::super::{Failure, OpError};
 use super::backoff::Backoff;
+use super::config::{Address, RedisConfig};
 use super::errors;
-use super::greet::{Identity, Server, greet};
+use super::greet::{Identity, Role, Server, greet};
 use super::link::{self, Driver, Link};
-use super::standalone::Shared;
 use super::stream::{Pulse, Stream};
 use super::trace;
 
@@ -19,8 +19,6 @@ use super::trace;
 const TICK: Duration = Duration::from_millis(250);
 /// While there are none: how often a link is asked for a sign of life.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long the first `Up` waits for the push connection, which is made at the same time.
-const TOGETHER: Duration = Duration::from_millis(250);
 /// A link that lived this long was a good one: the next attempt is made at once.
 const GOOD: Duration = Duration::from_secs(1);
 
@@ -30,76 +28,109 @@ struct Former {
     links: Vec<(Option<Identity>, Option<String>)>,
 }
 
-pub(super) async fn keep(shared: Arc<Shared>, events: Arc<dyn Events>) {
-    let _clear = ClearOnDrop(&shared);
+/// Whoever uses the link that is kept.
+pub(super) trait Keeper: Send + Sync {
+    fn config(&self) -> &RedisConfig;
+    /// What is to be connected, for messages.
+    fn place(&self) -> String;
+    /// What the server must be.
+    fn role(&self) -> Role;
+    /// The longest pause between two attempts.
+    fn longest_pause(&self) -> Duration;
+    /// Returns once somebody wants to be connected.
+    fn wanted(&self) -> impl Future<Output = ()> + Send;
+    /// Where the server is now.
+    fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
+    /// Returns when the server at `address` is not the right one any more.
+    fn deposed(&self, address: &Address) -> impl Future<Output = OpError> + Send;
+    /// A link is ready. `settled`: see [`LinkEvent`](super::super::LinkEvent).
+    fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
+    /// There is no link, or an attempt to make one has failed.
+    fn down(&self, cause: OpError);
+    /// Whether the link is not wanted any more; asked after it was lost.
+    fn retired(&self) -> bool {
+        false
+    }
+    /// Nobody keeps the link any more.
+    fn ended(&self);
+}
+
+pub(super) async fn keep(keeper: Arc<impl Keeper>) {
+    let _end = EndOnDrop(&*keeper);
     let mut former = Former::default();
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::up_to(keeper.longest_pause());
     let mut warned = false;
-    shared.wanted().await;
+    keeper.wanted().await;
     loop {
-        match connect(&shared, &mut former).await {
-            Ok(Connected { link, driver, server, settled }) => {
+        match connect(&*keeper, &mut former).await {
+            Ok((connected, driver)) => {
+                let Connected { address, link, server, .. } = &connected;
                 if let (Some(policy), false) = (&server.evicts, warned) {
                     warned = true;
                     trace::warn(&format!(
-                        "{}: maxmemory-policy `{policy}` may evict locks while they are held: \
-                         use `noeviction`, or give locks a server of their own",
-                        shared.config.address
+                        "{address}: maxmemory-policy `{policy}` may evict locks while they are held: \
+                         use `noeviction`, or give locks a server of their own"
                     ));
                 }
                 former.links.push((server.identity.clone(), server.run_id.clone()));
-                shared.wait_for_pushes(TOGETHER).await;
                 let since = tokio::time::Instant::now();
-                let pushes = shared.up(Arc::clone(&link), &server);
-                events.link(LinkEvent::Up { settled, pushes });
-                let cause = watch(&link, driver, shared.config.op_timeout).await;
-                shared.down();
-                trace::debug(&format!("{}: link lost: {cause}", shared.config.address));
-                events.link(LinkEvent::Down { cause });
+                keeper.up(&connected).await;
+                let deposed = keeper.deposed(address);
+                let cause = watch(link, driver, deposed, keeper.config().op_timeout).await;
+                trace::debug(&format!("{address}: link lost: {cause}"));
+                keeper.down(cause);
                 if since.elapsed() >= GOOD {
-                    backoff = Backoff::default();
-                    continue;
+                    backoff = Backoff::up_to(keeper.longest_pause());
+                    if !keeper.retired() {
+                        continue;
+                    }
                 }
             }
             Err(cause) => {
                 trace::debug(&cause.to_string());
-                events.link(LinkEvent::Down { cause });
+                keeper.down(cause);
             }
+        }
+        if keeper.retired() {
+            return;
         }
         sleep(backoff.next()).await;
     }
 }
 
 /// There is no link once nobody keeps it.
-struct ClearOnDrop<'a>(&'a Shared);
+struct EndOnDrop<'a, K: Keeper>(&'a K);
 
-impl Drop for ClearOnDrop<'_> {
+impl<K: Keeper> Drop for EndOnDrop<'_, K> {
     fn drop(&mut self) {
-        self.0.down();
+        self.0.ended();
     }
 }
 
-struct Connected {
-    link: Arc<Link>,
-    driver: Driver,
-    server: Server,
-    settled: bool,
+/// A link, and what was learned while it was made.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) address: Address,
+    pub(super) link: Arc<Link>,
+    pub(super) server: Server,
+    pub(super) settled: bool,
 }
 
-async fn connect(shared: &Shared, former: &mut Former) -> Result<Connected, OpError> {
-    let config = &shared.config;
-    let place = config.address.to_string();
+async fn connect(keeper: &impl Keeper, former: &mut Former) -> Result<(Connected, Driver), OpError> {
+    let config = keeper.config();
     let attempt = async {
+        let address = keeper.locate().await?;
+        let place = address.to_string();
         let pulse = Arc::new(Pulse::default());
         let (connection, driver) = async {
-            let stream = Stream::connect(&config.address, Arc::clone(&pulse)).await?;
+            let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await?;
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await
         }
         .await
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
         let greeting = async {
-            let server = greet(&link, &config.client).await?;
+            let server = greet(&link, &config.client, keeper.role()).await?;
             let settled = settle(&link, former, &server).await?;
             Ok((server, settled))
         };
@@ -108,9 +139,10 @@ async fn connect(shared: &Shared, former: &mut Former) -> Result<Connected, OpEr
             Failure::Unknown => OpError { kind: Failure::NotSent, ..error },
             _ => error,
         })?;
-        Ok(Connected { link, driver, server, settled })
+        Ok((Connected { address, link, server, settled }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
+        let place = keeper.place();
         let text = format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
         Err(errors::found(Failure::NotSent, text))
     })
@@ -145,10 +177,21 @@ async fn settle(link: &Link, former: &mut Former, server: &Server) -> Result<boo
 }
 
 /// Returns why the link is no good any more, after everything under way on it has been failed.
-async fn watch(link: &Link, mut driver: Driver, patience: Duration) -> OpError {
+async fn watch(
+    link: &Link,
+    mut driver: Driver,
+    deposed: impl Future<Output = OpError>,
+    patience: Duration,
+) -> OpError {
+    let reason = async {
+        tokio::select! {
+            cause = suspect(link, patience) => cause,
+            cause = deposed => cause,
+        }
+    };
     let cause = tokio::select! {
         _ = &mut driver.0 => errors::found(Failure::Unknown, "the server closed the connection"),
-        cause = suspect(link, patience) => {
+        cause = reason => {
             // First, so that whatever fails now can tell why.
             link.give_up(cause.clone());
             link.pulse.abandon();

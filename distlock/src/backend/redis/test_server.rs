@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,19 +19,45 @@ use super::{RedisBackend, RedisConfig};
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The server's binary: another version is named by the environment variable `DISTLOCK_TEST_SERVER`.
+pub(super) fn server_binary() -> String {
+    std::env::var("DISTLOCK_TEST_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until `done` says so, and returns how long that took.
+pub(super) fn wait_until(what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < patience, "{what}: not within {patience:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    start.elapsed()
+}
+
 /// A server on a free loopback port; gone with the value.
 pub(super) struct TestServer {
     child: Child,
     pub(super) port: u16,
+    /// A directory of its own, so that no other one's data is loaded.
+    dir: PathBuf,
     args: Vec<String>,
 }
 
 impl TestServer {
     pub(super) fn start(args: &[&str]) -> TestServer {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        TestServer::start_on(free_port(), args)
+    }
+
+    pub(super) fn start_on(port: u16, args: &[&str]) -> TestServer {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        let child = spawn(port, &args);
-        let server = TestServer { child, port, args };
+        let dir = std::env::temp_dir().join(format!("distlock-test-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let child = spawn(port, &dir, &args);
+        let server = TestServer { child, port, dir, args };
         server.wait_until_it_answers();
         server
     }
@@ -42,7 +69,8 @@ impl TestServer {
 
     /// On the same port, without data.
     pub(super) fn start_again(&mut self) {
-        self.child = spawn(self.port, &self.args);
+        drop(std::fs::remove_file(self.dir.join("dump.rdb")));
+        self.child = spawn(self.port, &self.dir, &self.args);
         self.wait_until_it_answers();
     }
 
@@ -73,6 +101,12 @@ impl TestServer {
 
     pub(super) fn connection(&self) -> Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// The same, but nothing where the connection breaks or the command fails.
+    pub(super) fn try_run<T: FromRedisValue>(&self, command: &str) -> Option<T> {
+        let mut connection = redis::Client::open(self.url()).ok()?.get_connection().ok()?;
+        redis::Cmd::new().arg(command.split(' ').collect::<Vec<_>>()).query(&mut connection).ok()
     }
 
     /// Runs one command, its words separated by blanks.
@@ -112,21 +146,15 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
-        // There is one where a replica was made.
-        drop(std::fs::remove_file(std::env::temp_dir().join(dump(self.port))));
+        std::fs::remove_dir_all(&self.dir).unwrap();
     }
 }
 
-fn dump(port: u16) -> String {
-    format!("distlock-test-{port}.rdb")
-}
-
-fn spawn(port: u16, args: &[String]) -> Child {
-    Command::new("redis-server")
+fn spawn(port: u16, dir: &Path, args: &[String]) -> Child {
+    Command::new(server_binary())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .args(["--dir", std::env::temp_dir().to_str().unwrap()])
-        // Not the default name: a dump that somebody else left there would be loaded, or refused.
-        .args(["--dbfilename", &dump(port)])
+        .arg("--dir")
+        .arg(dir)
         .args(args)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -167,8 +195,8 @@ impl Events for Recorder {
 }
 
 /// A backend with an I/O thread of its own.
-pub(super) struct Rig {
-    pub(super) backend: Arc<RedisBackend>,
+pub(super) struct Rig<B: Backend = RedisBackend> {
+    pub(super) backend: Arc<B>,
     events: Arc<Recorder>,
     read: Mutex<usize>,
     stop: Option<oneshot::Sender<()>>,
@@ -177,7 +205,19 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn start(config: RedisConfig) -> Rig {
-        let backend = RedisBackend::new(config).unwrap();
+        Rig::run(RedisBackend::new(config).unwrap())
+    }
+
+    /// A rig that is connected and listens for pushes.
+    pub(super) fn up(server: &TestServer, client: &str) -> Rig {
+        let rig = Rig::start(RedisConfig::new(&server.url(), client).unwrap());
+        rig.wait_until_up();
+        rig
+    }
+}
+
+impl<B: Backend> Rig<B> {
+    pub(super) fn run(backend: Arc<B>) -> Rig<B> {
         let events = Arc::new(Recorder::default());
         let (stop, stopped) = oneshot::channel();
         let run = Arc::clone(&backend).run(Arc::clone(&events) as Arc<dyn Events>);
@@ -191,13 +231,6 @@ impl Rig {
             });
         });
         Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
-    }
-
-    /// A rig that is connected and listens for pushes.
-    pub(super) fn up(server: &TestServer, client: &str) -> Rig {
-        let rig = Rig::start(RedisConfig::new(&server.url(), client).unwrap());
-        rig.wait_until_up();
-        rig
     }
 
     pub(super) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
@@ -267,7 +300,7 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl<B: Backend> Drop for Rig<B> {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -32,7 +32,7 @@ fn leave(token: u64) -> Op {
 }
 
 fn renew(token: u64, ttl: Duration) -> Op {
-    Op::Renew { token: Token(token), ttl }
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl }
 }
 
 fn fence(result: OpResult) -> Option<u64> {
@@ -624,14 +624,11 @@ fn a_replica_never_says_that_a_lock_is_not_ours() {
 
 #[test]
 fn a_cluster_is_refused_with_the_scheme_to_use() {
-    let conf = format!("distlock-test-{}-nodes.conf", std::process::id());
-    let server = TestServer::start(&["--cluster-enabled", "yes", "--cluster-config-file", &conf]);
+    let server = TestServer::start(&["--cluster-enabled", "yes"]);
     let rig = Rig::start(RedisConfig::new(&server.url(), "a").unwrap());
     let cause = rig.wait_for_down();
     assert_eq!(cause.kind, Failure::Refused);
     assert!(cause.to_string().contains("redis+cluster://"), "{cause}");
-    drop((rig, server));
-    std::fs::remove_file(std::env::temp_dir().join(conf)).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::backend::{Kind, Tuning};
+use crate::backend::{Clocks, Kind, Tuning};
 
 /// Nanoseconds.
 pub(super) const MICRO: u64 = 1_000;
@@ -260,6 +260,7 @@ impl Config {
                 keep: Duration::from_secs(10),
                 gap: Duration::from_millis(if rng.u32(0..8) == 0 { 0 } else { 10 }),
                 every: Duration::from_millis(every),
+                clocks: Clocks::One,
             },
             horizon: rng.u64(2..12) * SECOND,
             ttls,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::backend::Kind;
 
 #[test]
 fn a_lease_is_renewed_when_two_thirds_are_left() {
@@ -7,7 +8,7 @@ fn a_lease_is_renewed_when_two_thirds_are_left() {
     let slept = desk.sleep();
     assert!(slept >= ms(3_100) && slept <= ms(3_300), "{slept:?}");
     let (context, op) = desk.next();
-    assert_eq!(op, Op::Renew { token: cell.token, ttl: TTL });
+    assert_eq!(op, Op::Renew { token: cell.token, kind: Kind::Exclusive, ttl: TTL });
     let asked = desk.now;
     desk.pass(ms(3));
     let us = desk.us();

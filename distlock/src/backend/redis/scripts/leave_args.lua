@@ -2,10 +2,11 @@
 -- have done. (In front of clock.lua, members.lua, leave.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  hold ms (0: none)  since us  settings
+-- ARGV   token  hold ms (0: none)  since us  settings  [from]
 --        since: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <gap ms, 0: none> <every us> <channel prefix>`, the same for every lock of a client
 --        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
+--        from: what this server is called in the pushes it makes
 -- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it
 --        {RELEASED, token, 1 if the lock was left free for plain pollers}
 --        {CANCELLED, token}   the lock was not ours, the queue entry was
@@ -30,6 +31,7 @@ local entries, counter, members = KEYS[3], KEYS[4], KEYS[5]
 local hold, since = tonumber(ARGV[2]), tonumber(ARGV[3])
 local count, gap, every, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
 count, gap, every = count == '1', tonumber(gap), tonumber(every)
+local from = ARGV[5] or ''
 local reply = {'RELEASED', token, 0}
 -- What is in the lock's key while the queue is served; empty: nothing.
 local there = ''

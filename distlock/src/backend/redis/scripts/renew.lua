@@ -1,24 +1,21 @@
--- Second part of the script, behind renew_args.lua and members.lua.
+-- Makes an exclusive lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
+-- Of one key only: so it works, by ASK, all the time while a cluster moves the slot.
+--
+-- KEYS   lock
+-- ARGV   token  ttl ms
+-- Reply  {RENEWED, token, us}
+--        {NOT_YOURS, token}
 
-local held = redis.pcall('GET', lock)
-if held == token then
-  if redis.call('PTTL', lock) < ttl then
-    redis.call('PEXPIRE', lock, ttl)
+local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]
+if redis.pcall('GET', lock) ~= token then
+  -- A replica may answer from old data. It refuses to write, even what changes nothing.
+  local refused = redis.pcall('LPOP', lock, 0)
+  if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
+    return refused
   end
-  return {'RENEWED', token, text(us)}
+  return {'NOT_YOURS', token}
 end
-
--- A member's lease needs both, the marker and the place in the set.
-if type(held) == 'string' and is_marker(held) then
-  local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
-  if mine > us then
-    if mine < us + ttl * 1000 then
-      admit(held, false, token, us + ttl * 1000)
-    end
-    return {'RENEWED', token, text(us)}
-  end
+if redis.call('PTTL', lock) < tonumber(ttl) then
+  redis.call('PEXPIRE', lock, ttl)
 end
-
--- A replica may answer from old data. It refuses to write, even where there is nothing to change.
-redis.call('HDEL', KEYS[2], '')
-return {'NOT_YOURS', token}
+return {'RENEWED', token, text(now())}

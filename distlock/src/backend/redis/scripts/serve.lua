@@ -1,13 +1,16 @@
 -- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
 -- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
 -- them: lock, queue, entries, counter, members, token, us, reply, there, waiter (popped from the queue),
--- channels, count, gap, every, since; and what members.lua defines.
+-- channels, count, gap, every, since, from; and what members.lua defines.
 --
--- Pushes  `g <us> <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
+-- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
 if since == 0 then
   since = us
+end
+if from ~= '' then
+  from = '@' .. from
 end
 local pause = gap > 0 and us - since >= every
 
@@ -50,7 +53,7 @@ while waiter do
       if fences ~= '0' then
         fence = text(mint(counter, tonumber(fences), us))
       end
-      heard = publish('g ' .. text(us) .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+      heard = publish('g ' .. text(us) .. from .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
     end
     if heard and kind == 'e' then
       redis.call('HDEL', entries, waiter)

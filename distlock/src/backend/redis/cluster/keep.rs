@@ -1,0 +1,569 @@
+//! Keeps the map, the links and the subscription of a cluster, and tells the engine what it must know.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{AsyncConnectionConfig, Pipeline};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
+use super::super::backoff::{Backoff, jittered};
+use super::super::command::Wire;
+use super::super::config::{Address, RedisConfig};
+use super::super::greet::Role;
+use super::super::link;
+use super::super::push::{self, Listener};
+use super::super::standalone::Whereabouts;
+use super::super::stream::{Pulse, Stream};
+use super::super::supervise::{self, Connected, Keeper};
+use super::super::{errors, trace};
+use super::map::{Map, View, questions};
+use super::node::Node;
+use super::{Shared, locked};
+
+/// The longest pause between two attempts to reach a node.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How often the map is read while a master cannot be reached.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often it is read when all is well: a redirection tells sooner.
+const CALM: Duration = Duration::from_secs(15);
+/// Between two readings, however often somebody asks for one.
+const SPACING: Duration = Duration::from_millis(50);
+/// So many nodes are asked at once.
+const ASKED: usize = 5;
+/// Slots that change hands while nothing is lost are told at most this often.
+const MOVES: Duration = Duration::from_secs(1);
+/// How long the first `Up` waits for the push connection.
+const TOGETHER: Duration = Duration::from_millis(250);
+/// How many pushes are remembered for their copies to be known.
+const REMEMBERED: usize = 1024;
+/// Copies of a gap come within this time.
+const COPIES: Duration = Duration::from_millis(300);
+/// How long the link to a node that serves nothing any more is kept for what is under way on it.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// A cluster that is being kept, and to whom that is reported.
+struct Running {
+    shared: Arc<Shared>,
+    events: Arc<dyn Events>,
+    told: Mutex<Told>,
+    /// Whether the first attempt to subscribe has come to an end.
+    tried: watch::Sender<bool>,
+    /// Pushes delivered lately: each comes once from every node.
+    heard: Mutex<Heard>,
+}
+
+/// What was heard lately.
+#[derive(Debug, Default)]
+struct Heard(VecDeque<(Token, Option<ServerTime>, Instant)>);
+
+impl Heard {
+    /// False if this is a copy of what was heard before.
+    fn is_new(&mut self, push: &Push) -> bool {
+        let now = Instant::now();
+        let (token, us) = match push {
+            Push::Grant { token, us, .. } => (*token, Some(*us)),
+            Push::Gap { token, .. } => (*token, None),
+        };
+        // The gaps of one waiter are told apart by the time between them.
+        let known = self.0.iter().rev().any(|(other, at, seen)| {
+            (*other, *at) == (token, us) && (us.is_some() || now.duration_since(*seen) < COPIES)
+        });
+        if known {
+            return false;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((token, us, now));
+        true
+    }
+}
+
+/// What the engine was told, and what it must be told next.
+#[derive(Debug)]
+struct Told {
+    up: bool,
+    /// Since the last `Up`: a link was made, or a fail-over happened.
+    news: bool,
+    /// All links made since the last `Up` were settled.
+    settled: bool,
+    last_up: Option<Instant>,
+    /// The nodes that we are subscribed on.
+    listening: HashSet<Address>,
+    members: HashSet<Address>,
+}
+
+impl Deref for Running {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
+    let told = Told {
+        up: false,
+        news: true,
+        settled: true,
+        last_up: None,
+        listening: HashSet::new(),
+        members: HashSet::new(),
+    };
+    let running = Arc::new(Running {
+        shared,
+        events,
+        told: Mutex::new(told),
+        tried: watch::Sender::new(false),
+        heard: Mutex::default(),
+    });
+    let _end = EndOnDrop(&running.shared);
+    // Fails only without a sender, which is ours.
+    drop(running.wanted.subscribe().wait_for(|wanted| *wanted).await);
+    tokio::join!(running.discover(), running.govern());
+}
+
+/// There are no links once nobody keeps them.
+struct EndOnDrop<'a>(&'a Shared);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::SeqCst);
+        for node in locked(&self.0.nodes).values() {
+            node.end();
+        }
+    }
+}
+
+impl Running {
+    /// Keeps a link to every node there is, and tells the engine when it must know.
+    async fn govern(self: &Arc<Self>) {
+        let mut keepers = JoinSet::new();
+        loop {
+            for node in locked(&self.nodes).values() {
+                if node.keep() {
+                    let keeper = Arc::new(NodeKeeper { running: Arc::clone(self), node: Arc::clone(node) });
+                    keepers.spawn(async move {
+                        tokio::select! {
+                            () = supervise::keep(Arc::clone(&keeper)) => {}
+                            () = push::listen(Arc::clone(&keeper)) => {}
+                        }
+                        Listener::deaf(&*keeper);
+                    });
+                }
+            }
+            let again = self.tell().await;
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = sleep(again) => {}
+            }
+            while keepers.try_join_next().is_some() {}
+        }
+    }
+
+    /// Tells the engine what has changed, if it is time. Returns when to look again.
+    async fn tell(&self) -> Duration {
+        let map = self.map();
+        if !map.is_known() {
+            return CALM;
+        }
+        let reached = map.nodes.iter().filter(|node| node.link().is_some()).count();
+        let decided = map.nodes.iter().all(|node| node.is_decided());
+        let (up, news, last_up) = {
+            let told = locked(&self.told);
+            (told.up, told.news, told.last_up)
+        };
+        if reached == 0 {
+            if decided && (up || news) {
+                let cause = map.nodes.iter().find_map(|node| node.cause());
+                self.report_down(cause.unwrap_or_else(|| {
+                    errors::found(
+                        Failure::NotSent,
+                        format!("no node of {} can be reached", self.config.place),
+                    )
+                }));
+            }
+            return CALM;
+        }
+        if !up {
+            if !decided {
+                return CALM;
+            }
+            let mut tried = self.tried.subscribe();
+            drop(timeout(TOGETHER, tried.wait_for(|tried| *tried)).await);
+            self.report_up();
+            return CALM;
+        }
+        if news {
+            self.report_up();
+        } else if !locked(&self.moved).is_empty() {
+            let since = last_up.map_or(MOVES, |at| at.elapsed());
+            if since < MOVES {
+                return MOVES - since;
+            }
+            self.report_up();
+        }
+        CALM
+    }
+
+    fn report_up(&self) {
+        let mut told = locked(&self.told);
+        let settled = std::mem::replace(&mut told.settled, true);
+        told.up = true;
+        told.news = false;
+        told.last_up = Some(Instant::now());
+        let pushes = if told.listening.is_empty() { Pushes::Off } else { Pushes::On };
+        drop(told);
+        locked(&self.moved).clear();
+        self.events.link(LinkEvent::Up { settled, pushes });
+    }
+
+    fn report_down(&self, cause: OpError) {
+        let mut told = locked(&self.told);
+        told.up = false;
+        told.news = false;
+        drop(told);
+        self.events.link(LinkEvent::Down { cause });
+    }
+
+    /// Keeps the map true.
+    async fn discover(&self) {
+        let mut backoff = Backoff::up_to(PAUSE);
+        let mut idle: Option<Instant> = None;
+        loop {
+            match self.read().await {
+                Ok(view) => {
+                    backoff = Backoff::up_to(PAUSE);
+                    self.adopt(&view);
+                    self.retire(&mut idle);
+                }
+                Err(cause) => {
+                    trace::debug(&cause.to_string());
+                    if self.map().nodes.iter().all(|node| node.link().is_none()) {
+                        self.report_down(cause);
+                    }
+                    sleep(backoff.next()).await;
+                    continue;
+                }
+            }
+            let whole = self.map().nodes.iter().all(|node| node.link().is_some());
+            sleep(SPACING).await;
+            tokio::select! {
+                () = self.refresh.notified() => {}
+                () = sleep(if whole { CALM } else { jittered(LOOK) }) => {}
+            }
+        }
+    }
+
+    fn adopt(&self, view: &View) {
+        let before = self.map();
+        let masters = view.masters();
+        let old: HashSet<_> = before.nodes.iter().map(|node| &node.address).collect();
+        // Whoever was no master before has taken another one's place.
+        let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
+        self.change_map(|_| Map::new(view, |address| self.node(address)));
+        let mut told = locked(&self.told);
+        told.news |= failed_over;
+        told.members.clone_from(&view.members);
+        drop(told);
+        self.changed.notify_one();
+    }
+
+    /// Lets go of nodes that serve nothing any more, some time after the last of them was found.
+    fn retire(&self, idle: &mut Option<Instant>) {
+        let map = self.map();
+        let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);
+        let mut nodes = locked(&self.nodes);
+        if nodes.values().all(|node| serves(node)) {
+            *idle = None;
+            return;
+        }
+        if idle.get_or_insert_with(Instant::now).elapsed() < LEAVE {
+            return;
+        }
+        *idle = None;
+        nodes.retain(|_, node| {
+            let keep = serves(node) || node.link().is_some_and(|link| link.in_flight() > 0);
+            if !keep {
+                node.end();
+            }
+            keep
+        });
+    }
+
+    /// The newest view that some nodes give.
+    async fn read(&self) -> Result<View, OpError> {
+        let mut linked: Vec<_> = locked(&self.nodes)
+            .values()
+            .filter_map(|node| Some((node.address.clone(), node.link()?)))
+            .collect();
+        fastrand::shuffle(&mut linked);
+        let mut asked = JoinSet::new();
+        let patience = self.config.op_timeout;
+        for (address, link) in linked.into_iter().take(ASKED) {
+            asked.spawn(async move {
+                let mut pipeline = Pipeline::new();
+                for question in questions() {
+                    pipeline.add_command(question);
+                }
+                let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
+                View::read(&address, &replies)
+            });
+        }
+        let mut newest: Option<View> = None;
+        while let Some(view) = asked.join_next().await {
+            newest = newer(newest, view.ok().flatten());
+        }
+        match newest {
+            Some(view) => Ok(view),
+            None => self.read_anew().await,
+        }
+    }
+
+    /// Asks every node that was ever named, over connections of their own.
+    async fn read_anew(&self) -> Result<View, OpError> {
+        let mut addresses = self.seeds.clone();
+        addresses.extend(locked(&self.told).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
+        let mut asked = JoinSet::new();
+        for address in addresses {
+            let config = self.config.clone();
+            asked.spawn(async move {
+                let place = address.to_string();
+                let attempt = timeout(config.connect_timeout, ask_once(&config, &address)).await;
+                attempt.unwrap_or_else(|_| {
+                    let text =
+                        format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
+                    Err(errors::found(Failure::NotSent, text))
+                })
+            });
+        }
+        let (mut newest, mut cause) = (None, None);
+        while let Some(view) = asked.join_next().await {
+            match view {
+                Ok(Ok(view)) => {
+                    newest = newer(newest, Some(view));
+                    // Others may take as long as a connection may take.
+                    if !asked.is_empty() {
+                        let rest = async {
+                            while let Some(view) = asked.join_next().await {
+                                newest = newer(newest.take(), view.ok().and_then(Result::ok));
+                            }
+                        };
+                        drop(timeout(LOOK, rest).await);
+                        break;
+                    }
+                }
+                // A refusal says more than silence.
+                Ok(Err(error)) if cause.is_none() || error.kind == Failure::Refused => cause = Some(error),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        newest.ok_or_else(|| {
+            cause.unwrap_or_else(|| {
+                errors::found(Failure::NotSent, format!("cannot connect to {}", self.config.place))
+            })
+        })
+    }
+}
+
+fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.epoch > one.epoch { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
+    let place = address.to_string();
+    let unconnected = |error| errors::unconnected(&place, error);
+    let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
+    let stream = stream.map_err(|error| unconnected(error.into()))?;
+    let (mut connection, _driver) =
+        link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;
+    let mut pipeline = Pipeline::new();
+    for question in questions() {
+        pipeline.add_command(question);
+    }
+    let replies = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unconnected)?;
+    if let Some(redis::Value::ServerError(error)) = replies.first() {
+        if error.details().is_some_and(|details| details.contains("cluster support disabled")) {
+            let text = format!("the server at {place} is not part of a cluster: connect with `redis://`");
+            return Err(errors::found(Failure::Refused, text));
+        }
+        return Err(errors::replied(error.clone()));
+    }
+    View::read(address, &replies).ok_or_else(|| {
+        let text = format!("the cluster at {place} serves no slots yet");
+        errors::found(Failure::NotSent, text)
+    })
+}
+
+/// Keeps the link to one node.
+struct NodeKeeper {
+    running: Arc<Running>,
+    node: Arc<Node>,
+}
+
+impl Keeper for NodeKeeper {
+    fn config(&self) -> &RedisConfig {
+        &self.running.shared.config
+    }
+
+    fn place(&self) -> String {
+        self.node.address.to_string()
+    }
+
+    fn role(&self) -> Role {
+        Role::ClusterNode
+    }
+
+    fn longest_pause(&self) -> Duration {
+        PAUSE
+    }
+
+    async fn wanted(&self) {}
+
+    async fn locate(&self) -> Result<Address, OpError> {
+        Ok(self.node.address.clone())
+    }
+
+    async fn deposed(&self, _address: &Address) -> OpError {
+        self.node.ended().await;
+        errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
+    }
+
+    async fn up(&self, found: &Connected) {
+        self.node.exec.greeted(found.server.major);
+        self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
+        self.node.up(Arc::clone(&found.link));
+        let mut told = locked(&self.running.told);
+        told.news = true;
+        told.settled &= found.settled;
+        drop(told);
+        self.running.changed.notify_one();
+    }
+
+    fn down(&self, cause: OpError) {
+        self.node.down(cause);
+        self.running.changed.notify_one();
+        self.running.refresh.notify_one();
+    }
+
+    fn retired(&self) -> bool {
+        self.node.has_ended()
+    }
+
+    fn ended(&self) {
+        self.node.end();
+    }
+}
+
+/// Listens on that node. A push reaches the subscribers on every node, but those on the node that makes it at once,
+/// the others over connections on which some versions let small messages wait for 40 ms.
+impl Listener for NodeKeeper {
+    fn config(&self) -> &RedisConfig {
+        &self.running.shared.config
+    }
+
+    fn wire(&self) -> &Arc<Wire> {
+        &self.running.shared.wire
+    }
+
+    fn place(&self) -> String {
+        self.node.address.to_string()
+    }
+
+    async fn wanted(&self) {}
+
+    async fn locate(&self) -> Result<Address, OpError> {
+        self.node.linked().await;
+        Ok(self.node.address.clone())
+    }
+
+    fn listening(&self, at: Whereabouts) {
+        let mut told = locked(&self.running.told);
+        let first = told.listening.is_empty();
+        told.listening.insert(at.address);
+        let up = told.up;
+        drop(told);
+        if up && first {
+            self.running.events.link(LinkEvent::Pushes(Pushes::On));
+        }
+        self.running.tried.send_replace(true);
+    }
+
+    /// Where others still listen nothing is missed.
+    fn deaf(&self) {
+        let mut told = locked(&self.running.told);
+        let last = told.listening.remove(&self.node.address) && told.listening.is_empty();
+        let up = told.up;
+        drop(told);
+        if up && last {
+            self.running.events.link(LinkEvent::Pushes(Pushes::Off));
+        }
+        self.running.tried.send_replace(true);
+    }
+
+    async fn moved(&self) {
+        self.node.ended().await;
+    }
+
+    fn push(&self, push: Push, from: Option<&str>) {
+        self.running.deliver(push, from);
+    }
+}
+
+impl Running {
+    fn deliver(&self, push: Push, from: Option<&str>) {
+        if !locked(&self.heard).is_new(&push) {
+            return;
+        }
+        if let Push::Grant { key, .. } = &push {
+            let slot = self.wire.names.slot(key);
+            let owner = self.map().owner(slot).and_then(|node| node.exec.name());
+            let stranger = matches!((owner.as_deref(), from), (Some(owner), Some(from)) if owner != from);
+            if stranger {
+                self.refresh.notify_one();
+            }
+            let moved = locked(&self.moved).contains(&slot);
+            if (stranger || moved) && locked(&self.told).up {
+                self.report_up();
+            }
+        }
+        self.events.push(push);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_push_are_dropped_and_the_next_one_is_not() {
+        let mut heard = Heard::default();
+        let grant = |token, us| Push::Grant {
+            key: Arc::from("k"),
+            token: Token(token),
+            us: ServerTime(us),
+            since: ServerTime(0),
+            fence: None,
+        };
+        let gap = Push::Gap { key: Arc::from("k"), token: Token(1) };
+        assert!(heard.is_new(&grant(1, 5)));
+        assert!(!heard.is_new(&grant(1, 5)));
+        assert!(heard.is_new(&grant(1, 6)));
+        assert!(heard.is_new(&grant(2, 5)));
+        assert!(heard.is_new(&gap));
+        assert!(!heard.is_new(&gap));
+        for token in 10..10 + REMEMBERED as u64 {
+            assert!(heard.is_new(&grant(token, 5)));
+        }
+        assert_eq!(heard.0.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,197 @@
+//! Which node serves which slot, as the nodes tell it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use redis::{Cmd, Value, cmd};
+
+use super::super::config::Address;
+use super::super::greet::{field, text};
+use super::super::slots::SLOTS;
+use super::node::Node;
+
+/// What one node told about the cluster.
+#[derive(Debug)]
+pub(super) struct View {
+    /// Rises with every change that the nodes agreed upon; 0 if it is not told.
+    pub(super) epoch: u64,
+    /// First and last slot, and who serves them.
+    ranges: Vec<(u16, u16, Address)>,
+    /// Every node that was named, replicas too.
+    pub(super) members: HashSet<Address>,
+}
+
+/// What to ask a node for its view.
+pub(super) fn questions() -> [Cmd; 2] {
+    ["SLOTS", "INFO"].map(|what| {
+        let mut question = cmd("CLUSTER");
+        question.arg(what);
+        question
+    })
+}
+
+impl View {
+    /// From the replies of the node at `asked`. Nothing if they make no sense or name no master at all.
+    pub(super) fn read(asked: &Address, replies: &[Value]) -> Option<View> {
+        let [Value::Array(entries), info] = replies else { return None };
+        let mut view = View {
+            epoch: field(text(info), "cluster_current_epoch")
+                .and_then(|epoch| epoch.parse().ok())
+                .unwrap_or(0),
+            ranges: Vec::new(),
+            members: HashSet::new(),
+        };
+        for entry in entries {
+            let Value::Array(parts) = entry else { return None };
+            let [Value::Int(first), Value::Int(last), nodes @ ..] = parts.as_slice() else { return None };
+            let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+            if last >= SLOTS {
+                return None;
+            }
+            for (at, node) in nodes.iter().enumerate() {
+                let Some(address) = address(asked, node) else { continue };
+                if at == 0 {
+                    view.ranges.push((first, last, address.clone()));
+                }
+                view.members.insert(address);
+            }
+        }
+        (!view.ranges.is_empty()).then_some(view)
+    }
+
+    pub(super) fn masters(&self) -> HashSet<Address> {
+        self.ranges.iter().map(|(.., address)| address.clone()).collect()
+    }
+}
+
+/// A node is `[host, port, ..]`. A host that is not told is the one we asked.
+fn address(asked: &Address, node: &Value) -> Option<Address> {
+    let Value::Array(parts) = node else { return None };
+    let (host, port) = match parts.as_slice() {
+        [host, Value::Int(port), ..] => (host, u16::try_from(*port).ok()?),
+        _ => return None,
+    };
+    beside(asked, text(host).unwrap_or_default(), port)
+}
+
+/// Where a redirection (`MOVED <slot> <host>:<port>`) points to.
+pub(super) fn redirected(asked: &Address, details: &str) -> Option<(u16, Address)> {
+    let (slot, target) = details.split_once(' ')?;
+    let (host, port) = target.split_whitespace().next()?.rsplit_once(':')?;
+    Some((slot.parse().ok()?, beside(asked, host, port.parse().ok()?)?))
+}
+
+fn beside(asked: &Address, host: &str, port: u16) -> Option<Address> {
+    match (host, asked) {
+        ("?", _) => None,
+        ("", Address::Tcp { host, .. } | Address::Tls { host, .. }) => Some(asked.beside(host, port)),
+        ("", Address::Unix(_)) => None,
+        _ => Some(asked.beside(host, port)),
+    }
+}
+
+/// Who serves what.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    owners: Vec<Option<u16>>,
+    pub(super) nodes: Vec<Arc<Node>>,
+}
+
+impl Map {
+    pub(super) fn empty() -> Map {
+        Map { owners: vec![None; usize::from(SLOTS)], nodes: Vec::new() }
+    }
+
+    pub(super) fn new(view: &View, mut node: impl FnMut(&Address) -> Arc<Node>) -> Map {
+        let mut map = Map::empty();
+        for (first, last, address) in &view.ranges {
+            let number = map.number(&node(address));
+            for slot in *first..=*last {
+                map.set(slot, number);
+            }
+        }
+        map
+    }
+
+    /// The same, except that `slot` is served by `node`.
+    pub(super) fn with(&self, slot: u16, node: &Arc<Node>) -> Map {
+        let mut map = self.clone();
+        let number = map.number(node);
+        map.set(slot, number);
+        map
+    }
+
+    fn number(&mut self, node: &Arc<Node>) -> u16 {
+        let known = self.nodes.iter().position(|other| other.address == node.address);
+        let number = known.unwrap_or_else(|| {
+            self.nodes.push(Arc::clone(node));
+            self.nodes.len() - 1
+        });
+        u16::try_from(number).unwrap_or(u16::MAX)
+    }
+
+    fn set(&mut self, slot: u16, number: u16) {
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = Some(number);
+        }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
+        let number = (*self.owners.get(usize::from(slot))?)?;
+        self.nodes.get(usize::from(number))
+    }
+
+    /// The slots whose owners differ.
+    pub(super) fn changes<'a>(&'a self, other: &'a Map) -> impl Iterator<Item = u16> + 'a {
+        let address = |map: &'a Map, slot| map.owner(slot).map(|node| &node.address);
+        (0..SLOTS).filter(move |slot| address(self, *slot) != address(other, *slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        Address::Tcp { host: "10.0.0.1".to_owned(), port }
+    }
+
+    fn parsed(wire: &str) -> Value {
+        redis::parse_redis_value(wire.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_view_names_masters_replicas_and_the_epoch() {
+        let slots = parsed(
+            "*2\r\n*4\r\n:0\r\n:8000\r\n*3\r\n$0\r\n\r\n:7000\r\n$1\r\na\r\n*3\r\n$8\r\n10.0.0.2\r\n:7001\r\n$1\r\nb\r\n\
+             *3\r\n:8001\r\n:16383\r\n*3\r\n$1\r\n?\r\n:7002\r\n$1\r\nc\r\n",
+        );
+        let info = parsed("$47\r\ncluster_state:ok\r\ncluster_current_epoch:12\r\nx:y\r\n");
+        let view = View::read(&at(9), &[slots, info]).unwrap();
+        assert_eq!(view.epoch, 12);
+        assert_eq!(view.masters(), HashSet::from([at(7000)]), "an unknown host is left out");
+        assert_eq!(view.members.len(), 2);
+    }
+
+    #[test]
+    fn nonsense_is_no_view() {
+        for wire in ["*0\r\n", "+OK\r\n", "*1\r\n*2\r\n:0\r\n:99999\r\n"] {
+            assert!(View::read(&at(9), &[parsed(wire), Value::Nil]).is_none(), "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn redirections_are_read_even_without_a_host() {
+        assert_eq!(redirected(&at(9), "77 10.0.0.1:7000"), Some((77, at(7000))));
+        assert_eq!(redirected(&at(9), "77 :7000"), Some((77, at(7000))));
+        let v6 = Address::Tcp { host: "::1".to_owned(), port: 7 };
+        assert_eq!(redirected(&at(9), "77 ::1:7"), Some((77, v6)));
+        for text in ["", "x", "77", "77 h", "77 ?:7000"] {
+            assert_eq!(redirected(&at(9), text), None, "{text}");
+        }
+    }
+}

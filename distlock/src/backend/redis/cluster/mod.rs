@@ -1,0 +1,494 @@
+//! A Redis Cluster: one supervised link for each master, and a map of who serves which slot.
+//!
+//! Commands are routed here rather than by the client library, because its cluster connection silently sends a
+//! command again whose reply was lost. Here a command is sent a second time only after an error reply that says
+//! it was not executed: MOVED, ASK, NOSCRIPT. TRYAGAIN and CLUSTERDOWN are for the engine to try again later.
+//!
+//! All that belongs to a lock lies in its slot (see `names.rs`), so every script runs on one node. While a slot
+//! is being moved, scripts of several keys are refused (TRYAGAIN) unless all of these have moved already;
+//! acquiring a free lock and renewing touch one key and work throughout.
+//!
+//! # What the engine is told
+//!
+//! It knows one link; here there are many.
+//! - `Up`: the map is known, and for every master it is known whether it can be reached, and one can at least.
+//! - A master's link is lost: nothing is told, its operations fail (`Unknown`, then `NotSent`).
+//! - A lost link was made again, or slots went to a master that was not one before (a fail-over): another `Up`,
+//!   so that the engine renews every lease and asks for every waiter. `settled` speaks of all links made since
+//!   the `Up` before. What was sent to a master that was replaced cannot be applied any more where it counts: its
+//!   data is thrown away when it comes back as a replica.
+//! - Slots went from one master to another: an `Up` too, since server times of two nodes must not be compared,
+//!   but at most one in a second, for nothing was lost. In between, the first push about such a slot causes it.
+//! - No master can be reached: `Down`.
+//!
+//! A step of one node's clock is not noticed, as it is on a single server: the engine is told that times come from
+//! many clocks.
+//!
+//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master, because a
+//! push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
+//! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
+//! before it.
+
+mod keep;
+mod map;
+mod node;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::Poll;
+
+use redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use tokio::sync::{Notify, watch};
+
+use super::super::{Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending};
+use super::command::{Form, Wire};
+use super::config::{Address, Place, RedisConfig};
+use super::exec::{self, Exec, PIECE, Put};
+use super::link::Link;
+use super::names::Names;
+use super::{errors, reply};
+use map::{Map, redirected};
+use node::Node;
+
+/// A command is redirected at most so often before it is left to the engine to try again later.
+const HOPS: usize = 6;
+
+/// Locks on a Redis Cluster.
+pub(crate) struct ClusterBackend {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: RedisConfig,
+    seeds: Vec<Address>,
+    wire: Arc<Wire>,
+    map: RwLock<Arc<Map>>,
+    /// Every node there is a link to, or should be.
+    nodes: Mutex<HashMap<Address, Arc<Node>>>,
+    /// Slots that have changed hands since the engine was last told.
+    moved: Mutex<HashSet<u16>>,
+    wanted: watch::Sender<bool>,
+    /// Something has changed that the engine or the keepers of links may have to know.
+    changed: Notify,
+    /// The map is not to be trusted.
+    refresh: Notify,
+    /// Nobody keeps links any more.
+    ended: AtomicBool,
+}
+
+/// What is asked, in a form that can be asked again elsewhere.
+#[derive(Clone, Copy, Debug)]
+enum Question<'a> {
+    Op(&'a Op),
+    Inspect,
+    Force,
+}
+
+impl Question<'_> {
+    fn cmds(self, exec: &Exec, form: Form, key: &str) -> (Vec<Cmd>, Put) {
+        match self {
+            Question::Op(op) if form == Form::Hash => {
+                let (cmd, put) = exec.encode(key, op);
+                (vec![cmd], put)
+            }
+            Question::Op(op) => (vec![exec.script(form, key, op)], Put::Script),
+            Question::Inspect => (exec.wire.inspect(key).into(), Put::Script),
+            Question::Force => (vec![exec.force_cmd(form, key)], Put::Script),
+        }
+    }
+}
+
+/// Answers, and who gave them.
+struct Answered {
+    node: Arc<Node>,
+    link: Arc<Link>,
+    put: Put,
+    values: Vec<Value>,
+}
+
+/// Where an error reply sends a command.
+enum Redirect {
+    /// To the node that serves the slot from now on.
+    Moved(u16, Address),
+    /// To the node that is taking the slot over, this once.
+    Ask(Address),
+}
+
+fn redirect(asked: &Address, error: &ServerError) -> Option<Redirect> {
+    let (slot, address) = match error.code() {
+        "MOVED" | "ASK" => redirected(asked, error.details()?)?,
+        _ => return None,
+    };
+    Some(if error.code() == "ASK" { Redirect::Ask(address) } else { Redirect::Moved(slot, address) })
+}
+
+fn first_error(values: &[Value]) -> Option<&ServerError> {
+    values.iter().find_map(|value| match value {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClusterBackend {
+    /// Nothing is connected before [`Backend::run`] is polled.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what to change in `config`.
+    pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, String> {
+        config.check()?;
+        let Place::Cluster(seeds) = config.place.clone() else {
+            return Err("a cluster needs a URL with the scheme `redis+cluster://`".to_owned());
+        };
+        let names = Names::clustered(config.prefix.clone());
+        let wire = Arc::new(Wire::new(names, config.client.clone(), &config.tuning));
+        let shared = Shared {
+            seeds,
+            wire,
+            map: RwLock::new(Arc::new(Map::empty())),
+            nodes: Mutex::default(),
+            moved: Mutex::default(),
+            wanted: watch::Sender::new(!config.lazy),
+            changed: Notify::new(),
+            refresh: Notify::new(),
+            ended: AtomicBool::new(false),
+            config,
+        };
+        Ok(Arc::new(ClusterBackend { shared: Arc::new(shared) }))
+    }
+}
+
+impl Shared {
+    fn map(&self) -> Arc<Map> {
+        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the map by what `change` makes of it; remembers which slots changed hands.
+    fn change_map(&self, change: impl FnOnce(&Map) -> Map) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let new = change(&map);
+        let changes: Vec<u16> = new.changes(&map).collect();
+        if changes.is_empty() {
+            return;
+        }
+        *map = Arc::new(new);
+        drop(map);
+        locked(&self.moved).extend(changes);
+        self.changed.notify_one();
+    }
+
+    /// The node at `address`. If it is new, somebody begins to keep a link to it.
+    fn node(&self, address: &Address) -> Arc<Node> {
+        let mut nodes = locked(&self.nodes);
+        if let Some(node) = nodes.get(address) {
+            return Arc::clone(node);
+        }
+        let node = Arc::new(Node::new(address.clone(), Arc::clone(&self.wire)));
+        if self.ended.load(Ordering::SeqCst) {
+            node.end();
+        }
+        nodes.insert(address.clone(), Arc::clone(&node));
+        drop(nodes);
+        self.changed.notify_one();
+        node
+    }
+
+    fn route(&self, key: &str) -> Result<(Arc<Node>, Arc<Link>), OpError> {
+        let slot = self.wire.names.slot(key);
+        let map = self.map();
+        let Some(node) = map.owner(slot) else {
+            if !map.is_known() {
+                self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+                let place = &self.config.place;
+                return Err(errors::found(Failure::NotSent, format!("not connected to {place}")));
+            }
+            self.refresh.notify_one();
+            let text = format!("no node of the cluster serves slot {slot}, that of this key");
+            return Err(errors::found(Failure::NotSent, text));
+        };
+        match node.link() {
+            Some(link) => Ok((Arc::clone(node), link)),
+            None => Err(node.cause().map_or_else(
+                || node.not_connected(),
+                |cause| OpError { kind: Failure::NotSent, source: cause.source },
+            )),
+        }
+    }
+
+    fn moved_to(&self, slot: u16, node: &Arc<Node>) {
+        self.change_map(|map| map.with(slot, node));
+        self.refresh.notify_one();
+    }
+
+    /// One operation, by the shortest way if the first answer is one.
+    async fn carry_out(
+        self: Arc<Self>,
+        (node, link): (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+        op: Op,
+        (cmd, put): (Cmd, Put),
+    ) -> OpResult {
+        let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
+        if let Value::ServerError(_) = value {
+            // Boxed because it is rare: it would double the size of every operation.
+            let answered = Answered { node, link, put, values: vec![value] };
+            return Box::pin(self.carry_on(answered, &key, &op)).await;
+        }
+        self.understand(&node, &link, &key, &op, put, value)
+    }
+
+    async fn carry_on(&self, answered: Answered, key: &str, op: &Op) -> OpResult {
+        let mut answered = self.follow(answered, key, Question::Op(op)).await?;
+        let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
+        self.understand(&answered.node, &answered.link, key, op, answered.put, value)
+    }
+
+    fn understand(&self, node: &Node, link: &Link, key: &str, op: &Op, put: Put, value: Value) -> OpResult {
+        if let Value::ServerError(error) = &value
+            && error.code() == "CLUSTERDOWN"
+        {
+            self.refresh.notify_one();
+        }
+        let reply = node.exec.decode(link, op, put, value)?;
+        Ok(match reply {
+            // The time of a node that does not serve the slot any more must not be compared with a grant's.
+            Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
+                Reply::Busy { us: None, holder, remaining, front }
+            }
+            reply => reply,
+        })
+    }
+
+    fn serves(&self, node: &Node, key: &str) -> bool {
+        self.map().owner(self.wire.names.slot(key)).is_some_and(|owner| owner.address == node.address)
+    }
+
+    /// Goes on asking where an error reply says, until there is an answer.
+    async fn follow(
+        &self,
+        mut last: Answered,
+        key: &str,
+        question: Question<'_>,
+    ) -> Result<Answered, OpError> {
+        let mut asking = false;
+        for _ in 0..HOPS {
+            let Some(error) = first_error(&last.values) else { return Ok(last) };
+            let form = if last.values.iter().any(|value| last.node.exec.again(value, last.put)) {
+                Form::Text
+            } else {
+                let (address, ask) = match redirect(&last.node.address, error) {
+                    None => return Ok(last),
+                    Some(Redirect::Ask(address)) => (address, true),
+                    Some(Redirect::Moved(slot, address)) => {
+                        self.moved_to(slot, &self.node(&address));
+                        (address, false)
+                    }
+                };
+                asking = ask;
+                last.node = self.node(&address);
+                last.link = match last.node.link() {
+                    Some(link) => link,
+                    None => last.node.link_soon().await?,
+                };
+                Form::Hash
+            };
+            let (cmds, put) = question.cmds(&last.node.exec, form, key);
+            last.put = put;
+            last.values = ask(&last.link, cmds, asking).await?;
+        }
+        match first_error(&last.values) {
+            None => Ok(last),
+            Some(error) => {
+                let text = format!("the cluster's nodes do not agree on who serves this key ({error})");
+                Err(errors::found(Failure::Later, text))
+            }
+        }
+    }
+
+    /// Asks one question where its key is served.
+    async fn inquire(
+        &self,
+        (node, link): (Arc<Node>, Arc<Link>),
+        key: &str,
+        question: Question<'_>,
+    ) -> Result<Answered, OpError> {
+        let (cmds, put) = question.cmds(&node.exec, Form::Hash, key);
+        let values = ask(&link, cmds, false).await?;
+        let answered = self.follow(Answered { node, link, put, values }, key, question).await?;
+        match first_error(&answered.values) {
+            Some(error) => Err(exec::failed(&answered.link, error.clone())),
+            None => Ok(answered),
+        }
+    }
+
+    async fn inspect(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+    ) -> Result<Option<Inspection>, OpError> {
+        let answered = self.inquire(route, &key, Question::Inspect).await?;
+        reply::of_inspect(&answered.values).map_err(|reply::Garbled| exec::garbled(&answered.link))
+    }
+
+    async fn force(self: Arc<Self>, route: (Arc<Node>, Arc<Link>), key: Arc<str>) -> Result<bool, OpError> {
+        let answered = self.inquire(route, &key, Question::Force).await?;
+        let value = answered.values.first().unwrap_or(&Value::Nil);
+        reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))
+    }
+
+    /// The share of one node in a batch: the results, each with its place in the batch.
+    async fn share(
+        self: Arc<Self>,
+        (node, link): (Arc<Node>, Arc<Link>),
+        share: Vec<(usize, Arc<str>, Op)>,
+    ) -> Vec<(usize, OpResult)> {
+        let mut results = Vec::with_capacity(share.len());
+        for piece in share.chunks(PIECE) {
+            if link.pulse.has_ended() {
+                results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
+                continue;
+            }
+            let (cmds, puts): (Vec<Cmd>, Vec<Put>) =
+                piece.iter().map(|(_, key, op)| node.exec.encode(key, op)).unzip();
+            let values = match ask(&link, cmds, false).await {
+                Ok(values) => values,
+                Err(error) => {
+                    results.extend(piece.iter().map(|(at, ..)| (*at, Err(error.clone()))));
+                    continue;
+                }
+            };
+            for (((at, key, op), put), value) in piece.iter().zip(puts).zip(values) {
+                let result = if matches!(value, Value::ServerError(_)) {
+                    let (node, link) = (Arc::clone(&node), Arc::clone(&link));
+                    let answered = Answered { node, link, put, values: vec![value] };
+                    self.carry_on(answered, key, op).await
+                } else {
+                    self.understand(&node, &link, key, op, put, value)
+                };
+                results.push((*at, result));
+            }
+        }
+        results
+    }
+}
+
+/// Sends `cmds` in one write and returns as many values.
+async fn ask(link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
+    let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
+    let expected = cmds.len();
+    for command in cmds {
+        if asking {
+            pipeline.add_command(cmd("ASKING"));
+        }
+        pipeline.add_command(command);
+    }
+    let values = link.request_all(&pipeline).await.map_err(|error| exec::broken(link, error))?;
+    let step = if asking { 2 } else { 1 };
+    let values: Vec<Value> = values.into_iter().skip(step - 1).step_by(step).collect();
+    if values.len() == expected { Ok(values) } else { Err(exec::garbled(link)) }
+}
+
+/// Polls all of them, in order, until each has its output.
+async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
+    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(done) = Pin::as_mut(future).poll(cx)
+            {
+                *output = Some(done);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+impl fmt::Debug for ClusterBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClusterBackend").field(&self.describe()).finish()
+    }
+}
+
+impl Backend for ClusterBackend {
+    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+        match self.shared.route(key) {
+            Ok(route) => {
+                let put = route.0.exec.encode(key, &op);
+                let carry_out = Arc::clone(&self.shared).carry_out(route, Arc::clone(key), op, put);
+                Sending::Pending(Box::pin(carry_out))
+            }
+            Err(error) => Sending::Ready(Err(error)),
+        }
+    }
+
+    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        type Share = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, Op)>);
+        let mut results: Vec<Option<OpResult>> = Vec::with_capacity(batch.len());
+        let mut shares: Vec<Share> = Vec::new();
+        for (at, (key, op)) in batch.into_iter().enumerate() {
+            match self.shared.route(&key) {
+                Err(error) => results.push(Some(Err(error))),
+                Ok(route) => {
+                    results.push(None);
+                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
+                    match known {
+                        Some((_, share)) => share.push((at, key, op)),
+                        None => shares.push((route, vec![(at, key, op)])),
+                    }
+                }
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        let shares = shares
+            .into_iter()
+            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
+        let shares: Vec<BoxFuture<Vec<(usize, OpResult)>>> = shares.collect();
+        Box::pin(async move {
+            for (at, result) in join_all(shares).await.into_iter().flatten() {
+                if let Some(place) = results.get_mut(at) {
+                    *place = Some(result);
+                }
+            }
+            let missing =
+                || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
+            results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
+        })
+    }
+
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+        match self.shared.route(key) {
+            Ok(route) => Box::pin(Arc::clone(&self.shared).inspect(route, Arc::clone(key))),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        match self.shared.route(key) {
+            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key))),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
+        Box::pin(keep::run(Arc::clone(&self.shared), events))
+    }
+
+    fn prefix(&self) -> &str {
+        &self.shared.config.prefix
+    }
+
+    fn describe(&self) -> String {
+        format!("redis at {}", self.shared.config.place)
+    }
+}

@@ -1,0 +1,113 @@
+//! One node of a cluster and the link to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+use super::super::super::{Failure, OpError};
+use super::super::command::Wire;
+use super::super::config::Address;
+use super::super::errors;
+use super::super::exec::Exec;
+use super::super::link::Link;
+
+/// A node that we send commands to.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) address: Address,
+    pub(super) exec: Arc<Exec>,
+    state: watch::Sender<State>,
+    /// Somebody keeps its link.
+    kept: AtomicBool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    link: Option<Arc<Link>>,
+    /// How often the link was lost or could not be made.
+    failures: u64,
+    cause: Option<OpError>,
+    /// Nobody will try any more.
+    ended: bool,
+}
+
+impl Node {
+    pub(super) fn new(address: Address, wire: Arc<Wire>) -> Node {
+        Node {
+            address,
+            exec: Arc::new(Exec::new(wire)),
+            state: watch::Sender::default(),
+            kept: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        self.state.borrow().link.clone()
+    }
+
+    /// True for the first who asks, who must then keep the link.
+    pub(super) fn keep(&self) -> bool {
+        !self.kept.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn up(&self, link: Arc<Link>) {
+        self.state.send_modify(|state| state.link = Some(link));
+    }
+
+    pub(super) fn down(&self, cause: OpError) {
+        self.state.send_modify(|state| {
+            state.link = None;
+            state.failures += 1;
+            state.cause = Some(cause);
+        });
+    }
+
+    pub(super) fn end(&self) {
+        self.state.send_modify(|state| {
+            state.link = None;
+            state.ended = true;
+        });
+    }
+
+    /// Returns when there is a link.
+    pub(super) async fn linked(&self) {
+        drop(self.state.subscribe().wait_for(|state| state.link.is_some()).await);
+    }
+
+    /// Returns when nobody needs the link any more.
+    pub(super) async fn ended(&self) {
+        // Fails only without a sender, which is ours.
+        drop(self.state.subscribe().wait_for(|state| state.ended).await);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.borrow().ended
+    }
+
+    /// Why the link could not be made, the last time it could not.
+    pub(super) fn cause(&self) -> Option<OpError> {
+        self.state.borrow().cause.clone()
+    }
+
+    /// Whether it is known if the node can be reached.
+    pub(super) fn is_decided(&self) -> bool {
+        let state = self.state.borrow();
+        state.link.is_some() || state.failures > 0
+    }
+
+    pub(super) fn not_connected(&self) -> OpError {
+        errors::found(Failure::NotSent, format!("not connected to the cluster's node {}", self.address))
+    }
+
+    /// The link, once the attempt to make it that is under way has come to an end. Needs no timer here:
+    /// attempts have their own.
+    pub(super) async fn link_soon(&self) -> Result<Arc<Link>, OpError> {
+        let mut state = self.state.subscribe();
+        let before = state.borrow().failures;
+        let found =
+            state.wait_for(|state| state.link.is_some() || state.ended || state.failures > before).await;
+        let link = found.ok().and_then(|state| state.link.clone());
+        link.ok_or_else(|| self.not_connected())
+    }
+}

@@ -1,0 +1,248 @@
+//! Carrying out operations over a link, and understanding what comes back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use redis::{Cmd, Pipeline, ServerError, Value};
+
+use super::super::{Failure, Inspection, Op, OpError, OpResult};
+use super::command::{Form, Wire};
+use super::link::Link;
+use super::{errors, reply};
+
+/// Batches are cut into pieces of this many commands, so that others get in between.
+pub(super) const PIECE: usize = 500;
+
+/// What one server is told, and how.
+#[derive(Debug)]
+pub(super) struct Exec {
+    pub(super) wire: Arc<Wire>,
+    /// `SET NX GET` is a syntax error before 7.0.
+    set_get: AtomicBool,
+    /// What the server is called in the grants that it pushes, where there are several.
+    from: RwLock<Option<Arc<str>>>,
+}
+
+impl Exec {
+    pub(super) fn new(wire: Arc<Wire>) -> Exec {
+        Exec { wire, set_get: AtomicBool::new(true), from: RwLock::new(None) }
+    }
+
+    /// The server's major version is `major`, as far as it told.
+    pub(super) fn greeted(&self, major: Option<u32>) {
+        self.set_get.store(major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+    }
+
+    pub(super) fn call_it(&self, name: Option<Arc<str>>) {
+        *self.from.write().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    pub(super) fn name(&self) -> Option<Arc<str>> {
+        self.from.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn script(&self, form: Form, key: &str, op: &Op) -> Cmd {
+        self.wire.script(form, key, op, self.name().as_deref())
+    }
+
+    pub(super) fn force_cmd(&self, form: Form, key: &str) -> Cmd {
+        self.wire.force(form, key, self.name().as_deref())
+    }
+
+    pub(super) fn encode(&self, key: &str, op: &Op) -> (Cmd, Put) {
+        match *op {
+            Op::Set { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
+                (self.wire.set(key, token, ttl), Put::Native)
+            }
+            _ => (self.script(Form::Hash, key, op), Put::Script),
+        }
+    }
+
+    pub(super) async fn carry_out(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        key: Arc<str>,
+        op: Op,
+        (cmd, put): (Cmd, Put),
+    ) -> OpResult {
+        match link.request(&cmd).await {
+            // Boxed because it is rare: it would double the size of every operation.
+            Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
+            Ok(value) => self.decode(&link, &op, put, value),
+            Err(error) => Err(broken(&link, error)),
+        }
+    }
+
+    /// Sends an operation by the text of its script.
+    async fn retell(&self, link: &Link, key: &str, op: &Op) -> OpResult {
+        let value = self.ask(link, &self.script(Form::Text, key, op)).await?;
+        self.decode(link, op, Put::Script, value)
+    }
+
+    pub(super) async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
+        link.request(cmd).await.map_err(|error| broken(link, error))
+    }
+
+    /// Whether the server has certainly not executed the command, and knows another form of it.
+    ///
+    /// A command sent again has lost its place in the order: a `leave` may overtake the `enter` it undoes. The
+    /// engine heals that, because it also answers a late reply to a dead token with `leave`; and scripts are
+    /// loaded before a link is offered, so that it needs a SCRIPT FLUSH to happen.
+    pub(super) fn again(&self, value: &Value, put: Put) -> bool {
+        let Value::ServerError(error) = value else { return false };
+        match put {
+            Put::Script => error.code() == "NOSCRIPT",
+            Put::Native => {
+                let unknown = error.details().is_some_and(|details| details.contains("syntax error"));
+                if unknown {
+                    self.set_get.store(false, Ordering::Relaxed);
+                }
+                unknown
+            }
+        }
+    }
+
+    pub(super) fn decode(&self, link: &Link, op: &Op, put: Put, value: Value) -> OpResult {
+        let client = &self.wire.client;
+        let reply = match (value, put, op) {
+            (Value::ServerError(error), Put::Native, _) if error.code() == "WRONGTYPE" => {
+                Ok(reply::wrong_type())
+            }
+            (Value::ServerError(error), ..) => return Err(failed(link, error)),
+            (value, Put::Native, Op::Set { token, .. }) => reply::of_set(client, *token, &value),
+            (value, ..) => reply::of_script(client, op, &value),
+        };
+        reply.map_err(|reply::Garbled| garbled(link))
+    }
+
+    pub(super) async fn batch(self: Arc<Self>, link: Arc<Link>, batch: Vec<(Arc<str>, Op)>) -> Vec<OpResult> {
+        let mut results = Vec::with_capacity(batch.len());
+        for piece in batch.chunks(PIECE) {
+            if link.pulse.has_ended() {
+                let lost = errors::found(Failure::NotSent, "the connection broke before this was sent");
+                results.extend(piece.iter().map(|_| Err(lost.clone())));
+                continue;
+            }
+            match self.piece(&link, piece).await {
+                Ok(values) => results.extend(
+                    piece
+                        .iter()
+                        .zip(values)
+                        .map(|((_, op), (put, value))| self.decode(&link, op, put, value)),
+                ),
+                Err(error) => results.extend(piece.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        results
+    }
+
+    pub(super) async fn piece(
+        &self,
+        link: &Link,
+        piece: &[(Arc<str>, Op)],
+    ) -> Result<Vec<(Put, Value)>, OpError> {
+        let (cmds, puts): (Vec<Cmd>, Vec<Put>) = piece.iter().map(|(key, op)| self.encode(key, op)).unzip();
+        let values = self.ask_all(link, cmds).await?;
+        let mut answers: Vec<_> = puts.into_iter().zip(values).collect();
+        let again: Vec<usize> = answers
+            .iter()
+            .enumerate()
+            .filter(|(_, (put, value))| self.again(value, *put))
+            .map(|(at, _)| at)
+            .collect();
+        if again.is_empty() {
+            return Ok(answers);
+        }
+        // The first text of a script teaches it to the server for the rest of the pipeline.
+        let mut taught = Vec::new();
+        let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
+            let script = Wire::script_of(op);
+            let form = if taught.contains(&script) { Form::Hash } else { Form::Text };
+            taught.push(script);
+            self.script(form, key, op)
+        });
+        let values = self.ask_all(link, cmds.collect()).await?;
+        for (at, value) in again.into_iter().zip(values) {
+            if let Some(answer) = answers.get_mut(at) {
+                *answer = (Put::Script, value);
+            }
+        }
+        Ok(answers)
+    }
+
+    pub(super) async fn ask_all(&self, link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, OpError> {
+        let mut pipeline = Pipeline::with_capacity(cmds.len());
+        let expected = cmds.len();
+        for cmd in cmds {
+            pipeline.add_command(cmd);
+        }
+        let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
+        if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
+    }
+
+    pub(super) async fn inspect(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        key: Arc<str>,
+    ) -> Result<Option<Inspection>, OpError> {
+        let values = self.ask_all(&link, self.wire.inspect(&key).into()).await?;
+        if let Some(Value::ServerError(error)) =
+            values.iter().find(|value| matches!(value, Value::ServerError(_)))
+        {
+            return Err(failed(&link, error.clone()));
+        }
+        reply::of_inspect(&values).map_err(|reply::Garbled| garbled(&link))
+    }
+
+    pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
+        let mut value = self.ask(&link, &self.force_cmd(Form::Hash, &key)).await?;
+        if self.again(&value, Put::Script) {
+            value = self.ask(&link, &self.force_cmd(Form::Text, &key)).await?;
+        }
+        match value {
+            Value::ServerError(error) => Err(failed(&link, error)),
+            value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
+        }
+    }
+}
+
+/// How an operation was put to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// As a plain command.
+    Native,
+    Script,
+}
+
+/// An error reply; if it says that we talk to the wrong server, the link is replaced.
+pub(super) fn failed(link: &Link, error: ServerError) -> OpError {
+    let wrong_server = errors::is_wrong_server(&error);
+    let error = errors::replied(error);
+    if wrong_server {
+        link.give_up(error.clone());
+    }
+    error
+}
+
+/// No reply; the reason why the link was given up says more than the error it left behind.
+pub(super) fn broken(link: &Link, error: redis::RedisError) -> OpError {
+    if let Some(fault) = link.fault() {
+        return OpError { kind: Failure::Unknown, source: Arc::clone(&fault.source) };
+    }
+    if error.is_unrecoverable_error() {
+        let error = errors::unanswered(error);
+        link.give_up(error.clone());
+        return error;
+    }
+    errors::unanswered(error)
+}
+
+/// The answers on this link do not belong to their questions.
+pub(super) fn garbled(link: &Link) -> OpError {
+    let error = errors::found(
+        Failure::Unknown,
+        "the server's answer is not one to this question: connection given up (is there a proxy in between?)",
+    );
+    link.give_up(error.clone());
+    error
+}

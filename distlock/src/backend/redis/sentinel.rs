@@ -1,0 +1,282 @@
+//! Where the master is, as the sentinels see it.
+//!
+//! Every sentinel is asked once a second, over a connection of its own that is kept, and ten times a second
+//! while the master is being looked for. The answer of the highest configuration epoch counts: that number
+//! rises with every fail-over, so a sentinel that has not heard of the newest one cannot lead us back. Among
+//! answers of the same epoch the more frequent one counts. A sentinel that does not answer costs nothing while
+//! another one does.
+//!
+//! A demoted master goes on answering for seconds, and what it confirms is lost. So a link is given up as soon
+//! as any sentinel names another master with a higher epoch, whatever the link itself says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisResult, Value, cmd};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::super::{Failure, OpError};
+use super::config::{Address, SentinelPlace};
+use super::errors;
+use super::greet::text;
+use super::link::{self, Driver};
+use super::stream::{Pulse, Stream};
+use super::tls::Tls;
+
+/// How often a sentinel is asked while the link is good.
+const CALM: Duration = Duration::from_secs(1);
+/// How often while there is none.
+const HURRY: Duration = Duration::from_millis(100);
+/// How long a sentinel may take to answer, connecting included.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long the others are waited for once one has answered.
+const QUORUM: Duration = Duration::from_millis(150);
+
+/// What a sentinel said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Vote {
+    /// It did not answer, or not sensibly.
+    Silent(String),
+    /// It does not watch a master of this name.
+    Unknown,
+    Master {
+        address: Address,
+        epoch: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Ballot {
+    /// How often it was asked.
+    rounds: u64,
+    vote: Vote,
+}
+
+/// The sentinels of one master.
+#[derive(Debug)]
+pub(super) struct Sentinels {
+    place: SentinelPlace,
+    tls: Tls,
+    ballots: watch::Sender<Vec<Ballot>>,
+    /// Whether the master is being looked for.
+    looking: watch::Sender<bool>,
+}
+
+impl Sentinels {
+    pub(super) fn new(place: SentinelPlace, tls: Tls) -> Sentinels {
+        let ballots =
+            vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
+        Sentinels { place, tls, ballots: watch::Sender::new(ballots), looking: watch::Sender::new(true) }
+    }
+
+    /// Keeps asking, for ever.
+    pub(super) async fn watch(self: Arc<Self>) {
+        let mut all = JoinSet::new();
+        for number in 0..self.place.sentinels.len() {
+            all.spawn(Arc::clone(&self).ask_for_ever(number));
+        }
+        while all.join_next().await.is_some() {}
+    }
+
+    async fn ask_for_ever(self: Arc<Self>, number: usize) {
+        let Some(address) = self.place.sentinels.get(number) else { return };
+        let mut looking = self.looking.subscribe();
+        let mut connection = None;
+        loop {
+            let began = Instant::now();
+            let answer = timeout(PATIENCE, self.ask(address, &mut connection)).await;
+            let vote = match answer {
+                Ok(Ok(vote)) => vote,
+                Ok(Err(error)) => {
+                    connection = None;
+                    Vote::Silent(error.to_string())
+                }
+                Err(_) => {
+                    connection = None;
+                    Vote::Silent(format!("no answer within {PATIENCE:?}"))
+                }
+            };
+            self.ballots.send_modify(|ballots| {
+                if let Some(ballot) = ballots.get_mut(number) {
+                    ballot.rounds += 1;
+                    ballot.vote = vote;
+                }
+            });
+            let hurried = *looking.borrow_and_update();
+            let pause = if hurried { HURRY } else { CALM };
+            tokio::select! {
+                () = sleep(pause.saturating_sub(began.elapsed())) => {}
+                // A wish to look must not wait for the rest of a second.
+                _ = looking.wait_for(|now| *now && !hurried) => {}
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        address: &Address,
+        connection: &mut Option<(MultiplexedConnection, Driver)>,
+    ) -> RedisResult<Vote> {
+        let open = match connection {
+            Some(open) => open,
+            None => {
+                let stream = Stream::connect(address, &self.tls, Arc::new(Pulse::default())).await?;
+                let settings = self.place.login.settings();
+                connection.insert(link::start(&settings, stream, AsyncConnectionConfig::new()).await?)
+            }
+        };
+        let mut pipeline = Pipeline::new();
+        pipeline.add_command(sentinel("GET-MASTER-ADDR-BY-NAME", &self.place.master));
+        pipeline.add_command(sentinel("MASTER", &self.place.master));
+        let replies = open.0.send_packed_commands(&pipeline, 0, 2).await?;
+        let [named, details] = replies.as_slice() else { return Err(unexpected()) };
+        match named {
+            Value::Nil => Ok(Vote::Unknown),
+            Value::ServerError(error) => Err(RedisError::from(error.clone())),
+            Value::Array(parts) => {
+                let (Some(host), Some(port)) = (
+                    parts.first().and_then(text),
+                    parts.get(1).and_then(text).and_then(|port| port.parse().ok()),
+                ) else {
+                    return Err(unexpected());
+                };
+                Ok(Vote::Master { address: address.beside(host, port), epoch: epoch(details) })
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Asks the sentinels anew and returns the master they name.
+    pub(super) async fn locate(&self) -> Result<Address, OpError> {
+        let mut ballots = self.ballots.subscribe();
+        // The answer under way may be older than this question.
+        let before: Vec<u64> = ballots.borrow().iter().map(|ballot| ballot.rounds).collect();
+        self.looking.send_replace(true);
+        let asked = |ballots: &[Ballot]| {
+            ballots.iter().zip(&before).filter(|(ballot, before)| ballot.rounds > **before).count()
+        };
+        let named = |ballots: &[Ballot]| {
+            let fresh = ballots.iter().zip(&before).filter(|(ballot, before)| ballot.rounds > **before);
+            fresh.filter(|(ballot, _)| matches!(ballot.vote, Vote::Master { .. })).count() > 0
+        };
+        let all = before.len();
+        let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
+        drop(timeout(PATIENCE * 2, first).await);
+        let most = Instant::now() + QUORUM;
+        drop(timeout_at(most, ballots.wait_for(|ballots| asked(ballots) == all)).await);
+        let ballots = ballots.borrow().clone();
+        match elected(&ballots, None) {
+            Some(address) => Ok(address.clone()),
+            None => Err(self.nobody(&ballots)),
+        }
+    }
+
+    fn nobody(&self, ballots: &[Ballot]) -> OpError {
+        let master = &self.place.master;
+        let mut reasons = Vec::new();
+        for (address, ballot) in self.place.sentinels.iter().zip(ballots) {
+            match &ballot.vote {
+                Vote::Unknown => {
+                    let text = format!(
+                        "the sentinel at {address} watches no master named `{master}`: correct the URL"
+                    );
+                    return errors::found(Failure::Refused, text);
+                }
+                Vote::Silent(reason) => reasons.push(format!("{address}: {reason}")),
+                Vote::Master { .. } => {}
+            }
+        }
+        let text = format!("no sentinel names the master `{master}` ({})", reasons.join("; "));
+        errors::found(Failure::NotSent, text)
+    }
+
+    /// The link to `address` is good: no hurry.
+    pub(super) fn found(&self) {
+        self.looking.send_replace(false);
+    }
+
+    /// Returns when the sentinels name another master than the one at `address`.
+    pub(super) async fn deposed(&self, address: &Address) -> OpError {
+        let mut ballots = self.ballots.subscribe();
+        let is_other =
+            |ballots: &Vec<Ballot>| elected(ballots, Some(address)).is_some_and(|now| now != address);
+        let text = match ballots.wait_for(is_other).await {
+            Ok(ballots) => match elected(&ballots, Some(address)) {
+                Some(now) => format!("the sentinels name another master, {now} instead of {address}"),
+                None => format!("{address} is not the master any more"),
+            },
+            Err(_) => "nobody asks the sentinels any more".to_owned(),
+        };
+        errors::found(Failure::Unknown, text)
+    }
+}
+
+/// Of the masters that were named, the one of the highest epoch, then of the most votes, then `current`.
+fn elected<'a>(ballots: &'a [Ballot], current: Option<&Address>) -> Option<&'a Address> {
+    let named = || {
+        ballots.iter().filter_map(|ballot| match &ballot.vote {
+            Vote::Master { address, epoch } => Some((address, *epoch)),
+            Vote::Silent(_) | Vote::Unknown => None,
+        })
+    };
+    let newest = named().map(|(_, epoch)| epoch).max()?;
+    let of_newest = || named().filter(|(_, epoch)| *epoch == newest).map(|(address, _)| address);
+    of_newest().max_by_key(|address| {
+        (of_newest().filter(|other| other == address).count(), Some(*address) == current)
+    })
+}
+
+fn sentinel(verb: &str, master: &str) -> Cmd {
+    let mut command = cmd("SENTINEL");
+    command.arg(verb).arg(master);
+    command
+}
+
+/// From the reply to SENTINEL MASTER: names and values in turn. 0 where it is not allowed.
+fn epoch(details: &Value) -> u64 {
+    let value_of = |name: &str| match details {
+        Value::Array(fields) => {
+            fields.chunks(2).find(|pair| pair.first().and_then(text) == Some(name))?.get(1).and_then(text)
+        }
+        Value::Map(fields) => {
+            fields.iter().find(|(field, _)| text(field) == Some(name)).and_then(|(_, value)| text(value))
+        }
+        _ => None,
+    };
+    value_of("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
+}
+
+fn unexpected() -> RedisError {
+    RedisError::from((redis::ErrorKind::UnexpectedReturnType, "this is not the answer of a sentinel"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        Address::Tcp { host: "h".to_owned(), port }
+    }
+
+    fn ballots(votes: &[(u16, u64)]) -> Vec<Ballot> {
+        let vote = |&(port, epoch)| Ballot { rounds: 1, vote: Vote::Master { address: at(port), epoch } };
+        votes.iter().map(vote).collect()
+    }
+
+    #[test]
+    fn the_highest_epoch_wins_over_any_majority() {
+        assert_eq!(elected(&ballots(&[(1, 4), (1, 4), (2, 5)]), Some(&at(1))), Some(&at(2)));
+    }
+
+    #[test]
+    fn in_one_epoch_the_majority_wins_and_a_tie_changes_nothing() {
+        assert_eq!(elected(&ballots(&[(1, 4), (2, 4), (2, 4)]), Some(&at(1))), Some(&at(2)));
+        for current in [1, 2] {
+            assert_eq!(elected(&ballots(&[(1, 4), (2, 4)]), Some(&at(current))), Some(&at(current)));
+        }
+        assert_eq!(elected(&[], None), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! The contract behind Sentinel, held against real processes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
+use super::test_server::{Rig, Seen, TestServer, finish, free_port, server_binary, wait_until};
+use super::{RedisBackend, RedisConfig};
+use crate::LockManager;
+
+const TTL: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(30);
+
+fn set(token: u64) -> Op {
+    Op::Set { token: Token(token), ttl: TTL }
+}
+
+fn leave(token: u64) -> Op {
+    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+}
+
+/// One `redis-sentinel`.
+struct Sentinel {
+    child: Child,
+    port: u16,
+    conf: PathBuf,
+}
+
+impl Sentinel {
+    fn start(master: u16, extra: &str) -> Sentinel {
+        let port = free_port();
+        let conf = std::env::temp_dir().join(format!("distlock-sentinel-{port}.conf"));
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n{extra}\n"
+        );
+        fs::write(&conf, text).unwrap();
+        let child = Command::new(server_binary())
+            .arg(&conf)
+            .arg("--sentinel")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Sentinel { child, port, conf }
+    }
+
+    fn ask(&self, words: &[&str]) -> Option<redis::Value> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).unwrap();
+        let mut connection = client.get_connection().ok()?;
+        redis::cmd("SENTINEL").arg(words).query(&mut connection).ok()
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        fs::remove_file(&self.conf).unwrap();
+    }
+}
+
+/// A master with one replica and three sentinels that know each other.
+struct Guarded {
+    sentinels: Vec<Sentinel>,
+    servers: Vec<TestServer>,
+}
+
+impl Guarded {
+    fn start() -> Guarded {
+        Guarded::with("")
+    }
+
+    fn with(extra: &str) -> Guarded {
+        let master = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
+        let at = master.port.to_string();
+        let replica = TestServer::start(&[
+            "--replicaof",
+            &format!("127.0.0.1 {at}"),
+            "--repl-diskless-sync-delay",
+            "0",
+        ]);
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(master.port, extra)).collect();
+        let guarded = Guarded { sentinels, servers: vec![master, replica] };
+        if extra.is_empty() {
+            wait_until("sentinels and replicas know each other", LONG, || {
+                guarded.sentinels.iter().all(|sentinel| sentinel.ask(&["CKQUORUM", "mymaster"]).is_some())
+                    && guarded.sentinels.iter().all(|sentinel| {
+                        let others = sentinel.ask(&["SENTINELS", "mymaster"]);
+                        let replicas = sentinel.ask(&["REPLICAS", "mymaster"]);
+                        let count = |value| match value {
+                            Some(redis::Value::Array(items)) => items.len(),
+                            _ => 0,
+                        };
+                        count(others) == 2 && count(replicas) == 1
+                    })
+                    && guarded.servers[1].run::<String>("INFO replication").contains("master_link_status:up")
+            });
+        }
+        guarded
+    }
+
+    fn url(&self) -> String {
+        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        format!("redis+sentinel://{}/mymaster", hosts.join(","))
+    }
+
+    fn rig(&self, client: &str) -> Rig {
+        let rig = Rig::start(RedisConfig::new(&self.url(), client).unwrap());
+        rig.wait_until_up();
+        rig
+    }
+}
+
+/// Sends until it succeeds.
+fn persist(backend: &RedisBackend, key: &str, op: &Op) -> (Reply, Duration) {
+    let start = Instant::now();
+    let key = Arc::from(key);
+    loop {
+        match finish(backend.send(&key, op.clone())) {
+            Ok(reply) => return (reply, start.elapsed()),
+            Err(error) => assert!(start.elapsed() < LONG, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_master(server: &TestServer) -> bool {
+    // Connections are killed when a server changes its role.
+    server.try_run::<String>("INFO replication").is_some_and(|info| info.contains("role:master"))
+}
+
+#[test]
+fn the_master_is_found_through_any_sentinel_that_answers() {
+    let guarded = Guarded::start();
+    guarded.sentinels[0].signal("-STOP");
+    let nobody = free_port();
+    let url = guarded.url().replace("redis+sentinel://", &format!("redis+sentinel://127.0.0.1:{nobody},"));
+    let start = Instant::now();
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_until_up();
+    assert!(start.elapsed() < Duration::from_millis(700), "{:?}", start.elapsed());
+    rig.send("k", set(1)).unwrap();
+    assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:1");
+    guarded.sentinels[0].signal("-CONT");
+}
+
+#[test]
+fn a_name_that_no_sentinel_knows_is_refused() {
+    let sentinel = Sentinel::start(free_port(), "");
+    wait_until("the sentinel answers", LONG, || sentinel.ask(&["MASTERS"]).is_some());
+    let url = format!("redis+sentinel://127.0.0.1:{}/other", sentinel.port);
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    let cause = rig.wait_for_down();
+    assert_eq!(cause.kind, Failure::Refused, "{cause}");
+    assert!(cause.to_string().contains("no master named `other`"), "{cause}");
+}
+
+#[test]
+fn without_sentinels_the_reason_names_each_of_them() {
+    let (one, two) = (free_port(), free_port());
+    let url = format!("redis+sentinel://127.0.0.1:{one},127.0.0.1:{two}/m");
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    let cause = rig.wait_for_down();
+    assert_eq!(cause.kind, Failure::NotSent);
+    for port in [one, two] {
+        assert!(cause.to_string().contains(&port.to_string()), "{cause}");
+    }
+}
+
+#[test]
+fn sentinels_have_a_login_of_their_own() {
+    let guarded = Guarded::with("requirepass secret");
+    let rig = Rig::start(RedisConfig::new(&guarded.url(), "a").unwrap());
+    rig.wait_for("the sentinels' refusal", |seen| match seen {
+        Seen::Link(LinkEvent::Down { cause }) => cause.to_string().contains("NOAUTH").then_some(()),
+        _ => None,
+    });
+    let rig = Rig::start(RedisConfig::new(&format!("{}?sentinel_pass=secret", guarded.url()), "a").unwrap());
+    rig.wait_until_up();
+    assert!(rig.send("k", set(1)).is_ok());
+}
+
+#[test]
+fn a_killed_master_is_left_for_the_promoted_replica() {
+    let mut guarded = Guarded::start();
+    let (a, b) = (guarded.rig("a"), guarded.rig("b"));
+    a.send("k", set(1)).unwrap();
+    wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
+    guarded.servers[0].kill();
+    let (reply, took) =
+        persist(&a.backend, "k", &Op::Renew { token: Token(1), kind: Kind::Exclusive, ttl: TTL });
+    assert!(matches!(reply, Reply::Renewed { .. }), "{reply:?}");
+    let promoted = wait_until("promoted", LONG, || is_master(&guarded.servers[1]));
+    eprintln!(
+        "master killed -9, sentinels' down-after 1 s: {took:?} until the next reply ({promoted:?} off)"
+    );
+    // Grants are pushed by the new master.
+    b.wait_for_down();
+    b.wait_until_up();
+    let enter = Op::Enter {
+        token: Token(2),
+        kind: Kind::Exclusive,
+        ttl: TTL,
+        claim: Duration::from_secs(3),
+        mode: EnterMode::Wait,
+        fences: 0,
+    };
+    assert!(matches!(b.send("k", enter), Ok(Reply::Busy { .. })));
+    wait_until("b listens at the new master", LONG, || {
+        // The sentinels subscribe too, but not over RESP3.
+        guarded.servers[1].client_ids(|line| line.contains("sub=1") && line.contains("resp=3")).len() == 2
+    });
+    assert!(matches!(a.send("k", leave(1)), Ok(Reply::Released { .. })));
+    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    b.send("k", leave(2)).unwrap();
+    assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
+}
+
+#[test]
+fn a_demoted_master_is_left_long_before_it_refuses() {
+    let guarded = Guarded::start();
+    let rig = guarded.rig("a");
+    rig.send("k", set(1)).unwrap();
+    assert!(guarded.sentinels[0].ask(&["FAILOVER", "mymaster"]).is_some());
+    wait_until("the replica is promoted", LONG, || is_master(&guarded.servers[1]));
+    let start = Instant::now();
+    rig.wait_for_down();
+    let (left, was_demoted) = (start.elapsed(), !is_master(&guarded.servers[0]));
+    rig.wait_until_up();
+    let back = start.elapsed();
+    let demoted = wait_until("the old master is demoted", LONG, || {
+        let info = guarded.servers[0].try_run::<String>("INFO replication");
+        info.is_some_and(|info| info.contains("role:slave"))
+    });
+    eprintln!(
+        "SENTINEL FAILOVER: after the promotion the old master was left after {left:?} (demoted then: \
+         {was_demoted}), the new one in use after {back:?}; the old one said OK for {:?}",
+        back + demoted
+    );
+    assert!(left < Duration::from_secs(3), "{left:?}");
+    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Fresh { .. })));
+    assert_eq!(guarded.servers[1].run::<String>("GET j"), "dl1:a:2");
+    rig.send("j", leave(2)).unwrap();
+    rig.send("k", leave(1)).unwrap();
+    assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
+}
+
+#[test]
+fn a_lock_that_the_fail_over_lost_is_reported_to_its_holder() {
+    let mut guarded = Guarded::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let manager = runtime.block_on(LockManager::connect(guarded.url())).unwrap();
+    let (kept, lost) = runtime.block_on(async {
+        let kept = manager.lock("kept").ttl(LONG).acquire().await.unwrap();
+        let lost = manager.lock("lost").ttl(LONG).acquire().await.unwrap();
+        (kept, lost)
+    });
+    wait_until("the locks are replicated", LONG, || guarded.servers[1].run::<i64>("DBSIZE") == 2);
+    // As if this write had not been replicated.
+    guarded.servers[1].run::<()>("CONFIG SET replica-read-only no");
+    guarded.servers[1].run::<()>("DEL lost");
+    guarded.servers[0].kill();
+    let start = Instant::now();
+    runtime.block_on(async { tokio::time::timeout(LONG / 2, lost.lost()).await }).unwrap();
+    eprintln!("a lock lost in a fail-over was reported {:?} after the master was killed", start.elapsed());
+    assert!(lost.check().unwrap_err().is_lost());
+    assert!(kept.is_held());
+    runtime.block_on(async { kept.release().await }).unwrap();
+    runtime.block_on(async { manager.lock("lost").acquire().await.unwrap().release().await }).unwrap();
+    assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
+}
+
+#[test]
+fn losing_the_sentinels_does_not_cost_a_good_link() {
+    let mut guarded = Guarded::start();
+    let rig = guarded.rig("a");
+    guarded.sentinels.clear();
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert!(rig.send("k", set(1)).is_ok());
+    assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
+}
