@@ -24,15 +24,23 @@ struct Bounds {
     at: Time,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
+    /// When the command was sent whose reply showed the latest step.
+    stepped: Time,
+}
+
+impl Default for ServerClock {
+    fn default() -> Self {
+        ServerClock { bounds: None, stepped: Time(0) }
+    }
 }
 
 impl ServerClock {
     /// Another server, or the same one after a restart: nothing is known.
     pub(crate) fn forget(&mut self) {
-        self.bounds = None;
+        *self = ServerClock::default();
     }
 
     /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
@@ -63,6 +71,10 @@ impl ServerClock {
             }
             Some(old) => aged(old, seen),
         };
+        // Replies may be noticed out of order: one from before a step shows none in the other direction.
+        if sent < self.stepped && (new.low > old.high || new.high < old.low) {
+            return None;
+        }
         let step = if new.low > old.high {
             Some(Step::Forward(span(new.low - old.high)))
         } else if new.high < old.low {
@@ -72,6 +84,9 @@ impl ServerClock {
             new.high = new.high.min(old.high);
             None
         };
+        if step.is_some() {
+            self.stepped = sent;
+        }
         self.bounds = Some(new);
         step
     }
@@ -115,6 +130,17 @@ mod tests {
         assert_eq!(clock.observe(server_ms(1_060_020), ms(30), ms(31)), None);
         let back = clock.observe(server_ms(1_000_030), ms(40), ms(41));
         assert!(matches!(back, Some(Step::Backward(d)) if d > Duration::from_secs(59)), "{back:?}");
+    }
+
+    #[test]
+    fn a_reply_from_before_a_step_shows_no_other_step() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        let back = clock.observe(server_ms(990_015), ms(24), ms(26));
+        assert!(matches!(back, Some(Step::Backward(_))), "{back:?}");
+        // Sent and answered earlier, noticed later.
+        assert_eq!(clock.observe(server_ms(1_000_012), ms(22), ms(27)), None);
+        assert_eq!(clock.observe(server_ms(990_020), ms(29), ms(31)), None);
     }
 
     #[test]

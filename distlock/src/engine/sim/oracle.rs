@@ -203,7 +203,12 @@ impl World {
             return false;
         }
         // Even then a step that was noticed must have been allowed for, within what cannot be measured.
-        let Who::Request(index) = old.who else { return true };
+        let (stale, until) = if old.lease_start < fault {
+            (old, until)
+        } else {
+            (new, self.believes(new).unwrap_or(self.now))
+        };
+        let Who::Request(index) = stale.who else { return true };
         let noticed = self.clients[self.requests[index].client].step_seen;
         !noticed || self.cfg.profile != Profile::Forward || until < self.now + 600 * MILLI
     }
@@ -301,16 +306,13 @@ impl World {
     // How requests may end.
 
     pub(super) fn gave_up_busy(&mut self, c: usize, index: usize) {
-        let (started, waits) = (self.requests[index].started, self.requests[index].waits);
-        let waited = self.now - started;
-        if let Waits::For(d) = waits {
-            let rate = Duration::from_nanos(waited).mul_f64(1.011) + Duration::from_millis(5);
-            if rate < d {
-                self.fail(
-                    "patience",
-                    format!("request {index} of process {c} was told too early that it is busy"),
-                );
-            }
+        let waits = self.requests[index].waits;
+        let local = self.clients[c].clock.at(self.now);
+        if self.requests[index].ends_after(local, Duration::from_millis(5)) {
+            self.fail(
+                "patience",
+                format!("request {index} of process {c} was told too early that it is busy"),
+            );
         }
         if waits == Waits::Forever {
             self.fail("patience", format!("request {index} of process {c} would wait for ever"));

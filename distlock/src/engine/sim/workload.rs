@@ -96,6 +96,11 @@ impl Request {
         self.state = State::Ended;
     }
 
+    /// There is more than `slack` to go at `local`.
+    pub(super) fn ends_after(&self, local: Time, slack: Duration) -> bool {
+        matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
+    }
+
     /// Its time is up at `local`, whatever the engine says.
     pub(super) fn should_have_ended(&self, local: Time, slack: Duration) -> bool {
         matches!(self.waits, Waits::For(_)) && local > self.until.after(slack)
