@@ -49,17 +49,32 @@ pub(super) struct TestServer {
 
 impl TestServer {
     pub(super) fn start(args: &[&str]) -> TestServer {
-        TestServer::start_on(free_port(), args)
+        TestServer::start_with(|| args.iter().map(|&arg| arg.to_owned()).collect())
+    }
+
+    /// A port that was free a moment ago may be taken by now, one among the arguments too: then others are
+    /// tried.
+    pub(super) fn start_with(args: impl Fn() -> Vec<String>) -> TestServer {
+        for _ in 0..20 {
+            let mut server = TestServer::spawn_on(free_port(), args());
+            if server.answers() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start on any port: does `redis-server --version` work?");
     }
 
     pub(super) fn start_on(port: u16, args: &[&str]) -> TestServer {
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let mut server = TestServer::spawn_on(port, args.iter().map(|&arg| arg.to_owned()).collect());
+        assert!(server.answers(), "redis-server does not start on port {port}");
+        server
+    }
+
+    fn spawn_on(port: u16, args: Vec<String>) -> TestServer {
         let dir = std::env::temp_dir().join(format!("distlock-test-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let child = spawn(port, &dir, &args);
-        let server = TestServer { child, port, dir, args };
-        server.wait_until_it_answers();
-        server
+        TestServer { child, port, dir, args }
     }
 
     pub(super) fn kill(&mut self) {
@@ -71,18 +86,26 @@ impl TestServer {
     pub(super) fn start_again(&mut self) {
         drop(std::fs::remove_file(self.dir.join("dump.rdb")));
         self.child = spawn(self.port, &self.dir, &self.args);
-        self.wait_until_it_answers();
+        assert!(self.answers(), "redis-server does not start again on port {}", self.port);
     }
 
-    fn wait_until_it_answers(&self) {
+    /// Waits for any answer (it may ask for a password). False if the process has ended instead; then what
+    /// answers on its port is somebody else.
+    fn answers(&mut self) -> bool {
         let start = Instant::now();
-        // Any answer will do: it may ask for a password.
-        while let Err(error) = self.try_connect() {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "redis-server does not answer on port {}: {error}",
-                self.port
-            );
+        loop {
+            let answer = self.try_connect();
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            match answer {
+                Ok(()) => return true,
+                Err(error) => assert!(
+                    start.elapsed() < PATIENCE,
+                    "redis-server does not answer on port {}: {error}",
+                    self.port
+                ),
+            }
             thread::sleep(Duration::from_millis(10));
         }
     }
