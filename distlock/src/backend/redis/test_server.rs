@@ -64,12 +64,6 @@ impl TestServer {
         panic!("redis-server does not start on any port: does `redis-server --version` work?");
     }
 
-    pub(super) fn start_on(port: u16, args: &[&str]) -> TestServer {
-        let mut server = TestServer::spawn_on(port, args.iter().map(|&arg| arg.to_owned()).collect());
-        assert!(server.answers(), "redis-server does not start on port {port}");
-        server
-    }
-
     fn spawn_on(port: u16, args: Vec<String>) -> TestServer {
         let dir = std::env::temp_dir().join(format!("distlock-test-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
