@@ -2,23 +2,10 @@
 
 use std::time::Duration;
 
-use distlock::LockManager;
-use distlock_tests::{Proxy, RedisServer, eventually, residue, until_waiting};
+use distlock_tests::{eventually, residue, until_waiting};
 
+use super::net::{Net, net};
 use super::{LONG, SOON, assert_unavailable, connect};
-
-struct Net {
-    server: RedisServer,
-    proxy: Proxy,
-    manager: LockManager,
-}
-
-async fn net() -> Net {
-    let server = RedisServer::start();
-    let proxy = Proxy::to(&server.address());
-    let manager = LockManager::connect(&proxy.url()).await.unwrap();
-    Net { server, proxy, manager }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_survives_a_cut_and_is_renewed_over_a_new_connection() {

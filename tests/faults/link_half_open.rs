@@ -2,23 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use distlock::{LockError, LockManager};
-use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
+use distlock::LockError;
+use distlock_tests::{Direction, eventually, residue};
 
+use super::net::{Net, net};
 use super::{LONG, SOON, assert_unavailable, connect};
-
-struct Net {
-    server: RedisServer,
-    proxy: Proxy,
-    manager: LockManager,
-}
-
-async fn net() -> Net {
-    let server = RedisServer::start();
-    let proxy = Proxy::to(&server.address());
-    let manager = LockManager::connect(&proxy.url()).await.unwrap();
-    Net { server, proxy, manager }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_knows_by_its_own_clock_that_it_has_lost() {

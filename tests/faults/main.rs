@@ -17,6 +17,7 @@ mod key_without_ttl;
 mod link_cut;
 mod link_half_open;
 mod manager_shut_down;
+mod net;
 mod no_permission;
 mod no_runtime;
 mod no_url;
