@@ -35,8 +35,16 @@ impl Gathering {
 }
 
 impl Council {
-    /// A server is ready for commands. `settled`: see [`LinkEvent::Up`].
-    pub(super) fn joined(&mut self, now: Now, node: usize, settled: bool, pushes: Pushes, origin: Origin) {
+    /// A server is ready for commands, and was asked at `sent` what it is. `settled`: see [`LinkEvent::Up`].
+    pub(super) fn joined(
+        &mut self,
+        now: Now,
+        node: usize,
+        sent: Time,
+        settled: bool,
+        pushes: Pushes,
+        origin: Origin,
+    ) {
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });
@@ -61,6 +69,7 @@ impl Council {
         if origin.vouched.as_deref() == Some(origin.run_id.as_str()) {
             member.standing = Standing::Counts;
         }
+        member.heard_time(origin.us, sent, now.time);
         self.grow_up(now);
         if !settled {
             self.owe_again(now, node);
