@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
-    Tuning,
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
 };
 use super::aftermath::take;
 use super::ledger::Ledger;
@@ -345,10 +344,7 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
-        let nobody = match &result {
-            Ok(Reply::Busy { remaining, .. }) => *remaining == Remaining::For(Duration::ZERO),
-            other => other.is_err(),
-        };
+        let taken = round.is_taken();
         let mut told = false;
         if acquires
             && !left
@@ -361,7 +357,7 @@ impl Council {
                 entry.splits = 0;
             } else if !entry.held {
                 entry.waits |= queues;
-                entry.splits = if nobody { entry.splits.saturating_add(1) } else { 0 };
+                entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
                 told = entry.hinted && entry.open == 0;
             }
         }
