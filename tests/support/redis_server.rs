@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
@@ -26,8 +26,15 @@ const START_BOUND: Duration = Duration::from_secs(30);
 pub struct RedisServer {
     options: ServerOptions,
     directory: TempDir,
-    port: u16,
+    ports: Ports,
     child: Child,
+}
+
+/// Where a server listens: for clients, and in a cluster for the other nodes.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    clients: u16,
+    bus: Option<u16>,
 }
 
 enum StartError {
@@ -52,11 +59,12 @@ impl RedisServer {
         let directory = tempfile::Builder::new().prefix("distlock-redis-").tempdir().unwrap();
         let begin = Instant::now();
         loop {
-            let port = options.port.unwrap_or_else(free_port);
-            match launch(&options, &directory, port) {
-                Ok(child) => return Self { options, directory, port, child },
+            let clients = options.port.unwrap_or_else(free_port);
+            let ports = Ports { clients, bus: options.cluster.then(free_port) };
+            match launch(&options, &directory, ports) {
+                Ok(child) => return Self { options, directory, ports, child },
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
-                Err(StartError::PortTaken) => panic!("port {port} stayed taken for {START_BOUND:?}"),
+                Err(StartError::PortTaken) => panic!("port {clients} stayed taken for {START_BOUND:?}"),
                 Err(StartError::Died(log)) => panic!("the server did not start:\n{log}"),
             }
         }
@@ -65,13 +73,22 @@ impl RedisServer {
     /// The port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.clients
+    }
+
+    /// The port for the other nodes of its cluster.
+    pub(crate) fn bus_port(&self) -> Option<u16> {
+        self.ports.bus
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port())
     }
 
     /// The URL of the default user.
@@ -137,10 +154,10 @@ impl RedisServer {
         self.kill9();
         let begin = Instant::now();
         self.child = loop {
-            match launch(&self.options, &self.directory, self.port) {
+            match launch(&self.options, &self.directory, self.ports) {
                 Ok(child) => break child,
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
-                Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port),
+                Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port()),
                 Err(StartError::Died(log)) => panic!("the server did not restart:\n{log}"),
             }
         };
@@ -153,14 +170,15 @@ impl Drop for RedisServer {
     }
 }
 
-fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Child, StartError> {
+fn launch(options: &ServerOptions, directory: &TempDir, ports: Ports) -> Result<Child, StartError> {
     let configuration = directory.path().join("redis.conf");
     let log = directory.path().join("server.log");
-    std::fs::write(&configuration, configuration_of(options, directory, port)).unwrap();
+    std::fs::write(&configuration, configuration_of(options, directory, ports)).unwrap();
     let output = File::create(&log).unwrap();
     let binary = std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| "redis-server".to_owned());
     let mut child = Command::new(&binary)
         .arg(&configuration)
+        .args(options.sentinel.then_some("--sentinel"))
         .stdin(Stdio::null())
         .stderr(output.try_clone().unwrap())
         .stdout(output)
@@ -178,7 +196,7 @@ fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Chi
             let taken = log.contains("Address already in use");
             return Err(if taken { StartError::PortTaken } else { StartError::Died(log) });
         }
-        if answers(port, child.id()) {
+        if answers(ports.clients, child.id()) {
             return Ok(child);
         }
         if begin.elapsed() > START_BOUND {
@@ -189,14 +207,19 @@ fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Chi
     }
 }
 
-fn configuration_of(options: &ServerOptions, directory: &TempDir, port: u16) -> String {
+fn configuration_of(options: &ServerOptions, directory: &TempDir, ports: Ports) -> String {
     let mut lines = vec![
         "bind 127.0.0.1".to_owned(),
-        format!("port {port}"),
+        format!("port {}", ports.clients),
         format!("dir {}", directory.path().display()),
-        "save \"\"".to_owned(),
         format!("user {ADMIN} on >{ADMIN} ~* &* +@all"),
     ];
+    if !options.sentinel {
+        lines.push("save \"\"".to_owned());
+    }
+    if let Some(bus) = ports.bus {
+        lines.extend(["cluster-enabled yes".to_owned(), format!("cluster-port {bus}")]);
+    }
     if options.unix_socket {
         lines.push(format!("unixsocket {}", directory.path().join("redis.sock").display()));
     }
@@ -214,7 +237,7 @@ fn answers(port: u16, pid: u32) -> bool {
     };
     info().is_ok_and(|info| {
         info.lines().any(|line| line == format!("process_id:{pid}"))
-            && info.lines().any(|line| line == "loading:0")
+            && !info.lines().any(|line| line == "loading:1")
     })
 }
 

@@ -13,7 +13,13 @@ const FENCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Keys that are there and should not be: everything except the fencing counter.
 #[must_use]
 pub fn keys(server: &RedisServer) -> Vec<String> {
-    server.keys().into_iter().filter(|key| !is_fence(key)).collect()
+    keys_below(server, "")
+}
+
+/// [`keys`], of those that begin with `prefix`.
+#[must_use]
+pub fn keys_below(server: &RedisServer, prefix: &str) -> Vec<String> {
+    server.keys_below(prefix).into_iter().filter(|key| !is_fence(key)).collect()
 }
 
 /// Waits until nothing but the fencing counter is left, which must have a ttl itself.
@@ -21,19 +27,29 @@ pub fn keys(server: &RedisServer) -> Vec<String> {
 /// # Panics
 /// When something stays.
 pub async fn none(server: &RedisServer) {
+    none_below(std::slice::from_ref(server), "").await;
+}
+
+/// [`none`], on several servers, of the keys that begin with `prefix`.
+///
+/// # Panics
+/// When something stays.
+pub async fn none_below(servers: &[RedisServer], prefix: &str) {
     let start = Instant::now();
-    loop {
-        let left = keys(server);
-        if left.is_empty() {
-            break;
+    for server in servers {
+        loop {
+            let left = keys_below(server, prefix);
+            if left.is_empty() {
+                break;
+            }
+            assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {:?}", describe(server, &left));
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {:?}", describe(server, &left));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    for key in server.keys() {
-        let pttl = server.pttl(&key);
-        let bound = i64::try_from(FENCE_KEPT.as_millis()).unwrap();
-        assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
+        for key in server.keys_below(prefix) {
+            let pttl = server.pttl(&key);
+            let bound = i64::try_from(FENCE_KEPT.as_millis()).unwrap();
+            assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
+        }
     }
 }
 
@@ -59,6 +75,7 @@ fn describe(server: &RedisServer, keys: &[String]) -> Vec<String> {
     keys.iter().map(|key| format!("{key} = {} ({} ms)", value(key), server.pttl(key))).collect()
 }
 
+/// One for each prefix; in a cluster one for each slot, with a hash tag.
 fn is_fence(key: &str) -> bool {
-    key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(':'))
+    key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([':', '{']))
 }
