@@ -6,6 +6,7 @@
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold, tokens increasing.
+//! - [`FencedRegister`]: a store that refuses writes with an old fencing token.
 //! - [`Tally`]: a counter that loses updates unless somebody excludes; [`residue`]: what a test left behind.
 //!
 //! Nothing here sleeps to synchronise: [`eventually`] polls a condition with a generous bound.
@@ -21,6 +22,7 @@ mod backend;
 mod cluster_servers;
 mod drop_after;
 mod eventually;
+mod fenced_register;
 mod history;
 mod keeper;
 mod lock_client;
@@ -32,6 +34,7 @@ mod redis_server;
 pub mod residue;
 mod sentinel_group;
 mod server_options;
+mod stepped_clock;
 mod tally;
 mod waiting;
 
@@ -39,6 +42,7 @@ pub use backend::Backend;
 pub use cluster_servers::ClusterServers;
 pub use drop_after::drop_after;
 pub use eventually::{BOUND, eventually, eventually_blocking};
+pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Section};
 pub use lock_client::{Event, LockClient};
 pub use process::shared_clock;

@@ -13,7 +13,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{ServerOptions, process};
+use crate::{ServerOptions, process, stepped_clock::SteppedClock};
 
 /// A user of the fixture's own, so that it can look in whatever the test does to the others.
 pub(crate) const ADMIN: &str = "fixture";
@@ -27,6 +27,7 @@ pub struct RedisServer {
     options: ServerOptions,
     directory: TempDir,
     ports: Ports,
+    clock: Option<SteppedClock>,
     child: Child,
 }
 
@@ -57,12 +58,13 @@ impl RedisServer {
 
     pub(crate) fn with(options: ServerOptions) -> Self {
         let directory = tempfile::Builder::new().prefix("distlock-redis-").tempdir().unwrap();
+        let clock = options.stepped_clock.then(|| SteppedClock::new(directory.path()));
         let begin = Instant::now();
         loop {
             let clients = options.port.unwrap_or_else(free_port);
             let ports = Ports { clients, bus: options.cluster.then(free_port) };
-            match launch(&options, &directory, ports) {
-                Ok(child) => return Self { options, directory, ports, child },
+            match launch(&options, &directory, ports, clock.as_ref()) {
+                Ok(child) => return Self { options, directory, ports, clock, child },
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
                 Err(StartError::PortTaken) => panic!("port {clients} stayed taken for {START_BOUND:?}"),
                 Err(StartError::Died(log)) => panic!("the server did not start:\n{log}"),
@@ -149,12 +151,26 @@ impl RedisServer {
         process::cont(&self.child);
     }
 
+    /// The server's wall clock jumps ahead by so much; asked for with [`ServerOptions::stepped_clock`].
+    pub fn step_clock_forward(&self, by: Duration) {
+        self.stepped_clock().forward(by);
+    }
+
+    /// The server's wall clock jumps back by so much.
+    pub fn step_clock_back(&self, by: Duration) {
+        self.stepped_clock().back(by);
+    }
+
+    fn stepped_clock(&self) -> &SteppedClock {
+        self.clock.as_ref().expect("a server that was started with `stepped_clock`")
+    }
+
     /// Starts again on the same port and directory, killing it first when it still runs.
     pub fn restart(&mut self) {
         self.kill9();
         let begin = Instant::now();
         self.child = loop {
-            match launch(&self.options, &self.directory, self.ports) {
+            match launch(&self.options, &self.directory, self.ports, self.clock.as_ref()) {
                 Ok(child) => break child,
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
                 Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port()),
@@ -170,13 +186,22 @@ impl Drop for RedisServer {
     }
 }
 
-fn launch(options: &ServerOptions, directory: &TempDir, ports: Ports) -> Result<Child, StartError> {
+fn launch(
+    options: &ServerOptions,
+    directory: &TempDir,
+    ports: Ports,
+    clock: Option<&SteppedClock>,
+) -> Result<Child, StartError> {
     let configuration = directory.path().join("redis.conf");
     let log = directory.path().join("server.log");
     std::fs::write(&configuration, configuration_of(options, directory, ports)).unwrap();
     let output = File::create(&log).unwrap();
     let binary = std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| "redis-server".to_owned());
-    let mut child = Command::new(&binary)
+    let mut command = Command::new(&binary);
+    if let Some(clock) = clock {
+        clock.preload(&mut command);
+    }
+    let mut child = command
         .arg(&configuration)
         .args(options.sentinel.then_some("--sentinel"))
         .stdin(Stdio::null())
@@ -281,6 +306,22 @@ mod tests {
         assert!(silent.is_err_and(|error| error.is_timeout()));
         server.cont();
         assert_eq!(server.get("k"), None);
+    }
+
+    #[test]
+    fn a_clock_of_its_own_jumps_to_and_fro() {
+        let server = RedisServer::options().stepped_clock().start();
+        let year = Duration::from_secs(365 * 24 * 3600);
+        let clock = || -> i64 {
+            let (seconds, _): (i64, i64) = redis::from_redis_value(server.raw(&["TIME"])).unwrap();
+            seconds
+        };
+        let before = clock();
+        server.step_clock_forward(year * 2);
+        let (ahead, two) = (clock() - before, i64::try_from(year.as_secs()).unwrap() * 2);
+        assert!((two..two + 60).contains(&ahead), "{ahead}");
+        server.step_clock_back(year * 3);
+        assert!(clock() < before);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub struct ServerOptions {
     pub(crate) unix_socket: bool,
     pub(crate) cluster: bool,
     pub(crate) sentinel: bool,
+    pub(crate) stepped_clock: bool,
 }
 
 impl ServerOptions {
@@ -64,6 +65,13 @@ impl ServerOptions {
     #[must_use]
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// A wall clock of its own, see [`RedisServer::step_clock_forward`].
+    #[must_use]
+    pub fn stepped_clock(mut self) -> Self {
+        self.stepped_clock = true;
         self
     }
 
