@@ -85,6 +85,18 @@ impl SentinelGroup {
         &mut self.servers[0]
     }
 
+    /// Lets the replica follow the master over a link of the test's. The sentinels put that right after 8 s.
+    ///
+    /// # Panics
+    /// When the replica does not get up to date.
+    pub fn replicate_through(&self, port: u16) {
+        let replica = &self.servers[1];
+        replica.raw(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
+        eventually_blocking("the replica follows over the link", || {
+            replica.info("master_port") == port.to_string() && replica.info("master_link_status") == "up"
+        });
+    }
+
     /// Asks the sentinels to fail over although the master is well.
     pub fn fail_over(&self) {
         self.sentinels[0].raw(&["SENTINEL", "FAILOVER", MASTER_NAME]);

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 const WRITER: &str = env!("CARGO_BIN_EXE_fenced-writer");
 const PROCESSES: usize = 3;
+const SLOW: usize = 4;
 /// Sections of the hot key that every process has to complete before a fault, and again after it.
 const ENOUGH: usize = 20;
 /// A test that hangs fails; nothing that works comes near it.
@@ -34,9 +35,14 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// `name`, and `count` more that end in a number.
-    pub(crate) fn of(name: &str, count: usize) -> Self {
-        Self { hot: name.to_owned(), slow: (0..count).map(|number| format!("{name}-{number}")).collect() }
+    /// `name`, and more that end in a number.
+    pub(crate) fn of(name: &str) -> Self {
+        Self { hot: name.to_owned(), slow: (0..SLOW).map(|number| format!("{name}-{number}")).collect() }
+    }
+
+    /// Keys in the cluster slot of `key`.
+    pub(crate) fn with_tag(key: &str) -> Self {
+        Self::of(&format!("{{{key}}}"))
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {
@@ -205,14 +211,13 @@ impl Outcome {
         assert!(self.disorders.is_empty(), "{:#?}", self.disorders[0]);
     }
 
-    /// Where the servers may forget what they have said: two may believe, but then every token out of order belongs
-    /// to one of them, and the register, which was judged already, has refused it.
+    /// Where servers may forget what they have said: two may believe, and only then may tokens be out of order. That
+    /// the register has refused those writes has been judged already.
     #[track_caller]
     pub(crate) fn assert_fenced(&self) {
         if self.overlaps.is_empty() {
             self.assert_exclusive();
         }
-        let refusals = self.overlaps.len();
-        assert!(self.refused <= self.sections && self.accepted > 0, "{refusals} overlaps: {self:#?}");
+        assert!(self.accepted > 0, "{self:#?}");
     }
 }

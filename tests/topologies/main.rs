@@ -5,6 +5,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod cluster_primary_killed;
+mod cluster_primary_stopped;
+mod cluster_slot_moved;
 mod load;
+mod redis_clock_back;
+mod redis_clock_forward;
+mod redis_restarted_empty;
 mod row;
+mod sentinel_fail_over_by_command;
 mod sentinel_master_killed;
+mod sentinel_master_stopped;
+mod sentinel_writes_lost;

@@ -2,6 +2,8 @@
 
 use crate::load::Outcome;
 
+const COMMAND: &str = "cargo test -p distlock-tests --test topologies";
+
 /// Prints what came of a fault, as a line of the table. `test` is the name of the test that measured it.
 #[allow(clippy::print_stdout)]
 pub(crate) fn print(topology: &str, fault: &str, test: &str, outcome: &Outcome) {
@@ -10,7 +12,7 @@ pub(crate) fn print(topology: &str, fault: &str, test: &str, outcome: &Outcome) 
         Some((keys, stayed)) => format!("{keys}, for {:.1} s", stayed.as_secs_f64()),
     };
     println!(
-        "| {topology} | {fault} | {sections} | {overlaps} | {refused} | {pause} ms | {residue} | {errors} | `{test}` |",
+        "| {topology} | {fault} | {sections} | {overlaps} | {refused} | {pause} ms | {residue} | {errors} | `{COMMAND} {test} -- --nocapture` |",
         sections = outcome.sections,
         overlaps = outcome.overlaps.len(),
         refused = outcome.refused,

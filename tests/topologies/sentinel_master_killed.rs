@@ -11,7 +11,7 @@ use crate::{
 async fn sentinel_master_killed() {
     let _turn = turn().await;
     let mut group = SentinelGroup::start();
-    let mut load = Load::start(&group.url(), Keys::of("k", 4));
+    let mut load = Load::start(&group.url(), Keys::of("k"));
     load.fault();
     group.first_master().kill9();
     group.wait_until_failed_over();
