@@ -142,6 +142,9 @@ macro_rules! suite {
         mod cluster {
             $crate::suite!(@ cluster: $($rule,)* $($($other,)+)?);
         }
+        mod quorum {
+            $crate::suite!(@ quorum: $($rule,)* $($($quorum,)+)?);
+        }
     };
     (@ $backend:ident: $($rule:ident,)*) => {
         $(

@@ -1,16 +1,17 @@
 //! What a test left behind: no key of ours may outlive its ttl, and none may be without one.
 //!
 //! Names, for a prefix `P`: the lock is the string key `P` + key; auxiliary keys are `P` + `dl1:q:…` (queue),
-//! `dl1:e:…` (entries), `dl1:m:…` (members) and `dl1:f…` (the fencing counter, kept for 30 days on purpose).
+//! `dl1:e:…` (entries), `dl1:m:…` (members); `dl1:f…` (the fencing counter) and `dl1:run` (a
+//! quorum's mark on a server that counts) are kept for 30 days on purpose.
 
 use std::time::{Duration, Instant};
 
 use crate::{BOUND, RedisServer};
 
-/// The fencing counter's keep time.
-const FENCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long what is kept on purpose is kept.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Keys that are there and should not be: everything except the fencing counter.
+/// Keys that are there and should not be: everything except what is kept on purpose.
 #[must_use]
 pub fn keys(server: &RedisServer) -> Vec<String> {
     keys_below(server, "")
@@ -19,10 +20,10 @@ pub fn keys(server: &RedisServer) -> Vec<String> {
 /// [`keys`], of those that begin with `prefix`.
 #[must_use]
 pub fn keys_below(server: &RedisServer, prefix: &str) -> Vec<String> {
-    server.keys_below(prefix).into_iter().filter(|key| !is_fence(key)).collect()
+    server.keys_below(prefix).into_iter().filter(|key| !is_kept(key)).collect()
 }
 
-/// Waits until nothing but the fencing counter is left, which must have a ttl itself.
+/// Waits until nothing is left but what is kept on purpose, which must have a ttl itself.
 ///
 /// # Panics
 /// When something stays.
@@ -47,7 +48,7 @@ pub async fn none_below(servers: &[RedisServer], prefix: &str) {
         }
         for key in server.keys_below(prefix) {
             let pttl = server.pttl(&key);
-            let bound = i64::try_from(FENCE_KEPT.as_millis()).unwrap();
+            let bound = i64::try_from(KEPT.as_millis()).unwrap();
             assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
         }
     }
@@ -75,7 +76,9 @@ fn describe(server: &RedisServer, keys: &[String]) -> Vec<String> {
     keys.iter().map(|key| format!("{key} = {} ({} ms)", value(key), server.pttl(key))).collect()
 }
 
-/// One for each prefix; in a cluster one for each slot, with a hash tag.
-fn is_fence(key: &str) -> bool {
-    key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([':', '{']))
+fn is_kept(key: &str) -> bool {
+    // One fencing counter for each prefix; in a cluster one for each slot, with a hash tag.
+    let is_fence =
+        key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([':', '{']));
+    is_fence || key.ends_with("dl1:run")
 }
