@@ -114,6 +114,18 @@ impl ClusterServers {
         redis::from_redis_value(slot).unwrap()
     }
 
+    /// Tells clients and nodes to reach the server at this place through another port.
+    ///
+    /// # Panics
+    /// When the news does not spread.
+    pub fn announce(&self, at: usize, port: u16) {
+        self.servers[at].raw(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
+        let announced = format!("127.0.0.1:{port}@");
+        eventually_blocking("every node announces the new port", || {
+            self.servers.iter().all(|one| one.text(&["CLUSTER", "NODES"]).contains(&announced))
+        });
+    }
+
     /// Moves a slot with all that is in it from one master to another, as `redis-cli --cluster reshard` does.
     pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
         let number = slot.to_string();

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::{RedisServer, keeper};
+use crate::{Proxy, RedisServer, keeper};
 
 const SERVERS: usize = 5;
 
@@ -19,6 +19,12 @@ impl QuorumServers {
         Self { servers: (0..SERVERS).map(|_| RedisServer::start()).collect() }
     }
 
+    /// The same, each with a wall clock of its own.
+    #[must_use]
+    pub fn with_stepped_clocks() -> Self {
+        Self { servers: (0..SERVERS).map(|_| RedisServer::options().stepped_clock().start()).collect() }
+    }
+
     /// The five that all tests of this process share, and that none may harm.
     #[must_use]
     pub fn shared() -> &'static Self {
@@ -33,13 +39,19 @@ impl QuorumServers {
     /// `redis+quorum://…`
     #[must_use]
     pub fn url(&self) -> String {
-        Self::url_of(self.servers.iter().map(RedisServer::address))
+        url(self.servers.iter().map(RedisServer::address))
     }
 
-    /// `redis+quorum://…` of other addresses, for example of links to these servers.
+    /// A link in front of each server.
     #[must_use]
-    pub fn url_of(addresses: impl IntoIterator<Item = String>) -> String {
-        format!("redis+quorum://{}", addresses.into_iter().collect::<Vec<_>>().join(","))
+    pub fn links(&self) -> Vec<Proxy> {
+        self.servers.iter().map(|server| Proxy::to(&server.address())).collect()
+    }
+
+    /// `redis+quorum://…` of the servers behind these links.
+    #[must_use]
+    pub fn url_of(links: &[Proxy]) -> String {
+        url(links.iter().map(|link| link.address().to_string()))
     }
 
     /// The servers.
@@ -52,4 +64,8 @@ impl QuorumServers {
     pub fn servers_mut(&mut self) -> &mut [RedisServer] {
         &mut self.servers
     }
+}
+
+fn url(addresses: impl Iterator<Item = String>) -> String {
+    format!("redis+quorum://{}", addresses.collect::<Vec<_>>().join(","))
 }

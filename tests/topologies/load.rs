@@ -16,6 +16,7 @@ const SLOW: usize = 4;
 const ENOUGH: usize = 20;
 /// A test that hangs fails; nothing that works comes near it.
 const BOUND: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Servers that hold each other for dead after a second of silence need their share of the machine.
 static AT_A_TIME: Semaphore = Semaphore::const_new(3);
@@ -99,7 +100,23 @@ impl Load {
                     *done += usize::from(self.note(number, &event).is_some_and(|entered| entered > since));
                 }
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until every process has failed to reach the servers.
+    pub(crate) fn fails(&mut self) {
+        let start = Instant::now();
+        let mut failed = [false; PROCESSES];
+        while failed.contains(&false) {
+            assert!(start.elapsed() < BOUND, "processes that have failed: {failed:?}");
+            for (number, failed) in failed.iter_mut().enumerate() {
+                while let Some(event) = self.writers[number].try_next() {
+                    *failed |= event.text("kind") == "Unavailable";
+                    self.note(number, &event);
+                }
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
