@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
 };
+use super::courtesy::Courtesy;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::presence::Gathering;
@@ -61,6 +62,10 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
+    /// See whether somebody has vouched for the server.
+    Look {
+        node: usize,
+    },
     /// Remember on the server that it counts as long as it runs.
     Vouch {
         node: usize,
@@ -75,6 +80,7 @@ pub(super) struct Council {
     pub(super) gathering: Gathering,
     pub(super) ledger: Ledger,
     pub(super) hints: Vec<(Time, Token)>,
+    pub(super) courtesy: Courtesy,
     pub(super) rng: fastrand::Rng,
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
@@ -94,6 +100,7 @@ impl Council {
             gathering: Gathering::new(),
             ledger: Ledger::new(),
             hints: Vec::new(),
+            courtesy: Courtesy::new(),
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
@@ -136,6 +143,12 @@ impl Council {
     }
 
     fn begin_asking(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
+        if let Some(op) = self.after_others(now, id, key, token, ttl, op) {
+            self.ask(now, id, key, token, ttl, op);
+        }
+    }
+
+    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.ledger.asks(now.time, key, token, id, lives);
@@ -151,7 +164,11 @@ impl Council {
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
+        self.withdraw(key, token);
         let entry = self.ledger.remove(token);
+        if entry.as_ref().is_some_and(|entry| entry.held) {
+            self.stand_back(now, key, id);
+        }
         let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
         round.left = true;
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
@@ -213,6 +230,10 @@ impl Council {
         let counts = self.members.get(node).is_some_and(Member::counts);
         match job {
             Job::Vote(id) => {
+                if let (Ok(Reply::Released { gap: true }), Some(round)) = (&result, self.rounds.get(&id)) {
+                    let key = round.key.clone();
+                    self.others_are_told(&key, id);
+                }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
             Job::Propose(id) => {
@@ -302,6 +323,7 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
+        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let nobody = matches!(&result, Ok(Reply::Busy { remaining, .. }) if *remaining == Remaining::For(Duration::ZERO));
         let mut told = false;
         if acquires
@@ -329,6 +351,9 @@ impl Council {
         if acquires && !carried {
             self.forget_if_idle(token);
         }
+        if let Some(key) = gives_back {
+            self.released(now, &key, id);
+        }
     }
 
     pub(super) fn round(&self, id: u64) -> Option<&Round> {
@@ -352,11 +377,12 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due()].into_iter().flatten().min()
+        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
         self.fire_hints(now);
+        self.fire_courtesy(now);
         for node in 0..self.members.len() {
             self.pay(now, node, false);
         }
