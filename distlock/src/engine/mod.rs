@@ -25,10 +25,10 @@ mod lease;
 mod leaving;
 mod owed;
 mod renewal;
-mod server_clock;
+pub(crate) mod server_clock;
 mod shard;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 

@@ -71,6 +71,8 @@ pub(crate) enum Mutant {
     NothingOwed,
     YoungServersCount,
     ProposalAlwaysTaken,
+    ServerStepIgnored,
+    PaidTooLate,
 }
 
 #[cfg(test)]

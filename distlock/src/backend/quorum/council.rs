@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
+    Tuning,
 };
+use super::aftermath::take;
 use super::courtesy::Courtesy;
 use super::ledger::Ledger;
-use super::member::Member;
+use super::member::{Member, Owed};
 use super::presence::Gathering;
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
 
 /// Nothing takes longer between a command's being sent and its being carried out.
 const LATE: Duration = Duration::from_secs(5);
+
+/// What is known of a server's clock is refreshed so often: what is old tells nothing.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +47,7 @@ pub(super) enum Job {
     /// The fencing tokens written back in a round.
     WriteBack(u64),
     /// Giving back what is left of a token, until then.
-    Undo { key: Arc<str>, token: Token, until: Time },
+    Undo { key: Arc<str>, token: Token, round: u64, until: Time },
     /// Nothing depends on it.
     Mend,
 }
@@ -62,7 +67,7 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
-    /// See whether somebody has vouched for the server.
+    /// Ask the server for its time.
     Look {
         node: usize,
     },
@@ -85,6 +90,10 @@ pub(super) struct Council {
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
+    /// How long a place in the queue lasts.
+    keep: Duration,
+    /// When to ask all servers for their time.
+    look_at: Time,
     rounds: HashMap<u64, Round>,
     next_round: u64,
     /// Fencing tokens below this are known to exist.
@@ -104,6 +113,8 @@ impl Council {
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
+            keep: Tuning::default().keep,
+            look_at: Time(0),
             rounds: HashMap::new(),
             next_round: 1,
             fences: 1,
@@ -131,11 +142,11 @@ impl Council {
                     entry.until = entry.until.max(now.time.after(lives));
                     entry.rounds.push(id);
                 }
-                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
+                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
                 self.put(now, id, round, |_, _| Some(op.clone()));
             }
             Op::Fence { token, .. } => {
-                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
+                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
                 self.put(now, id, round, |_, _| Some(op.clone()));
             }
         }
@@ -151,8 +162,8 @@ impl Council {
     pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
-        self.ledger.asks(now.time, key, token, id, lives);
-        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        self.ledger.asks(now.time, key, token, id, lives, self.members.len());
+        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         if let Op::Enter { fences, .. } = op
             && fences > 0
         {
@@ -169,7 +180,7 @@ impl Council {
         if entry.as_ref().is_some_and(|entry| entry.held) {
             self.stand_back(now, key, id);
         }
-        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         round.left = true;
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
             || self.hints.iter().any(|(_, hinted)| *hinted == token);
@@ -216,6 +227,11 @@ impl Council {
             && let Some(entry) = self.ledger.get(round.token)
         {
             entry.touched.add_all(round.touched);
+            for (node, asked) in entry.asked.iter_mut().enumerate() {
+                if round.touched.has(node) {
+                    *asked = id;
+                }
+            }
         }
         self.rounds.insert(id, round);
         self.decide(now, id);
@@ -227,6 +243,9 @@ impl Council {
 
     /// A server has answered, or will not.
     pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
+        if let Job::Vote(id) = job {
+            self.look_at_clock(now, node, id, &result);
+        }
         let counts = self.members.get(node).is_some_and(Member::counts);
         match job {
             Job::Vote(id) => {
@@ -248,8 +267,28 @@ impl Council {
                     false
                 });
             }
-            Job::Undo { key, token, until } => self.given_back(now, node, key, token, until, result),
+            Job::Undo { key, token, round, until } => {
+                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, result);
+            }
             Job::Mend => {}
+        }
+    }
+
+    fn look_at_clock(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
+        let us = match result {
+            Ok(Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. }) => *us,
+            Ok(Reply::Renewed { us }) => Some(*us),
+            _ => None,
+        };
+        if let (Some(us), Some(round)) = (us, self.rounds.get(&id)) {
+            self.looked(now, node, round.sent, us);
+        }
+    }
+
+    /// A server was asked for its time at `sent`.
+    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, us: ServerTime) {
+        if let Some(member) = self.members.get_mut(node) {
+            member.heard_time(us, sent, now.time);
         }
     }
 
@@ -324,7 +363,10 @@ impl Council {
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
         let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
-        let nobody = matches!(&result, Ok(Reply::Busy { remaining, .. }) if *remaining == Remaining::For(Duration::ZERO));
+        let nobody = match &result {
+            Ok(Reply::Busy { remaining, .. }) => *remaining == Remaining::For(Duration::ZERO),
+            other => other.is_err(),
+        };
         let mut told = false;
         if acquires
             && !left
@@ -360,9 +402,10 @@ impl Council {
         self.rounds.get(&id)
     }
 
-    /// For how long something of a lease of `ttl` may be on a server.
+    /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
-        ttl + drift(ttl) + LATE
+        let longest = ttl.max(self.keep);
+        longest + drift(longest) + LATE
     }
 
     /// Nothing is left of an attempt that did not queue.
@@ -377,7 +420,10 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
+        [hints, owed, self.presence_due(), self.courtesy_due(), Some(self.look_at)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
@@ -387,17 +433,28 @@ impl Council {
             self.pay(now, node, false);
         }
         self.fire_presence(now);
+        if self.look_at <= now.time {
+            self.look_at = now.time.after(LOOK);
+            let here = (0..self.members.len()).filter(|node| self.members[*node].up);
+            self.out.extend(here.map(|node| Effect::Look { node }));
+        }
     }
 
+    /// What is still under way, or nothing.
     #[cfg(test)]
-    pub(super) fn is_idle(&self) -> bool {
-        self.rounds.is_empty() && self.ledger.len() == 0 && self.members.iter().all(|m| m.owed.is_empty())
+    pub(super) fn unfinished(&self) -> Option<String> {
+        let owed: Vec<_> = self.members.iter().flat_map(|member| &member.owed).collect();
+        let idle = self.rounds.is_empty() && self.ledger.is_empty() && owed.is_empty();
+        (!idle).then(|| format!("{:?} {:?} {owed:?}", self.rounds, self.ledger))
     }
 }
 
-/// Where nobody would hear a push the waiter asks by itself.
+/// Where nobody would hear a push the waiter asks by itself. Every answer is to tell the server's time.
 fn as_told(op: &Op, pushes: Pushes) -> Op {
-    let mut op = op.clone();
+    let mut op = match *op {
+        Op::Set { token, ttl } => take(token, ttl),
+        ref op => op.clone(),
+    };
     if let Op::Enter { mode, fences, .. } = &mut op {
         *fences = 0;
         if pushes == Pushes::Off {

@@ -36,6 +36,8 @@ mod ledger;
 mod member;
 mod presence;
 mod round;
+#[cfg(test)]
+mod sim;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,9 +53,9 @@ use tokio::task::JoinSet;
 use super::redis::{RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, Tuning,
+    Pushes, Sending, ServerTime, Tuning,
 };
-use crate::clock;
+use crate::clock::{self, Time};
 use council::{Council, Effect, Job, Now};
 use ledger::Servers;
 pub(crate) use member::Origin;
@@ -82,8 +84,8 @@ pub(crate) struct QuorumBackend {
 enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
-    Joined { node: usize, settled: bool, pushes: Pushes, origin: Origin },
-    Looked { node: usize, origin: Origin },
+    Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
+    Looked { node: usize, sent: Time, us: ServerTime },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -317,10 +319,10 @@ impl Events for Tap {
         let at = self.at;
         match event {
             LinkEvent::Up { settled, pushes } => {
-                let (origin, inbox) = (self.node.origin(), self.inbox.clone());
+                let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
                 tokio::spawn(async move {
                     let input = match origin.await {
-                        Ok(origin) => Input::Joined { node: at, settled, pushes, origin },
+                        Ok(origin) => Input::Joined { node: at, sent, settled, pushes, origin },
                         Err(cause) => Input::Parted { node: at, cause },
                     };
                     drop(inbox.send(input));
@@ -372,10 +374,10 @@ impl Desk<'_> {
                 self.replies.insert(round, reply);
             }
             Input::Answer { node, job, result } => council.answered(now(), node, job, result),
-            Input::Joined { node, settled, pushes, origin } => {
-                council.joined(now(), node, settled, pushes, origin);
+            Input::Joined { node, sent, settled, pushes, origin } => {
+                council.joined(now(), node, sent, settled, pushes, origin);
             }
-            Input::Looked { node, origin } => council.looked_at(node, &origin),
+            Input::Looked { node, sent, us } => council.looked(now(), node, sent, us),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -405,14 +407,17 @@ impl Desk<'_> {
                         self.events.link(event);
                     }
                     Effect::Push(push) => self.events.push(push),
-                    Effect::Look { node } => {
-                        let (origin, inbox) = (self.quorum.nodes[node].origin(), self.quorum.inbox.clone());
-                        tokio::spawn(async move {
-                            // Without an answer we look again.
-                            if let Ok(origin) = origin.await {
-                                drop(inbox.send(Input::Looked { node, origin }));
-                            }
-                        });
+                    Effect::Look { node: at } => {
+                        if let Some(node) = self.quorum.nodes.get(at) {
+                            let (sent, origin, inbox) =
+                                (clock::now(), node.origin(), self.quorum.inbox.clone());
+                            tokio::spawn(async move {
+                                // Whatever is wrong with the server shows elsewhere.
+                                if let Ok(Origin { us, .. }) = origin.await {
+                                    drop(inbox.send(Input::Looked { node: at, sent, us }));
+                                }
+                            });
+                        }
                     }
                     Effect::Vouch { node, run_id } => {
                         if let Some(node) = self.quorum.nodes.get(node) {

@@ -10,9 +10,6 @@ use crate::clock::{Time, drift};
 
 /// How long the first majority waits for the others.
 const TOGETHER: Duration = Duration::from_millis(250);
-/// How often we look whether somebody else has vouched for a server that is young to us: whoever comes while
-/// another process begins to use new servers finds only some of its marks.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Whether there is a majority.
 #[derive(Debug)]
@@ -21,8 +18,6 @@ pub(super) struct Gathering {
     pushes: Pushes,
     /// No server was ever seen that somebody had vouched for, so nobody can ever have held a lock.
     untouched: bool,
-    /// When to look at young servers again.
-    look_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +30,21 @@ enum Stage {
 
 impl Gathering {
     pub(super) fn new() -> Gathering {
-        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true, look_at: None }
+        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true }
     }
 }
 
 impl Council {
-    /// A server is ready for commands. `settled`: see [`LinkEvent::Up`].
-    pub(super) fn joined(&mut self, now: Now, node: usize, settled: bool, pushes: Pushes, origin: Origin) {
+    /// A server is ready for commands, and was asked at `sent` what it is. `settled`: see [`LinkEvent::Up`].
+    pub(super) fn joined(
+        &mut self,
+        now: Now,
+        node: usize,
+        sent: Time,
+        settled: bool,
+        pushes: Pushes,
+        origin: Origin,
+    ) {
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });
@@ -66,10 +69,8 @@ impl Council {
         if origin.vouched.as_deref() == Some(origin.run_id.as_str()) {
             member.standing = Standing::Counts;
         }
+        member.heard_time(origin.us, sent, now.time);
         self.grow_up(now);
-        if self.gathering.look_at.is_none() {
-            self.gathering.look_at = Some(now.time.after(LOOK_AGAIN));
-        }
         if !settled {
             self.owe_again(now, node);
         }
@@ -94,27 +95,6 @@ impl Council {
         member.cause = Some(cause.clone());
         member.misfit = Some(cause.clone());
         self.gather(now, Some(cause));
-    }
-
-    /// Somebody else may have vouched for a server since we met it.
-    pub(super) fn looked_at(&mut self, node: usize, origin: &Origin) {
-        if let Some(member) = self.members.get_mut(node)
-            && member.run_id.as_deref() == Some(origin.run_id.as_str())
-            && origin.vouched == member.run_id
-        {
-            member.standing = Standing::Counts;
-        }
-    }
-
-    fn look_again(&mut self, now: Now) {
-        if self.gathering.look_at.is_none_or(|at| at > now.time) {
-            return;
-        }
-        let young = self.members.iter().enumerate().filter(|(_, member)| member.is_young());
-        let young: Vec<usize> = young.map(|(node, _)| node).collect();
-        self.gathering.look_at = (!young.is_empty()).then(|| now.time.after(LOOK_AGAIN));
-        let there = young.into_iter().filter(|node| self.members[*node].up);
-        self.out.extend(there.map(|node| Effect::Look { node }));
     }
 
     pub(super) fn listens(&mut self, now: Now, node: usize, pushes: Pushes) {
@@ -156,12 +136,11 @@ impl Council {
             Stage::Forming(until) => until,
             Stage::Up | Stage::Down => None,
         };
-        grown.chain(forming).chain(self.gathering.look_at).min()
+        grown.chain(forming).min()
     }
 
     pub(super) fn fire_presence(&mut self, now: Now) {
         self.grow_up(now);
-        self.look_again(now);
         if matches!(self.gathering.stage, Stage::Forming(Some(_))) {
             self.gather(now, None);
         }

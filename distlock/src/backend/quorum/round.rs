@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::{EnterMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
 use super::ledger::Servers;
+use crate::clock::Time;
 
 /// What one server has to say about an operation.
 #[derive(Clone, Debug)]
@@ -66,6 +67,7 @@ pub(super) struct WriteBack {
 
 #[derive(Clone, Debug)]
 pub(super) struct Round {
+    pub(super) sent: Time,
     pub(super) key: Arc<str>,
     pub(super) op: Op,
     pub(super) token: Token,
@@ -90,9 +92,10 @@ pub(super) fn majority(servers: usize) -> usize {
 }
 
 impl Round {
-    pub(super) fn new(key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
+    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
         let answer = Answer { vote: Vote::Open, half: None, counts: true };
         Round {
+            sent,
             key,
             op,
             token,

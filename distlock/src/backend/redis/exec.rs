@@ -126,7 +126,7 @@ impl Exec {
         mark.write_arg_fmt(self.wire.names.run());
         let mut info = redis::cmd("INFO");
         info.arg("server");
-        let answers = self.ask_all(&link, vec![info, mark]).await?;
+        let answers = self.ask_all(&link, vec![info, mark, redis::cmd("TIME")]).await?;
         for answer in &answers {
             if let Value::ServerError(error) = answer {
                 return Err(failed(&link, error.clone()));
@@ -135,12 +135,14 @@ impl Exec {
         let info = answers.first().and_then(greet::text);
         let run_id = greet::field(info, "run_id").map(str::to_owned);
         let uptime = greet::field(info, "uptime_in_seconds").and_then(|seconds| seconds.parse::<u64>().ok());
-        match (run_id, uptime) {
-            (Some(run_id), Some(uptime)) => Ok(Origin {
+        let us = answers.get(2).and_then(reply::of_time);
+        match (run_id, uptime, us) {
+            (Some(run_id), Some(uptime), Some(us)) => Ok(Origin {
                 run_id,
                 // Of two times that are cut to seconds.
                 age: Duration::from_secs(uptime.saturating_sub(1)),
                 vouched: answers.get(1).and_then(greet::text).map(str::to_owned),
+                us,
             }),
             _ => Err(errors::found(
                 Failure::Refused,

@@ -124,6 +124,14 @@ pub(super) fn of_force(value: &Value) -> Result<bool, Garbled> {
     }
 }
 
+/// The reply to TIME.
+pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
+    let Value::Array(parts) = value else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let (seconds, micros) = (number(seconds).ok()?, number(micros).ok()?);
+    Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
+}
+
 /// The replies to GET, PTTL and LLEN.
 pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled> {
     match values {

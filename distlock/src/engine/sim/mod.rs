@@ -8,7 +8,7 @@
 mod trace;
 
 mod client;
-mod clocks;
+pub(crate) mod clocks;
 mod config;
 mod faults;
 mod foreign;
