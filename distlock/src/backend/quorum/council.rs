@@ -9,6 +9,7 @@ use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
 };
 use super::aftermath::take;
+use super::courtesy::Courtesy;
 use super::ledger::Ledger;
 use super::member::{Member, Owed};
 use super::presence::Gathering;
@@ -17,9 +18,6 @@ use crate::clock::{Time, drift};
 
 /// Nothing takes longer between a command's being sent and its being carried out.
 const LATE: Duration = Duration::from_secs(5);
-
-/// What is known of a server's clock is refreshed so often: what is old tells nothing.
-const LOOK: Duration = Duration::from_secs(10);
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +63,7 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
-    /// Ask the server for its time.
+    /// Ask the server what it is.
     Look {
         node: usize,
     },
@@ -83,14 +81,13 @@ pub(super) struct Council {
     pub(super) gathering: Gathering,
     pub(super) ledger: Ledger,
     pub(super) hints: Vec<(Time, Token)>,
+    pub(super) courtesy: Courtesy,
     pub(super) rng: fastrand::Rng,
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     /// How long a place in the queue lasts.
     keep: Duration,
-    /// When to ask all servers for their time.
-    look_at: Time,
     rounds: HashMap<u64, Round>,
     next_round: u64,
     /// Fencing tokens below this are known to exist.
@@ -106,11 +103,11 @@ impl Council {
             gathering: Gathering::new(),
             ledger: Ledger::new(),
             hints: Vec::new(),
+            courtesy: Courtesy::new(),
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
             keep: Tuning::default().keep,
-            look_at: Time(0),
             rounds: HashMap::new(),
             next_round: 1,
             fences: 1,
@@ -150,6 +147,12 @@ impl Council {
     }
 
     fn begin_asking(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
+        if let Some(op) = self.after_others(now, id, key, token, ttl, op) {
+            self.ask(now, id, key, token, ttl, op);
+        }
+    }
+
+    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.ledger.asks(now.time, key, token, id, lives, self.members.len());
@@ -165,7 +168,11 @@ impl Council {
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
+        self.withdraw(key, token);
         let entry = self.ledger.remove(token);
+        if entry.as_ref().is_some_and(|entry| entry.held) {
+            self.stand_back(now, key, id);
+        }
         let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         round.left = true;
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
@@ -235,6 +242,10 @@ impl Council {
         let counts = self.members.get(node).is_some_and(Member::counts);
         match job {
             Job::Vote(id) => {
+                if let (Ok(Reply::Released { gap: true }), Some(round)) = (&result, self.rounds.get(&id)) {
+                    let key = round.key.clone();
+                    self.others_are_told(&key, id);
+                }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
             Job::Propose(id) => {
@@ -262,15 +273,9 @@ impl Council {
             Ok(Reply::Renewed { us }) => Some(*us),
             _ => None,
         };
-        if let (Some(us), Some(round)) = (us, self.rounds.get(&id)) {
-            self.looked(now, node, round.sent, us);
-        }
-    }
-
-    /// A server was asked for its time at `sent`.
-    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, us: ServerTime) {
-        if let Some(member) = self.members.get_mut(node) {
-            member.heard_time(us, sent, now.time);
+        if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
+        {
+            member.heard_time(us, round.sent, now.time);
         }
     }
 
@@ -345,6 +350,7 @@ impl Council {
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
         let taken = round.is_taken();
+        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
             && !left
@@ -371,6 +377,9 @@ impl Council {
         if acquires && !carried {
             self.forget_if_idle(token);
         }
+        if let Some(key) = gives_back {
+            self.released(now, &key, id);
+        }
     }
 
     pub(super) fn round(&self, id: u64) -> Option<&Round> {
@@ -395,20 +404,16 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), Some(self.look_at)].into_iter().flatten().min()
+        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
         self.fire_hints(now);
+        self.fire_courtesy(now);
         for node in 0..self.members.len() {
             self.pay(now, node, false);
         }
         self.fire_presence(now);
-        if self.look_at <= now.time {
-            self.look_at = now.time.after(LOOK);
-            let here = (0..self.members.len()).filter(|node| self.members[*node].up);
-            self.out.extend(here.map(|node| Effect::Look { node }));
-        }
     }
 
     /// What is still under way, or nothing.

@@ -6,7 +6,8 @@
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
-//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters.
+//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
+//!   [`courtesy`] lets them go first.
 //! - Here: carrying out what the council wants, on the I/O thread.
 //!
 //! The rules, and what they are for:
@@ -20,7 +21,8 @@
 //!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.)
 //! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
 //!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
-//!   both fail at worst, and back off for a random time.
+//!   both fail at worst, and back off for a random time. Who has released a lock asks for it again after those
+//!   who were told.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
 //!   clock, or one more than the highest it knows; if a majority knew of nothing as high, that is the token;
 //!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
@@ -28,6 +30,7 @@
 
 mod aftermath;
 mod council;
+mod courtesy;
 mod hints;
 mod ledger;
 mod member;
@@ -52,7 +55,7 @@ use tokio::task::JoinSet;
 use super::redis::{RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, ServerTime, Tuning,
+    Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
 use council::{Council, Effect, Job, Now};
@@ -84,7 +87,7 @@ enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
     Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
-    Looked { node: usize, sent: Time, us: ServerTime },
+    Looked { node: usize, sent: Time, origin: Origin },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -376,7 +379,7 @@ impl Desk<'_> {
             Input::Joined { node, sent, settled, pushes, origin } => {
                 council.joined(now(), node, sent, settled, pushes, origin);
             }
-            Input::Looked { node, sent, us } => council.looked(now(), node, sent, us),
+            Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -412,8 +415,8 @@ impl Desk<'_> {
                                 (clock::now(), node.origin(), self.quorum.inbox.clone());
                             tokio::spawn(async move {
                                 // Whatever is wrong with the server shows elsewhere.
-                                if let Ok(Origin { us, .. }) = origin.await {
-                                    drop(inbox.send(Input::Looked { node: at, sent, us }));
+                                if let Ok(origin) = origin.await {
+                                    drop(inbox.send(Input::Looked { node: at, sent, origin }));
                                 }
                             });
                         }

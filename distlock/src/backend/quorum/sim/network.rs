@@ -222,18 +222,21 @@ impl World {
         let link = &mut self.processes[process].links[node];
         *link = Link { conn: link.conn + 1, up: true, ..Link::default() };
         let name = self.processes[process].name.clone();
-        let server = &mut self.nodes[node];
-        server.server.subscribe(&name);
-        let us = server.wall.at(self.now);
-        let origin = Origin {
-            us,
-            run_id: format!("{node}.{}", server.run),
-            age: std::time::Duration::from_nanos(self.now - server.born),
-            vouched: server.vouched.clone(),
-        };
+        self.nodes[node].server.subscribe(&name);
+        let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
         self.processes[process].council.joined(now, node, now.time, true, Pushes::On, origin);
         self.carry_out(process);
+    }
+
+    pub(super) fn origin(&self, node: usize) -> Origin {
+        let server = &self.nodes[node];
+        Origin {
+            us: server.wall.at(self.now),
+            run_id: format!("{node}.{}", server.run),
+            age: std::time::Duration::from_nanos(self.now - server.born),
+            vouched: server.vouched.clone(),
+        }
     }
 
     /// A server that hangs is noticed by whoever waits for its answer.
