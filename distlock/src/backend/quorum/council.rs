@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
-    Tuning,
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
 };
 use super::aftermath::take;
 use super::courtesy::Courtesy;
@@ -69,6 +68,10 @@ pub(super) enum Effect {
     Push(Push),
     /// Ask the server for its time.
     Look {
+        node: usize,
+    },
+    /// See whether somebody has vouched for the server.
+    AskForMark {
         node: usize,
     },
     /// Remember on the server that it counts as long as it runs.
@@ -363,10 +366,7 @@ impl Council {
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
         let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
-        let nobody = match &result {
-            Ok(Reply::Busy { remaining, .. }) => *remaining == Remaining::For(Duration::ZERO),
-            other => other.is_err(),
-        };
+        let taken = round.is_taken();
         let mut told = false;
         if acquires
             && !left
@@ -379,7 +379,7 @@ impl Council {
                 entry.splits = 0;
             } else if !entry.held {
                 entry.waits |= queues;
-                entry.splits = if nobody { entry.splits.saturating_add(1) } else { 0 };
+                entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
                 told = entry.hinted && entry.open == 0;
             }
         }

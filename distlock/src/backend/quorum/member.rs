@@ -90,6 +90,10 @@ impl Member {
         }
     }
 
+    pub(super) fn is_young(&self) -> bool {
+        matches!(self.standing, Standing::Young(_))
+    }
+
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.
     pub(super) fn owe(&mut self, now: Time, owed: Owed) {
         if owed.until > now {

@@ -86,6 +86,7 @@ enum Input {
     Answer { node: usize, job: Job, result: OpResult },
     Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
     Looked { node: usize, sent: Time, us: ServerTime },
+    Vouched { node: usize, origin: Origin },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -378,6 +379,7 @@ impl Desk<'_> {
                 council.joined(now(), node, sent, settled, pushes, origin);
             }
             Input::Looked { node, sent, us } => council.looked(now(), node, sent, us),
+            Input::Vouched { node, origin } => council.vouched_for(node, &origin),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -418,6 +420,15 @@ impl Desk<'_> {
                                 }
                             });
                         }
+                    }
+                    Effect::AskForMark { node } => {
+                        let (origin, inbox) = (self.quorum.nodes[node].origin(), self.quorum.inbox.clone());
+                        tokio::spawn(async move {
+                            // Without an answer we ask again.
+                            if let Ok(origin) = origin.await {
+                                drop(inbox.send(Input::Vouched { node, origin }));
+                            }
+                        });
                     }
                     Effect::Vouch { node, run_id } => {
                         if let Some(node) = self.quorum.nodes.get(node) {

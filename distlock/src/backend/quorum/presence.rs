@@ -10,6 +10,9 @@ use crate::clock::{Time, drift};
 
 /// How long the first majority waits for the others.
 const TOGETHER: Duration = Duration::from_millis(250);
+/// How often we ask whether somebody else has vouched for a server that is young to us: whoever comes while another
+/// process begins to use new servers finds only some of its marks.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Whether there is a majority.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct Gathering {
     pushes: Pushes,
     /// No server was ever seen that somebody had vouched for, so nobody can ever have held a lock.
     untouched: bool,
+    /// When to ask young servers again for somebody else's mark.
+    ask_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ enum Stage {
 
 impl Gathering {
     pub(super) fn new() -> Gathering {
-        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true }
+        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true, ask_at: None }
     }
 }
 
@@ -71,6 +76,7 @@ impl Council {
         }
         member.heard_time(origin.us, sent, now.time);
         self.grow_up(now);
+        self.gathering.ask_at.get_or_insert(now.time.after(ASK_AGAIN));
         if !settled {
             self.owe_again(now, node);
         }
@@ -95,6 +101,27 @@ impl Council {
         member.cause = Some(cause.clone());
         member.misfit = Some(cause.clone());
         self.gather(now, Some(cause));
+    }
+
+    /// Somebody else may have vouched for a server since we met it.
+    pub(super) fn vouched_for(&mut self, node: usize, origin: &Origin) {
+        if let Some(member) = self.members.get_mut(node)
+            && member.run_id.as_deref() == Some(origin.run_id.as_str())
+            && origin.vouched == member.run_id
+        {
+            member.standing = Standing::Counts;
+        }
+    }
+
+    fn ask_for_marks(&mut self, now: Now) {
+        if self.gathering.ask_at.is_none_or(|at| at > now.time) {
+            return;
+        }
+        let young = self.members.iter().enumerate().filter(|(_, member)| member.is_young());
+        let young: Vec<usize> = young.map(|(node, _)| node).collect();
+        self.gathering.ask_at = (!young.is_empty()).then(|| now.time.after(ASK_AGAIN));
+        let there = young.into_iter().filter(|node| self.members[*node].up);
+        self.out.extend(there.map(|node| Effect::AskForMark { node }));
     }
 
     pub(super) fn listens(&mut self, now: Now, node: usize, pushes: Pushes) {
@@ -136,11 +163,12 @@ impl Council {
             Stage::Forming(until) => until,
             Stage::Up | Stage::Down => None,
         };
-        grown.chain(forming).min()
+        grown.chain(forming).chain(self.gathering.ask_at).min()
     }
 
     pub(super) fn fire_presence(&mut self, now: Now) {
         self.grow_up(now);
+        self.ask_for_marks(now);
         if matches!(self.gathering.stage, Stage::Forming(Some(_))) {
             self.gather(now, None);
         }

@@ -224,16 +224,20 @@ impl World {
         let name = self.processes[process].name.clone();
         let server = &mut self.nodes[node];
         server.server.subscribe(&name);
-        let us = server.wall.at(self.now);
-        let origin = Origin {
-            us,
-            run_id: format!("{node}.{}", server.run),
-            age: std::time::Duration::from_nanos(self.now - server.born),
-            vouched: server.vouched.clone(),
-        };
+        let Some(origin) = self.origin(node) else { return };
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
         self.processes[process].council.joined(now, node, now.time, true, Pushes::On, origin);
         self.carry_out(process);
+    }
+
+    pub(super) fn origin(&self, node: usize) -> Option<Origin> {
+        let server = &self.nodes[node];
+        server.up.then(|| Origin {
+            us: server.wall.at(self.now),
+            run_id: format!("{node}.{}", server.run),
+            age: std::time::Duration::from_nanos(self.now - server.born),
+            vouched: server.vouched.clone(),
+        })
     }
 
     /// A server that hangs is noticed by whoever waits for its answer.

@@ -87,6 +87,8 @@ pub(super) struct Process {
     owed: Vec<Step>,
     purposes: HashMap<u64, Purpose>,
     tokens: u64,
+    /// The timer that was set last.
+    timer: Time,
 }
 
 fn name_of(index: usize, life: u32) -> Arc<str> {
@@ -111,6 +113,7 @@ impl Process {
             owed: Vec::new(),
             purposes: HashMap::new(),
             tokens: 0,
+            timer: Time::MAX,
         }
     }
 
@@ -153,6 +156,7 @@ impl World {
             return;
         }
         let now = self.instant(process);
+        self.processes[process].timer = Time::MAX;
         self.processes[process].council.fire(now);
         self.carry_out(process);
     }
@@ -178,6 +182,11 @@ impl World {
                             self.processes[process].council.looked(now, node, now.time, us);
                         }
                     }
+                    Effect::AskForMark { node } => {
+                        if let Some(origin) = self.origin(node) {
+                            self.processes[process].council.vouched_for(node, &origin);
+                        }
+                    }
                     Effect::Vouch { node, run_id } => {
                         let node_ = &mut self.nodes[node];
                         if node_.up && run_id == format!("{node}.{}", node_.run) {
@@ -189,7 +198,10 @@ impl World {
         }
         self.suspect_hung(process);
         let life = self.processes[process].life;
-        if let Some(due) = self.processes[process].council.next_due() {
+        if let Some(due) = self.processes[process].council.next_due()
+            && self.processes[process].timer != due
+        {
+            self.processes[process].timer = due;
             let at = self.processes[process].clock.when(due);
             self.at(at, Event::Timer { process, life });
         }
