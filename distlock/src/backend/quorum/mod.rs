@@ -38,6 +38,8 @@ mod presence;
 mod round;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

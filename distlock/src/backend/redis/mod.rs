@@ -32,7 +32,7 @@ mod cluster_tests;
 #[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
-mod test_server;
+pub(super) mod test_server;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -416,12 +416,12 @@ impl World {
                 self.asked(process, round, key, token, sent, queues, result);
             }
             Some(Purpose::Renew { key, token, sent }) => self.renewed(process, key, token, sent, result),
-            Some(Purpose::Leave { key, token, until }) => {
-                if result.is_err() && self.processes[process].clock.at(self.now) < until {
-                    self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
-                }
+            Some(Purpose::Leave { key, token, until })
+                if result.is_err() && self.processes[process].clock.at(self.now) < until =>
+            {
+                self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
             }
-            None => {}
+            Some(Purpose::Leave { .. }) | None => {}
         }
     }
 

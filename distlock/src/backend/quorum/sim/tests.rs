@@ -5,6 +5,9 @@ use super::config::{Config, MILLI, SECOND};
 use super::{Stats, run};
 use crate::engine::mutant::{Mutant, switch};
 
+/// Where a fault shows best.
+type Bias = fn(&mut Config);
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -91,7 +94,7 @@ fn cut_off_for_long(c: &mut Config) {
 
 #[test]
 fn every_broken_rule_is_found() {
-    let cases: [(Mutant, fn(&mut Config)); 8] = [
+    let cases: [(Mutant, Bias); 8] = [
         (Mutant::HalfIsEnough, crowded),
         (Mutant::ErrorsAreConsent, crowded),
         (Mutant::MinorityKept, tried),
