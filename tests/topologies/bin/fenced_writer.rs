@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const TTL: Duration = Duration::from_secs(5);
 const HOT_TASKS: usize = 2;
 const HOT_HOLD_MS: u64 = 3;
-const SLOW_HOLD_MS: u64 = 1_500;
+const SLOW_HOLD_MS: u64 = 3_000;
 /// How often a holder looks whether it still is one.
 const SLICE: Duration = Duration::from_millis(1);
 /// After an error: nothing here is worth a busy loop.
