@@ -136,11 +136,11 @@ impl Council {
                     entry.rounds.push(id);
                 }
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                self.put(now, id, round, |_| op.clone());
             }
             Op::Fence { token, .. } => {
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                self.put(now, id, round, |_| op.clone());
             }
         }
         id
@@ -164,7 +164,7 @@ impl Council {
             self.fences = first.saturating_add(u64::from(fences));
             round.proposal = Some((first, fences));
         }
-        self.put(now, id, round, |pushes, _| Some(as_told(&op, pushes)));
+        self.put(now, id, round, |pushes| as_told(&op, pushes));
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
@@ -191,11 +191,11 @@ impl Council {
         }
         let Op::Leave { hold, .. } = op else { return };
         let op = Op::Leave { token, hold, since: ServerTime(0) };
-        self.put(now, id, round, |_, _| Some(op.clone()));
+        self.put(now, id, round, |_| op.clone());
     }
 
     /// Sends every server its command, and counts those that are not there.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes, usize) -> Option<Op>) {
+    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes) -> Op) {
         for node in 0..self.members.len() {
             let member = &self.members[node];
             if !member.up {
@@ -206,7 +206,7 @@ impl Council {
                 round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
                 continue;
             }
-            let Some(op) = op(member.pushes, node) else { continue };
+            let op = op(member.pushes);
             round.touched.add(node);
             round.under_way += 1;
             self.tell(node, Job::Vote(id), &round.key, op);
@@ -282,7 +282,7 @@ impl Council {
     /// `take` says whether the server's vote is complete by this.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        round.under_way -= 1;
+        round.under_way = round.under_way.saturating_sub(1);
         let complete = take(round);
         let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
         if decided && complete {
