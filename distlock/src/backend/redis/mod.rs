@@ -32,6 +32,13 @@ mod cluster_tests;
 #[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
+mod test_cluster;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod test_papers;
+#[cfg(test)]
+mod test_sentinels;
+#[cfg(test)]
 mod test_server;
 #[cfg(test)]
 mod tests;
