@@ -24,6 +24,7 @@ pub struct LockManagerBuilder {
     prefix: String,
     client_name: Option<String>,
     gap: Duration,
+    replicas: Option<u32>,
     defaults: Defaults,
 }
 
@@ -34,6 +35,7 @@ impl Default for LockManagerBuilder {
             prefix: String::new(),
             client_name: None,
             gap: Duration::from_millis(10),
+            replicas: None,
             defaults: Defaults::default(),
         }
     }
@@ -82,6 +84,21 @@ impl LockManagerBuilder {
         LockManagerBuilder { gap, ..self }
     }
 
+    /// Every acquisition is confirmed by so many replicas of the server before it counts (WAIT; an ACL user
+    /// needs `+wait`); zero, the default: by none. The same as `?replicas=n` in the URL.
+    ///
+    /// Replication is asynchronous: a master that dies may take an acquisition with it that nobody else has heard
+    /// of, and the promoted replica lets the next one in. With as many confirmations as there are replicas no
+    /// fail-over loses one; with fewer only one that promotes a replica which has not confirmed. A lock that too
+    /// few confirm is given back, and the request fails with [`LockError::Unavailable`] once that has lasted for
+    /// [`unavailable_after`](Self::unavailable_after). It costs a second round trip. Renewals are not confirmed:
+    /// a replica that has missed one lets the lock end earlier, and its holder is told.
+    ///
+    /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
+    pub fn replicas(self, replicas: u32) -> Self {
+        LockManagerBuilder { replicas: Some(replicas), ..self }
+    }
+
     /// Connects, and fails if that does not succeed within 5 s.
     ///
     /// # Errors
@@ -119,6 +136,9 @@ impl LockManagerBuilder {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
         match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("memory") if self.replicas.is_some_and(|replicas| replicas > 0) => {
+                Err(LockError::options("`replicas` is for Redis: locks in memory have none"))
+            }
             Some("memory") => Ok(LockManager::memory(client, self.defaults)),
             Some(
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "redis+sentinel"
@@ -171,6 +191,7 @@ impl LockManagerBuilder {
         config.prefix = self.prefix;
         config.lazy = lazy;
         config.tuning.gap = self.gap;
+        config.replicas = self.replicas.unwrap_or(config.replicas);
         let tuning = config.tuning.clone();
         let backend: Arc<dyn Backend> = if config.is_cluster() {
             ClusterBackend::new(config).map_err(LockError::options)?

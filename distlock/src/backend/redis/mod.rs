@@ -17,6 +17,7 @@ mod greet;
 mod link;
 mod names;
 mod push;
+mod replicas;
 mod reply;
 mod scripts;
 mod sentinel;
@@ -29,6 +30,8 @@ mod trace;
 
 #[cfg(test)]
 mod cluster_tests;
+#[cfg(test)]
+mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
