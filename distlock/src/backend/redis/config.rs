@@ -124,6 +124,8 @@ pub(crate) struct RedisConfig {
     pub(crate) op_timeout: Duration,
     /// How long one attempt to connect may take, greeting included.
     pub(crate) connect_timeout: Duration,
+    /// How often sentinels are asked while all is well.
+    pub(super) sentinels_every: Duration,
     /// An acquisition counts once so many replicas have it; zero: at once.
     pub(crate) replicas: u32,
     /// Connect when the first operation is sent instead of at once.
@@ -319,6 +321,7 @@ impl RedisConfig {
             client: client.to_owned(),
             op_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(3),
+            sentinels_every: Duration::from_secs(1),
             replicas,
             lazy: false,
         })

@@ -16,6 +16,7 @@ mod exec;
 mod greet;
 mod link;
 mod names;
+mod news;
 mod push;
 mod replicas;
 mod reply;

@@ -149,6 +149,29 @@ fn a_demoted_master_is_left_long_before_it_refuses() {
 }
 
 #[test]
+fn sentinels_tell_of_a_new_master_without_being_asked() {
+    let guarded = Guarded::start();
+    let mut config = RedisConfig::new(&guarded.url(), "a").unwrap();
+    config.sentinels_every = LONG * 100;
+    let rig = Rig::start(config);
+    rig.wait_until_up();
+    // The sentinels listen to each other, but not to two channels.
+    let hears = |sentinel: &Sentinel| match sentinel.run(&["CLIENT", "LIST"]) {
+        Some(redis::Value::BulkString(list)) => String::from_utf8_lossy(&list).contains(" sub=2 "),
+        _ => false,
+    };
+    wait_until("every sentinel is listened to", LONG, || guarded.sentinels.iter().all(hears));
+    assert!(guarded.sentinels[0].ask(&["FAILOVER", "mymaster"]).is_some());
+    wait_until("the replica is promoted", LONG, || is_master(&guarded.servers[1]));
+    let promoted = Instant::now();
+    assert!(rig.wait_for_down().to_string().contains("another master"));
+    eprintln!("SENTINEL FAILOVER: the old master was left {:?} after the promotion", promoted.elapsed());
+    rig.wait_until_up();
+    rig.send("k", set(1)).unwrap();
+    assert_eq!(guarded.servers[1].run::<String>("GET k"), "dl1:a:1");
+}
+
+#[test]
 fn a_lock_that_the_fail_over_lost_is_reported_to_its_holder() {
     let mut guarded = Guarded::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

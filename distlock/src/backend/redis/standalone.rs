@@ -127,7 +127,10 @@ impl Shared {
             replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), config.tls.clone()))),
+                Place::Sentinel(place) => {
+                    let (place, tls) = (place.clone(), config.tls.clone());
+                    Some(Arc::new(Sentinels::new(place, tls, config.sentinels_every)))
+                }
                 Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,

@@ -43,9 +43,13 @@ impl Sentinel {
     }
 
     pub(super) fn ask(&self, words: &[&str]) -> Option<redis::Value> {
+        self.run(&[&["SENTINEL"], words].concat())
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Option<redis::Value> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).unwrap();
         let mut connection = client.get_connection().ok()?;
-        redis::cmd("SENTINEL").arg(words).query(&mut connection).ok()
+        redis::Cmd::new().arg(words).query(&mut connection).ok()
     }
 
     pub(super) fn signal(&self, signal: &str) {
