@@ -27,7 +27,7 @@ use crate::engine::{Context, Effect, Effects, Engine, Outcome, Purpose, Verdict}
 use crate::trace;
 pub(crate) use acquiring::acquire;
 use io_thread::IoThread;
-pub(crate) use releasing::{Failed, extend, release};
+pub(crate) use releasing::{Failed, Released, extend, release};
 
 /// Keys are spread over so many mutexes.
 const SHARDS: usize = 32;
