@@ -64,6 +64,9 @@ pub(crate) enum Mutant {
     WrongKindLeavesEntry,
     AttemptOverwritten,
     ReadersPutOffRenewal,
+    FollowerAsks,
+    FollowerNotUndone,
+    TogetherGoesOn,
 }
 
 #[cfg(test)]

@@ -57,6 +57,8 @@ pub(super) struct Job {
     pub(super) applied_at: u64,
     /// The request that awaits the verdict.
     pub(super) verdict: Option<usize>,
+    /// The rest of one command for several keys, in order.
+    followers: Vec<usize>,
 }
 
 pub(super) fn failure(kind: Failure) -> OpError {
@@ -106,11 +108,75 @@ impl World {
             result: None,
             applied_at: 0,
             verdict,
+            followers: Vec::new(),
         });
         if let Some(at) = arrives {
             self.at(at, Event::Arrive { job, at });
         }
         None
+    }
+
+    /// Sends one command for several keys: the job of the first carries the others.
+    pub(super) fn send_together(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
+        if !self.clients[c].link.up {
+            let local = self.clients[c].clock.at(self.now);
+            let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
+            return Some(self.clients[c].engine.reply_together(local, answers.collect()));
+        }
+        let first = self.jobs.len();
+        for (index, (context, op)) in batch.into_iter().enumerate() {
+            if index == 0 {
+                self.send(c, context, op, None);
+                continue;
+            }
+            let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
+            note!(self, "process {c}: with it: {} {op:?}", context.key);
+            let follower = self.jobs.len();
+            self.jobs.push(Job {
+                client: c,
+                life,
+                conn,
+                context,
+                op,
+                arrives: None,
+                result: None,
+                applied_at: 0,
+                verdict: None,
+                followers: Vec::new(),
+            });
+            self.jobs[first].followers.push(follower);
+        }
+        None
+    }
+
+    /// Takes one lock after the other, up to the first that is not free.
+    fn carry_out_together(&mut self, job: usize, first: &Reply) {
+        let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
+        for follower in self.jobs[job].followers.clone() {
+            self.jobs[follower].applied_at = self.now;
+            let goes_on = before.is_some() || mutated!(TogetherGoesOn);
+            let reply = if goes_on { self.carry_out(follower) } else { Reply::NotReached };
+            if before.is_none() && reply.is_acquired() {
+                self.fail("order", "the server took a key though one before it was not free");
+            }
+            before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
+            self.jobs[follower].result = Some(reply);
+        }
+    }
+
+    /// What there is to say about a command, with what it carried.
+    fn with_followers(&self, job: usize, result: impl Fn(&Job) -> Option<OpResult>) -> What {
+        let mut answers = Vec::new();
+        for job in std::iter::once(job).chain(self.jobs[job].followers.iter().copied()) {
+            answers.extend(result(&self.jobs[job]).map(|result| (job, result)));
+        }
+        match (answers.len(), answers.pop()) {
+            (1, Some((job, result))) => What::Answer { job, result },
+            (_, last) => {
+                answers.extend(last);
+                What::Answers(answers)
+            }
+        }
     }
 
     pub(super) fn arrive(&mut self, job: usize, at: u64) {
@@ -121,10 +187,14 @@ impl World {
         self.jobs[job].arrives = None;
         let reply = self.carry_out(job);
         self.jobs[job].applied_at = self.now;
+        self.carry_out_together(job, &reply);
         let client = &self.clients[c];
         if client.life != self.jobs[job].life || client.link.conn != conn || !client.link.works() {
             note!(self, "server: {job} arrives late, nobody hears {reply:?}");
             self.late_arrival(job);
+            for follower in self.jobs[job].followers.clone() {
+                self.late_arrival(follower);
+            }
             return;
         }
         self.jobs[job].result = Some(reply);
@@ -194,9 +264,10 @@ impl World {
         if self.chance(self.cfg.shifted) && self.is_out_of_step(c, job) {
             return;
         }
-        if let Some(reply) = self.jobs[job].result.clone() {
+        if self.jobs[job].result.is_some() {
             let late = self.some(self.cfg.notice * 1000);
-            self.post(c, late, What::Answer { job, result: Ok(reply) });
+            let what = self.with_followers(job, |job| job.result.clone().map(Ok));
+            self.post(c, late, what);
         }
     }
 
@@ -292,7 +363,8 @@ impl World {
         for job in std::mem::take(&mut self.clients[c].link.open) {
             let most = if self.rng.u32(0..10) == 0 { SECOND } else { 2 * MILLI };
             let late = self.some(most);
-            self.post(c, late, What::Answer { job, result: Err(failure(Failure::Unknown)) });
+            let what = self.with_followers(job, |_| Some(Err(failure(Failure::Unknown))));
+            self.post(c, late, what);
         }
         self.post(c, 0, What::Link(LinkEvent::Down { cause: failure(Failure::Unknown) }));
         let life = self.clients[c].life;

@@ -1,0 +1,115 @@
+//! Requests for several keys: what a caller does who wants all of them or none.
+
+use std::sync::Arc;
+
+use super::client::What;
+use super::config::{MICRO, Use};
+use super::workload::State;
+use super::world::World;
+use crate::clock::Time;
+use crate::engine::Patience;
+
+impl World {
+    /// Makes the request `first` one for several keys, if there are such.
+    pub(super) fn make_several(&mut self, first: usize) {
+        let suitable = |used_for: Use| matches!(used_for, Use::Exclusive | Use::Readers(_));
+        let mut keys: Vec<usize> =
+            (0..self.keys.len()).filter(|key| suitable(self.keys[*key].used_for)).collect();
+        if keys.len() < 2 {
+            return;
+        }
+        self.rng.shuffle(&mut keys);
+        keys.truncate(self.rng.usize(2..=keys.len()));
+        keys.sort_unstable();
+        let (group, mut members) = (self.groups.len(), Vec::new());
+        let kind = self.keys[keys[0]].used_for.kind(&mut self.rng);
+        for (place, key) in keys.into_iter().enumerate() {
+            let mut request = self.requests[first].clone();
+            (request.key, request.kind, request.group) = (key, kind, Some(group));
+            request.fenced = false;
+            if place == 0 {
+                self.requests[first] = request;
+                members.push(first);
+            } else {
+                members.push(self.requests.len());
+                self.requests.push(request);
+            }
+        }
+        self.groups.push(members);
+    }
+
+    pub(super) fn group_is_due(&mut self, c: usize, group: usize) {
+        let (alive, life) = (self.clients[c].alive, self.clients[c].life);
+        for index in self.groups[group].clone() {
+            let request = &mut self.requests[index];
+            if alive {
+                request.life = Some(life);
+            } else {
+                request.state = State::Ended;
+            }
+        }
+        if alive {
+            self.post(c, 0, What::GoOn(group));
+            if let Some(late) = self.requests[self.groups[group][0]].cancel_after {
+                self.post(c, late, What::Cancel(self.groups[group][0]));
+            }
+        }
+    }
+
+    /// Asks for the keys behind those that are held.
+    pub(super) fn go_on(&mut self, c: usize, local: Time, group: usize) {
+        let members = self.groups[group].clone();
+        let held = members.iter().take_while(|index| self.requests[**index].cell().is_some()).count();
+        let rest = &members[held..];
+        if rest.is_empty() || !rest.iter().all(|index| matches!(self.requests[*index].state, State::Planned))
+        {
+            return;
+        }
+        let first = &self.requests[members[0]];
+        let mut want = first.want(local);
+        // One time limit for all of them.
+        if let (Patience::Until(_), true) = (want.patience, held > 0) {
+            want.patience = Patience::Until(first.until);
+        }
+        let keys: Vec<Arc<str>> =
+            rest.iter().map(|index| self.keys[self.requests[*index].key].name.clone()).collect();
+        note!(self, "process {c}: requests {rest:?} for {keys:?}: {want:?}");
+        let mut asked = rest.iter().copied();
+        let who = || asked.next().unwrap_or(usize::MAX);
+        let (tickets, effects) = self.clients[c].engine.acquire_together(local, &keys, &want, who);
+        for (index, ticket) in rest.iter().zip(tickets) {
+            self.requested(*index, ticket, want.patience);
+        }
+        self.perform(c, effects, None);
+    }
+
+    pub(super) fn one_of_several_was_acquired(&mut self, c: usize, index: usize, group: usize) {
+        let before = self.groups[group].iter().copied().take_while(|other| *other != index);
+        let missing = before.clone().find(|other| self.requests[*other].cell().is_none());
+        if let Some(missing) = missing {
+            let what = format!("request {index} was acquired, {missing} before it was not");
+            self.fail("order", what);
+        }
+        self.several_may_go_on(c, group);
+    }
+
+    /// Something has become of one of the keys.
+    pub(super) fn several_may_go_on(&mut self, c: usize, group: usize) {
+        let members = self.groups[group].clone();
+        let all = |is: fn(&State) -> bool| members.iter().all(|index| is(&self.requests[*index].state));
+        if all(|state| matches!(state, State::Holding(_))) {
+            self.begin_body(c, members[0]);
+        } else if all(|state| matches!(state, State::Holding(_) | State::Planned)) {
+            let late = self.some(100 * MICRO);
+            self.post(c, late, What::GoOn(group));
+        }
+    }
+
+    /// Nobody wants them any more: released in reverse, or cancelled.
+    pub(super) fn give_up(&mut self, c: usize, local: Time, group: usize) {
+        for index in self.groups[group].clone().into_iter().rev() {
+            self.end_request(c, local, index);
+            self.requests[index].state = State::Ended;
+        }
+    }
+}
