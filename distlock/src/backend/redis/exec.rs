@@ -5,13 +5,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use redis::{Cmd, Pipeline, ServerError, Value};
 
-use super::super::{Failure, Inspection, Op, OpError, OpResult};
+use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply};
 use super::command::{Form, Wire};
 use super::link::Link;
 use super::{errors, reply};
 
 /// Batches are cut into pieces of this many commands, so that others get in between.
 pub(super) const PIECE: usize = 500;
+
+/// One command takes at most so many locks: the server does nothing else meanwhile.
+pub(super) const MOST_TOGETHER: usize = 100;
 
 /// What one server is told, and how.
 #[derive(Debug)]
@@ -178,6 +181,40 @@ impl Exec {
         }
         let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
         if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
+    }
+
+    /// Several locks by one command.
+    pub(super) async fn together(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        batch: Vec<(Arc<str>, Op)>,
+    ) -> Vec<OpResult> {
+        match self.ask_together(&link, &batch).await {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn ask_together(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
+        let mut value = self.ask(link, &self.wire.enter_all(Form::Hash, batch)).await?;
+        if self.again(&value, Put::Script) {
+            value = self.ask(link, &self.wire.enter_all(Form::Text, batch)).await?;
+        }
+        self.decode_together(link, batch, &value)
+    }
+
+    pub(super) fn decode_together(
+        &self,
+        link: &Link,
+        batch: &[(Arc<str>, Op)],
+        value: &Value,
+    ) -> Result<Vec<Reply>, OpError> {
+        match value {
+            Value::ServerError(error) => Err(failed(link, error.clone())),
+            value => {
+                reply::of_enter_all(&self.wire.client, batch, value).map_err(|reply::Garbled| garbled(link))
+            }
+        }
     }
 
     pub(super) async fn inspect(
