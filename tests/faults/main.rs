@@ -30,6 +30,7 @@ mod scripts_flushed;
 mod server_killed_while_held;
 mod server_killed_while_waiting;
 mod server_stopped;
+mod several_keys_interrupted;
 mod two_managers;
 mod unreachable_address;
 mod wait_longer_than_ttl;
