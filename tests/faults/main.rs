@@ -10,6 +10,7 @@ mod bad_key;
 mod bad_ttl;
 mod body_panics;
 mod dropped_future;
+mod histories_by_kind;
 mod holder_killed;
 mod holder_stopped;
 mod key_of_another_type;

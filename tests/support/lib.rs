@@ -4,7 +4,8 @@
 //! - [`RedisServer`]: a `redis-server` process of its own on a free loopback port, gone when dropped.
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
-//! - [`History`]: the judge: no two overlapping holders that both believe they hold, tokens increasing.
+//! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
+//!   kinds, tokens increasing.
 //! - [`Tally`]: a counter that loses updates unless somebody excludes; [`residue`]: what a test left behind.
 //!
 //! Nothing here sleeps to synchronise: [`eventually`] polls a condition with a generous bound.
@@ -33,7 +34,7 @@ mod waiting;
 pub use backend::Backend;
 pub use drop_after::drop_after;
 pub use eventually::{BOUND, eventually, eventually_blocking};
-pub use history::{Fault, History, Section};
+pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
 pub use process::shared_clock;
 pub use proxy::{Direction, Proxy};
