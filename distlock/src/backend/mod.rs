@@ -322,8 +322,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Carries out operations `Enter` with [`EnterMode::Try`], unfenced, as one command: in order, up to and
     /// including the first that does not get its lock. Those behind it are [`Reply::NotReached`]. One result
-    /// for each. Whatever else is said of [`Backend::send`] holds for the whole; an error may have happened
-    /// after any of them was carried out. Called only for as many keys as [`Backend::together`] allows.
+    /// for each. Whatever else is said of [`Backend::send`] holds for the whole; what was [`Failure::Refused`] may
+    /// have been carried out in part. Called only for as many keys as [`Backend::together`] allows.
     fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::NotReached)).collect()))
     }

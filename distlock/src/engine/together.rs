@@ -133,9 +133,11 @@ impl<W> Step<'_, W> {
             }
             (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Turn::AsEver(attempt),
             (Part::Follows(ticket), result) => {
-                // An error may have happened after some keys were taken.
-                let nothing_done = matches!(result, Ok(Reply::NotReached))
-                    || matches!(result, Err(error) if error.kind == Failure::NotSent);
+                // What is refused for good may have been refused after some keys were taken.
+                let nothing_done = match result {
+                    Ok(reply) => *reply == Reply::NotReached,
+                    Err(error) => matches!(error.kind, Failure::NotSent | Failure::Later),
+                };
                 self.leave_out(attempt.token, ticket, !nothing_done);
                 Turn::Over(None)
             }
@@ -146,7 +148,9 @@ impl<W> Step<'_, W> {
                 Turn::Over(Some(attempt))
             }
             (Part::Leads, Err(error)) if matches!(error.kind, Failure::Refused | Failure::Later) => {
-                attempt.may_be_applied_all_the_same();
+                if error.kind == Failure::Refused {
+                    attempt.may_be_applied_all_the_same();
+                }
                 self.ask_first(&mut attempt);
                 Turn::Over(Some(attempt))
             }

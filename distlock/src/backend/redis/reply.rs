@@ -123,13 +123,11 @@ pub(super) fn of_enter_all(
     for ((_, op), value) in batch.iter().zip(values) {
         replies.push(of_script(client, op, value)?);
     }
-    // The script ends early for a reason, and not without one.
-    let last = replies.pop().ok_or(Garbled)?;
-    let all = values.len() == batch.len();
-    if !replies.iter().all(Reply::is_acquired) || !(all || !last.is_acquired()) {
+    // It ends at the first that was not taken, and nowhere else.
+    let taken = replies.iter().take_while(|reply| reply.is_acquired()).count();
+    if values.len() != batch.len().min(taken + 1) {
         return Err(Garbled);
     }
-    replies.push(last);
     replies.resize(batch.len(), Reply::NotReached);
     Ok(replies)
 }

@@ -154,6 +154,19 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
 }
 
 #[test]
+fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
+    let (context, op) = desk.next();
+    assert!(matches!(op, Op::Set { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    desk.not_reached(1);
+    desk.not_reached(2);
+    desk.quiet();
+}
+
+#[test]
 fn an_answer_after_the_lease_has_run_out_is_no_lock() {
     let mut desk = Desk::new();
     desk.acquire_all(&Want { ttl: ms(500), ..want() });
