@@ -400,7 +400,8 @@ impl World {
         if !client.alive || client.life != life || client.link.conn != conn {
             return;
         }
-        if !self.server_is_up {
+        // The server that was asked may be gone, and another in its place.
+        if !self.server_is_up || self.killed.contains(&(c, conn)) {
             let late = self.some(300 * MILLI);
             self.after(late, Event::Connect { client: c, life });
             return;

@@ -374,6 +374,10 @@ impl World {
         }
         self.requests[index].was_lost = true;
         self.check_loss(c, index, reason);
+        if self.requests[index].careless {
+            // It keeps the lease until that runs out, and hands on to nobody.
+            self.nobody_was_told(self.requests[index].key);
+        }
         if matches!(self.requests[index].state, State::Holding(_)) && !self.requests[index].careless {
             let wake = self.some(self.cfg.notice * 500);
             self.post(c, wake, What::Body(index, BodyStep::Stop));
