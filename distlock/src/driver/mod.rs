@@ -6,6 +6,7 @@
 //! its command to the I/O thread: every reply reaches the engine exactly once.
 
 mod acquiring;
+mod in_flight;
 mod io_thread;
 mod releasing;
 mod several;
@@ -21,12 +22,13 @@ use std::time::Duration;
 use event_listener::Event;
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Events, Failure, LinkEvent, Op, OpError, OpResult, Push, Sending};
+use crate::backend::{Backend, Events, LinkEvent, Op, OpError, OpResult, Push, Sending};
 use crate::clock;
 use crate::engine::cell::HoldCell;
-use crate::engine::{Context, Effect, Effects, Engine, Outcome, Purpose, Verdict};
+use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
 use crate::trace;
 pub(crate) use acquiring::acquire;
+use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
 pub(crate) use releasing::{Failed, Released, extend, release};
 pub(crate) use several::acquire_together;
@@ -125,91 +127,6 @@ impl Drop for Grip {
         }
         core.grips.fetch_sub(1, Ordering::Relaxed);
         core.quieter.notify(usize::MAX);
-    }
-}
-
-/// A command whose answer somebody awaits.
-enum InFlight {
-    One(Context, BoxFuture<OpResult>),
-    /// One command for several keys.
-    Together(Vec<Context>, BoxFuture<Vec<OpResult>>),
-}
-
-/// What came back.
-enum Answer {
-    One(Context, OpResult),
-    Together(Vec<(Context, OpResult)>),
-}
-
-impl Future for InFlight {
-    type Output = Answer;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
-        match &mut *self {
-            InFlight::One(context, answer) => {
-                answer.as_mut().poll(cx).map(|result| Answer::One(context.clone(), result))
-            }
-            InFlight::Together(contexts, answer) => answer
-                .as_mut()
-                .poll(cx)
-                .map(|results| Answer::Together(pair(std::mem::take(contexts), results))),
-        }
-    }
-}
-
-/// Every command has its result, whatever came back.
-fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Context, OpResult)> {
-    let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
-    let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
-    contexts.into_iter().zip(results).collect()
-}
-
-/// Which commands of a step its caller awaits itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interest {
-    Enter,
-    Leave,
-    Renew,
-}
-
-impl Interest {
-    fn covers(self, purpose: &Purpose) -> bool {
-        matches!(
-            (self, purpose),
-            (Interest::Enter, Purpose::Enter { .. })
-                | (Interest::Leave, Purpose::Leave { .. })
-                | (Interest::Renew, Purpose::Renew { .. })
-        )
-    }
-}
-
-/// A caller's share in carrying out a step: the one command it awaits, or what came of it.
-struct Mine {
-    interest: Interest,
-    in_flight: Option<InFlight>,
-    verdict: Option<Verdict>,
-}
-
-impl Mine {
-    fn new(interest: Interest) -> Self {
-        Mine { interest, in_flight: None, verdict: None }
-    }
-
-    /// Drives the command. Ready when there is none (any more).
-    fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        while let Some(in_flight) = &mut self.in_flight {
-            let Poll::Ready(answer) = Pin::new(in_flight).poll(cx) else { return Poll::Pending };
-            self.in_flight = None;
-            core.answered(answer, Some(self));
-        }
-        Poll::Ready(())
-    }
-
-    /// Whoever awaited it does not: the I/O thread does.
-    fn hand_over(&mut self, core: &Arc<Core>) {
-        if let Some(in_flight) = self.in_flight.take() {
-            core.await_elsewhere(in_flight);
-        }
     }
 }
 

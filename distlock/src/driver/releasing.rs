@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Core, Grip, Interest, Mine};
+use super::in_flight::{Interest, Mine};
+use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::CellState;

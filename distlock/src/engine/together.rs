@@ -48,28 +48,32 @@ impl<W> Engine<W> {
         let free = if want.fenced { 0 } else { keys.iter().take_while(is_free).count() };
         let mut tickets = Vec::with_capacity(free.max(1));
         let mut batch = Vec::with_capacity(free);
-        let mut rearm = false;
+        let mut effects = Effects { list: Vec::new(), rearm: false };
         for key in keys.iter().take(if free > 1 { free } else { 0 }) {
             let leads = tickets.is_empty();
             let (ticket, more) =
                 self.enter(key, |shard, out| shard.acquire_part(now, key, leads, want, &mut who, out));
-            rearm |= more.rearm;
-            batch.extend(more.list);
+            effects.rearm |= more.rearm;
+            for effect in more.list {
+                match effect {
+                    Effect::Send(context, op) => batch.push((context, op)),
+                    other => effects.list.push(other),
+                }
+            }
             let Some(ticket) = ticket else { break };
             tickets.push(ticket);
         }
         if let (true, Some(key)) = (tickets.is_empty(), keys.first()) {
-            let (ticket, effects) = self.acquire(now, key, want.clone(), who());
-            return (vec![ticket], effects);
+            let (ticket, more) = self.acquire(now, key, want.clone(), who());
+            tickets.push(ticket);
+            effects.join(more);
         }
-        if batch.len() < 2 {
-            return (tickets, Effects { list: batch, rearm });
+        match batch.len() {
+            0 => {}
+            1 => effects.list.extend(batch.into_iter().map(|(context, op)| Effect::Send(context, op))),
+            _ => effects.list.push(Effect::SendTogether(batch)),
         }
-        let together = batch.into_iter().filter_map(|effect| match effect {
-            Effect::Send(context, op) => Some((context, op)),
-            _ => None,
-        });
-        (tickets, Effects { list: vec![Effect::SendTogether(together.collect())], rearm })
+        (tickets, effects)
     }
 
     /// A command for several keys was answered, or failed.

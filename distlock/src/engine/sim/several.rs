@@ -1,13 +1,15 @@
-//! Requests for several keys: what a caller does who wants all of them or none.
+//! Requests for several keys: what a caller does who wants all of them or none, and the command it is done by.
 
 use std::sync::Arc;
 
 use super::client::What;
 use super::config::{MICRO, Use};
+use super::wire::{Job, failure};
 use super::workload::State;
 use super::world::World;
+use crate::backend::{Failure, Op, Reply};
 use crate::clock::Time;
-use crate::engine::Patience;
+use crate::engine::{Context, Effects, Patience};
 
 impl World {
     /// Makes the request `first` one for several keys, if there are such.
@@ -110,6 +112,56 @@ impl World {
         for index in self.groups[group].clone().into_iter().rev() {
             self.end_request(c, local, index);
             self.requests[index].state = State::Ended;
+        }
+    }
+
+    // The one command on its way.
+
+    /// Sends one command for several keys: the job of the first carries the others.
+    pub(super) fn send_together(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
+        if !self.clients[c].link.up {
+            let local = self.clients[c].clock.at(self.now);
+            let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
+            return Some(self.clients[c].engine.reply_together(local, answers.collect()));
+        }
+        let first = self.jobs.len();
+        for (index, (context, op)) in batch.into_iter().enumerate() {
+            if index == 0 {
+                self.send(c, context, op, None);
+                continue;
+            }
+            let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
+            note!(self, "process {c}: with it: {} {op:?}", context.key);
+            let follower = self.jobs.len();
+            self.jobs.push(Job {
+                client: c,
+                life,
+                conn,
+                context,
+                op,
+                arrives: None,
+                result: None,
+                applied_at: 0,
+                verdict: None,
+                followers: Vec::new(),
+            });
+            self.jobs[first].followers.push(follower);
+        }
+        None
+    }
+
+    /// Takes one lock after the other, up to the first that is not free.
+    pub(super) fn carry_out_together(&mut self, job: usize, first: &Reply) {
+        let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
+        for follower in self.jobs[job].followers.clone() {
+            self.jobs[follower].applied_at = self.now;
+            let goes_on = before.is_some() || mutated!(TogetherGoesOn);
+            let reply = if goes_on { self.carry_out(follower) } else { Reply::NotReached };
+            if before.is_none() && reply.is_acquired() {
+                self.fail("order", "the server took a key though one before it was not free");
+            }
+            before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
+            self.jobs[follower].result = Some(reply);
         }
     }
 }

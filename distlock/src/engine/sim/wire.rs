@@ -47,18 +47,18 @@ impl Link {
 /// A command under way.
 #[derive(Debug)]
 pub(super) struct Job {
-    client: usize,
-    life: u32,
-    conn: u32,
+    pub(super) client: usize,
+    pub(super) life: u32,
+    pub(super) conn: u32,
     pub(super) context: Context,
-    op: Op,
-    arrives: Option<u64>,
-    result: Option<Reply>,
+    pub(super) op: Op,
+    pub(super) arrives: Option<u64>,
+    pub(super) result: Option<Reply>,
     pub(super) applied_at: u64,
     /// The request that awaits the verdict.
     pub(super) verdict: Option<usize>,
     /// The rest of one command for several keys, in order.
-    followers: Vec<usize>,
+    pub(super) followers: Vec<usize>,
 }
 
 pub(super) fn failure(kind: Failure) -> OpError {
@@ -116,54 +116,6 @@ impl World {
         None
     }
 
-    /// Sends one command for several keys: the job of the first carries the others.
-    pub(super) fn send_together(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
-        if !self.clients[c].link.up {
-            let local = self.clients[c].clock.at(self.now);
-            let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
-            return Some(self.clients[c].engine.reply_together(local, answers.collect()));
-        }
-        let first = self.jobs.len();
-        for (index, (context, op)) in batch.into_iter().enumerate() {
-            if index == 0 {
-                self.send(c, context, op, None);
-                continue;
-            }
-            let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
-            note!(self, "process {c}: with it: {} {op:?}", context.key);
-            let follower = self.jobs.len();
-            self.jobs.push(Job {
-                client: c,
-                life,
-                conn,
-                context,
-                op,
-                arrives: None,
-                result: None,
-                applied_at: 0,
-                verdict: None,
-                followers: Vec::new(),
-            });
-            self.jobs[first].followers.push(follower);
-        }
-        None
-    }
-
-    /// Takes one lock after the other, up to the first that is not free.
-    fn carry_out_together(&mut self, job: usize, first: &Reply) {
-        let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
-        for follower in self.jobs[job].followers.clone() {
-            self.jobs[follower].applied_at = self.now;
-            let goes_on = before.is_some() || mutated!(TogetherGoesOn);
-            let reply = if goes_on { self.carry_out(follower) } else { Reply::NotReached };
-            if before.is_none() && reply.is_acquired() {
-                self.fail("order", "the server took a key though one before it was not free");
-            }
-            before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
-            self.jobs[follower].result = Some(reply);
-        }
-    }
-
     /// What there is to say about a command, with what it carried.
     fn with_followers(&self, job: usize, result: impl Fn(&Job) -> Option<OpResult>) -> What {
         let mut answers = Vec::new();
@@ -204,7 +156,7 @@ impl World {
         self.at(at, Event::Received { job });
     }
 
-    fn carry_out(&mut self, job: usize) -> Reply {
+    pub(super) fn carry_out(&mut self, job: usize) -> Reply {
         let op = self.jobs[job].op.clone();
         let twice = matches!(op, Op::Enter { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
         let mut reply = self.carry_out_once(job, &op);
