@@ -176,6 +176,11 @@ impl Guard {
         if self.rest.is_empty() {
             return self.first.release().confirmed().await;
         }
+        // Boxed because it is rare: it would add to the size of every section.
+        Box::pin(self.release_all()).await
+    }
+
+    async fn release_all(&self) -> Result<(), LockError> {
         let begun: Vec<Releasing<'_>> = self.parts().rev().map(Part::release).collect();
         let mut result = Ok(());
         for releasing in begun {

@@ -243,24 +243,28 @@ impl LockRequest {
         }
     }
 
-    /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
-    /// us. What was acquired is given back if one fails.
     async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
-        if let [key] = keys {
-            let guard = match self.enter_again(key) {
+        let guard = match keys {
+            [key] => match self.enter_again(key) {
                 Some(nested) => nested?,
                 None => self.ask(key, want.clone()).await?,
-            };
-            return guard.check().map(|()| guard);
-        }
+            },
+            // Boxed because it is rare: it would add to the size of every acquisition.
+            keys => Box::pin(self.in_order(keys, want)).await?,
+        };
+        guard.check().map(|()| guard)
+    }
+
+    /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
+    /// us. What was acquired is given back if one fails.
+    async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;
         while let Some(key) = rest.first() {
             let (next, error) = match self.enter_again(key) {
                 Some(Ok(nested)) => (vec![nested], None),
                 Some(Err(error)) => (Vec::new(), Some(error)),
-                // Boxed because it is rare: it would add to the size of every acquisition.
-                None => Box::pin(self.ask_for_some(rest, want)).await,
+                None => self.ask_for_some(rest, want).await,
             };
             rest = rest.get(next.len()..).unwrap_or_default();
             for next in next {
@@ -276,8 +280,7 @@ impl LockRequest {
                 return Err(error);
             }
         }
-        let guard = guard.ok_or_else(|| LockError::key("there are no keys to lock"))?;
-        guard.check().map(|()| guard)
+        guard.ok_or_else(|| LockError::key("there are no keys to lock"))
     }
 
     /// `None`: this task does not hold the key.
