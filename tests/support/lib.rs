@@ -5,7 +5,8 @@
 //! - [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: several of them, as they are run in earnest.
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
-//! - [`History`]: the judge: no two overlapping holders that both believe they hold, tokens increasing.
+//! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
+//!   kinds, tokens increasing.
 //! - [`FencedRegister`]: a store that refuses writes with an old fencing token.
 //! - [`Tally`]: a counter that loses updates unless somebody excludes; [`residue`]: what a test left behind.
 //!
@@ -43,7 +44,7 @@ pub use cluster_servers::ClusterServers;
 pub use drop_after::drop_after;
 pub use eventually::{BOUND, eventually, eventually_blocking};
 pub use fenced_register::{FencedRegister, Write};
-pub use history::{Fault, History, Section};
+pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
 pub use process::shared_clock;
 pub use proxy::{Direction, Proxy};

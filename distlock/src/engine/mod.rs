@@ -31,6 +31,7 @@ mod shard;
 pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -92,10 +93,18 @@ pub(crate) struct Want {
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Acquired(Arc<HoldCell>),
-    Busy { holder: Option<Arc<str>>, waited: Duration },
+    Busy {
+        holder: Option<Arc<str>>,
+        waited: Duration,
+    },
     Unavailable(OpError),
-    WrongKind { found: Arc<str> },
+    WrongKind {
+        found: Arc<str>,
+    },
     Closed,
+    /// Of several keys: not decided, because one before this was not acquired by the same command. Nothing of
+    /// it is left.
+    NotReached,
 }
 
 /// What a command was sent for; comes back with its result.
@@ -123,6 +132,8 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
     Send(Context, Op),
+    /// One command for several keys; its results go to [`Engine::reply_together`].
+    SendTogether(Vec<(Context, Op)>),
     Done(W, Outcome),
     /// The hold has ended without a release: wake its listeners, tell the world.
     Lost(Arc<HoldCell>, LostReason),

@@ -64,6 +64,9 @@ pub(crate) enum Mutant {
     WrongKindLeavesEntry,
     AttemptOverwritten,
     ReadersPutOffRenewal,
+    FollowerAsks,
+    FollowerNotUndone,
+    TogetherGoesOn,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

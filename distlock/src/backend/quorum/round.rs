@@ -387,7 +387,8 @@ fn vote_of(result: OpResult) -> Vote {
         Ok(Reply::WrongKind { found }) => Vote::WrongKind(found),
         Ok(Reply::Released { .. }) => Vote::Released,
         Ok(Reply::Cancelled) => Vote::Cancelled,
-        Ok(Reply::NotYours) => Vote::NotYours,
+        // No server is asked for several locks at once.
+        Ok(Reply::NotYours | Reply::NotReached) => Vote::NotYours,
         Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => Vote::Renewed,
         Err(error) if mutated!(ErrorsAreConsent) => {
             drop(error);

@@ -185,6 +185,52 @@ fn granted(rig: &Rig<ClusterBackend>, token: u64) {
 }
 
 #[test]
+fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_slot_moves() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let (tag, elsewhere) = (cluster.key_at(0), Arc::from(cluster.key_at(1)));
+    let slot = slot_of("", &tag);
+    let keys: Vec<Arc<str>> = ["1", "2", "3"].map(|end| Arc::from(format!("{{{tag}}}{end}"))).into();
+    let with_other = [&keys[..], &[Arc::clone(&elsewhere)]].concat();
+    assert_eq!(a.backend.together(&with_other), 3);
+    assert_eq!(a.backend.together(&[elsewhere, keys[0].clone()]), 1);
+    let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
+        let batch = keys.iter().cloned().zip((first..).map(|token| {
+            let Op::Enter { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
+            Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences }
+        }));
+        block_on(rig.backend.send_together(batch.collect())).into_iter().map(|reply| reply.unwrap()).collect()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
+    for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
+        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Fresh { .. })));
+        let replies = take(&a, kind, 1);
+        assert!(
+            matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]),
+            "{replies:?}"
+        );
+        a.send(&keys[0], leave(1)).unwrap();
+        b.send(&keys[1], leave(9)).unwrap();
+        let request = || match kind {
+            Kind::Shared => manager.lock_all(keys.iter().map(|key| &**key)).shared(),
+            _ => manager.lock_all(keys.iter().map(|key| &**key)),
+        };
+        cluster.begin_to_move(slot, from, to);
+        let meanwhile = runtime.spawn(request().wait(LONG).acquire());
+        cluster.move_keys(slot, from, to);
+        cluster.end_to_move(slot, from, to);
+        runtime.block_on(async { meanwhile.await.unwrap().unwrap().release().await.unwrap() });
+        assert!(take(&a, kind, 11).iter().all(Reply::is_acquired));
+        for (key, token) in keys.iter().zip(11..) {
+            assert_eq!(a.send(key, leave(token)).unwrap(), Reply::Released { gap: false });
+        }
+    }
+    runtime.block_on(manager.shutdown(Duration::from_secs(5)));
+    wait_until("nothing is left", LONG, || cluster.keys().is_empty());
+}
+
+#[test]
 fn readers_share_and_take_turns_with_a_writer_here_too() {
     let cluster = Cluster::start();
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));

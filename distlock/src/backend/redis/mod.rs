@@ -49,6 +49,8 @@ mod tests;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod tls_tests;
+#[cfg(test)]
+mod together_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;

@@ -13,7 +13,7 @@ use super::super::{
 };
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::exec::Exec;
+use super::exec::{Exec, MOST_TOGETHER};
 use super::greet::{Role, Server};
 use super::link::Link;
 use super::names::Names;
@@ -415,6 +415,17 @@ impl Backend for RedisBackend {
                     Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
                 }
             }
+            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+        }
+    }
+
+    fn together(&self, keys: &[Arc<str>]) -> usize {
+        keys.len().min(MOST_TOGETHER)
+    }
+
+    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).together(link, batch)),
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
         }
     }

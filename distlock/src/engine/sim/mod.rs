@@ -18,6 +18,7 @@ mod oracle;
 mod progress;
 mod pushes;
 mod residue;
+mod several;
 mod tests;
 mod wire;
 mod workload;
