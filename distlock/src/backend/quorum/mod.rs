@@ -424,7 +424,7 @@ impl Desk<'_> {
                     Effect::Vouch { node, run_id } => {
                         if let Some(node) = self.quorum.nodes.get(node) {
                             // A server without the mark only counts later, for those who come new.
-                            tokio::spawn(node.vouch(run_id));
+                            tokio::spawn(node.attest(run_id));
                         }
                     }
                 }

@@ -155,7 +155,7 @@ impl Exec {
         }
     }
 
-    pub(super) async fn vouch(self: Arc<Self>, link: Arc<Link>, run_id: String) -> Result<(), OpError> {
+    pub(super) async fn attest(self: Arc<Self>, link: Arc<Link>, run_id: String) -> Result<(), OpError> {
         let mut mark = redis::cmd("SET");
         mark.write_arg_fmt(self.wire.names.run());
         mark.arg(run_id).arg("PX").arg(MARK_LIVES.as_millis().to_string());

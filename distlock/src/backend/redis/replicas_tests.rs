@@ -123,7 +123,8 @@ async fn without_its_replicas_a_lock_is_unavailable_and_given_back() {
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
     trio.stop_replicas();
     let start = Instant::now();
-    for request in [manager.lock("k"), manager.lock("j").no_wait()] {
+    let several = manager.lock_all(["x", "y", "z"]);
+    for request in [manager.lock("k"), manager.lock("j").no_wait(), several] {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
         let LockError::Unavailable { source, .. } = &error else { unreachable!() };

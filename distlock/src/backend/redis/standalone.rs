@@ -60,9 +60,9 @@ impl RedisBackend {
     }
 
     /// Leaves a mark on the server that says that it counts during this run.
-    pub(crate) fn vouch(&self, run_id: String) -> BoxFuture<Result<(), OpError>> {
+    pub(crate) fn attest(&self, run_id: String) -> BoxFuture<Result<(), OpError>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).vouch(link, run_id)),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).attest(link, run_id)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }
@@ -425,7 +425,13 @@ impl Backend for RedisBackend {
 
     fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).together(link, batch)),
+            Ok(link) => {
+                let executed = Arc::clone(&self.shared.exec).together(Arc::clone(&link), batch);
+                match self.shared.replicas {
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
+                    None => Box::pin(executed),
+                }
+            }
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
         }
     }
