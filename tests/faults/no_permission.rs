@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::LockManager;
+use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_waiting};
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
@@ -90,6 +90,47 @@ async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
         }
     }
     residue::none(&server).await;
+}
+
+fn three_with(rules: &str) -> (Vec<RedisServer>, LockManagerBuilder) {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::options().user("worker", rules).start()).collect();
+    let urls: Vec<_> = servers.iter().map(|server| server.url_as("worker", "secret")).collect();
+    (servers, LockManager::builder().quorum(urls).key_prefix("shop:"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_least_privileges_and_info_are_enough_for_a_quorum() {
+    let (servers, builder) = three_with(&format!("{LEAST} +info"));
+    let (one, other) = (builder.clone().connect().await.unwrap(), builder.connect().await.unwrap());
+    let guard = one.lock("k").fenced().ttl(Duration::from_secs(2)).acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
+    until_waiting(&one, "k", 1).await;
+    guard.extend(Duration::from_secs(3)).await.unwrap();
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    for server in &servers {
+        residue::none(server).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_that_cannot_learn_the_age_of_its_servers_says_what_to_grant() {
+    let (_servers, builder) = three_with(LEAST);
+    assert_says(&builder.connect().await.unwrap_err(), "+info");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_pub_sub_waiters_of_a_quorum_still_get_their_turn() {
+    let (servers, builder) = three_with("on >secret ~* resetchannels +@all -@pubsub");
+    let (one, other) = (builder.clone().connect().await.unwrap(), builder.connect().await.unwrap());
+    let guard = one.lock("k").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).acquire().await });
+    until_waiting(&one, "k", 1).await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    for server in &servers {
+        residue::none(server).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,7 +131,9 @@ impl Exec {
         info.arg("server");
         let answers = self.ask_all(&link, vec![info, mark, redis::cmd("TIME")]).await?;
         for answer in &answers {
-            if let Value::ServerError(error) = answer {
+            if let Value::ServerError(error) = answer
+                && error.code() != "NOPERM"
+            {
                 return Err(failed(&link, error.clone()));
             }
         }
@@ -149,8 +151,8 @@ impl Exec {
             }),
             _ => Err(errors::found(
                 Failure::Refused,
-                "the server does not tell how long it has run (INFO server): without that a quorum cannot \
-                 know what it may have forgotten; grant `+info`",
+                "the server does not tell how long it has run, so a quorum cannot know what it may have \
+                 forgotten: grant `+info +get +time`",
             )),
         }
     }
