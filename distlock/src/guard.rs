@@ -38,30 +38,41 @@ struct Part {
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct Guard {
+    rest: Rest,
+    /// Acquired before those. It stands behind them because fields are dropped from the first on.
     first: Part,
-    /// In the order of acquisition.
-    rest: Vec<Part>,
+}
+
+/// The locks behind the first, in the order of acquisition. Let go from the last on.
+#[derive(Debug, Default)]
+struct Rest(Vec<Part>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
 }
 
 impl Guard {
     pub(crate) fn new(grip: Grip) -> Self {
-        Guard { first: Part { grip: Arc::new(grip), nested: false }, rest: Vec::new() }
+        Guard { rest: Rest::default(), first: Part { grip: Arc::new(grip), nested: false } }
     }
 
     /// Enters `key` again inside the section of `outer`, which holds it.
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
         let part = outer.parts().find(|part| &*part.grip.cell.key == key)?;
-        Some(Guard { first: Part { grip: part.grip.clone(), nested: true }, rest: Vec::new() })
+        Some(Guard { rest: Rest::default(), first: Part { grip: part.grip.clone(), nested: true } })
     }
 
     /// Takes in the locks of another guard, acquired after these.
-    pub(crate) fn join(&mut self, other: Guard) {
-        self.rest.push(other.first);
-        self.rest.extend(other.rest);
+    pub(crate) fn join(&mut self, mut other: Guard) {
+        let behind = std::mem::take(&mut other.rest.0);
+        self.rest.0.push(other.first);
+        self.rest.0.extend(behind);
     }
 
     fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
-        std::iter::once(&self.first).chain(&self.rest)
+        std::iter::once(&self.first).chain(&self.rest.0)
     }
 
     fn cells(&self) -> impl Iterator<Item = &HoldCell> {
@@ -149,13 +160,16 @@ impl Guard {
     /// 10 ms or above 365 days.
     ///
     /// # Cancel safety
-    /// Cancel-safe: once polled, the extension takes place anyway (of several locks, of some).
+    /// Cancel-safe: once polled, the extension takes place anyway.
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         let ttl = valid_ttl(ttl)?;
-        for Part { grip, .. } in self.parts() {
-            driver::extend(grip, ttl).await.map_err(|failed| failure(&grip.cell, failed))?;
+        let begun: Vec<_> =
+            self.parts().map(|Part { grip, .. }| (&grip.cell, driver::extend(grip, ttl))).collect();
+        let mut result = Ok(());
+        for (cell, extending) in begun {
+            result = result.and(extending.confirmed().await.map_err(|failed| failure(cell, failed)));
         }
-        Ok(())
+        result
     }
 
     /// Gives the lock back and waits for the server's word.
@@ -173,7 +187,7 @@ impl Guard {
 
     /// In reverse order, without waiting for one before the next is on its way; reports the first failure.
     pub(crate) async fn release_shared(&self) -> Result<(), LockError> {
-        if self.rest.is_empty() {
+        if self.rest.0.is_empty() {
             return self.first.release().confirmed().await;
         }
         // Boxed because it is rare: it would add to the size of every section.

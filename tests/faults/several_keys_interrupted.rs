@@ -1,5 +1,7 @@
 //! A request for several keys whose one command is lost, late or refused: nothing stays, and the others go on.
 
+use std::time::Duration;
+
 use distlock::LockError;
 use distlock_tests::{Direction, RedisServer, eventually, residue};
 
@@ -40,7 +42,7 @@ async fn a_command_that_arrives_late_leaves_nothing() {
     assert!(server.keys().is_empty());
     proxy.pass();
     eventually("it works again", async || {
-        manager.lock("probe").wait(std::time::Duration::from_secs(1)).acquire().await.is_ok()
+        manager.lock("probe").wait(Duration::from_secs(1)).acquire().await.is_ok()
     })
     .await;
     residue::none(&server).await;
@@ -73,6 +75,24 @@ async fn the_release_of_all_of_them_does_not_wait_for_the_answer_to_the_first() 
     assert!(!release.is_finished());
     proxy.pass();
     release.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_of_all_of_them_does_not_wait_for_the_answer_to_the_first() {
+    let Net { server, proxy, manager } = net().await;
+    let guard = manager.lock_all(KEYS).ttl(Duration::from_secs(20)).acquire().await.unwrap();
+    proxy.hold(Direction::Replies);
+    let extend = tokio::spawn(async move { guard.extend(LONG).await.map(|()| guard) });
+    eventually("the server has extended all of them", async || {
+        KEYS.iter().all(|key| server.pttl(key) > 60_000)
+    })
+    .await;
+    assert!(!extend.is_finished());
+    proxy.pass();
+    let guard = extend.await.unwrap().unwrap();
+    assert!(guard.remaining() > Duration::from_secs(60));
+    drop(guard);
+    residue::none(&server).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::in_flight::{Interest, Mine};
 use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
-use crate::engine::cell::CellState;
+use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{Release, Verdict};
 use crate::error::LostReason;
 
@@ -82,22 +82,37 @@ impl Released {
     }
 }
 
-/// Asks for the lease to end `ttl` from now, at the earliest.
-pub(crate) async fn extend(grip: &Grip, ttl: Duration) -> Result<(), Failed> {
-    let (core, cell) = (grip.alive.core(), &grip.cell);
+/// An extension under way.
+pub(crate) struct Extending<'a> {
+    cell: &'a HoldCell,
+    held: bool,
+    awaited: Awaited,
+}
+
+/// Asks for the lease to end `ttl` from now, at the earliest. The command is on its way when this returns.
+pub(crate) fn extend(grip: &Grip, ttl: Duration) -> Extending<'_> {
+    let (core, cell) = (grip.alive.core(), &*grip.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
     let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew) };
     core.perform(effects, Some(&mut awaited.mine));
-    let lost = |otherwise| match cell.state(clock::now()) {
-        CellState::Lost(reason) => Err(Failed::Lost(reason)),
-        CellState::Until(_) | CellState::Released => otherwise,
-    };
-    if !held {
-        return lost(Err(Failed::Lost(LostReason::Expired)));
-    }
-    match awaited.verdict().await {
-        Verdict::None | Verdict::Fine => lost(Ok(())),
-        Verdict::Lost(reason) => Err(Failed::Lost(reason)),
-        Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+    Extending { cell, held, awaited }
+}
+
+impl Extending<'_> {
+    /// Waits for the server's word.
+    pub(crate) async fn confirmed(self) -> Result<(), Failed> {
+        let Extending { cell, held, awaited } = self;
+        let lost = |otherwise| match cell.state(clock::now()) {
+            CellState::Lost(reason) => Err(Failed::Lost(reason)),
+            CellState::Until(_) | CellState::Released => otherwise,
+        };
+        if !held {
+            return lost(Err(Failed::Lost(LostReason::Expired)));
+        }
+        match awaited.verdict().await {
+            Verdict::None | Verdict::Fine => lost(Ok(())),
+            Verdict::Lost(reason) => Err(Failed::Lost(reason)),
+            Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+        }
     }
 }
