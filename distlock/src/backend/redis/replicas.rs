@@ -6,7 +6,7 @@
 //! Whoever asks while a round is under way shares the next one.
 //!
 //! What is not confirmed may stand on the server: it fails as [`Failure::Unknown`], and the engine asks again or
-//! gives it back. A grant that is not confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals
+//! gives it back; so it does with a lease that has run out meanwhile. A grant that is not confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals
 //! need nothing: a replica that has an old expiry loses the lock early, and the holder learns of that.
 
 use std::io;

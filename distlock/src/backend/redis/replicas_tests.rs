@@ -178,6 +178,39 @@ fn a_broken_line_to_the_replicas_is_replaced() {
 }
 
 #[test]
+fn a_line_that_falls_silent_is_given_up() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, Duration::from_secs(2));
+    trio.stop_replicas();
+    let first = rig.begin("i", set(1));
+    wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
+    let second = rig.begin("j", set(2));
+    wait_until("the server has the second", LONG, || trio.master.run::<i64>("EXISTS j") == 1);
+    // The next round's write gets no answer, while the link is fine.
+    trio.master.run::<()>("CLIENT PAUSE 60000 WRITE");
+    assert!(first.join().unwrap().unwrap_err().to_string().contains("0 of the 2 replicas"));
+    let error = second.join().unwrap().unwrap_err();
+    assert_eq!(error.kind, Failure::Unknown);
+    assert!(error.to_string().contains("no word about the replicas"), "{error}");
+    trio.master.run::<()>("CLIENT UNPAUSE");
+    trio.resume_replicas();
+    wait_until("the replicas confirm again", LONG, || {
+        matches!(rig.send("j", enter(2, EnterMode::Try)), Ok(Reply::Mine { .. }))
+    });
+}
+
+#[tokio::test]
+async fn a_lease_that_runs_out_before_its_confirmation_is_not_acquired() {
+    let trio = Trio::start();
+    let manager = trio.manager(2).await;
+    trio.stop_replicas();
+    let error = manager.lock("k").ttl(Duration::from_millis(100)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    trio.resume_replicas();
+}
+
+#[test]
 fn a_lost_link_ends_the_wait_for_its_replicas() {
     let trio = Trio::start();
     let rig = trio.rig("a", 2, LONG);

@@ -12,6 +12,7 @@ use super::test_server::{LONG, Rig, TestServer, free_port, server_binary, wait_u
 pub(super) struct Sentinel {
     child: Child,
     pub(super) port: u16,
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only the tests over TLS ask for it"))]
     tls_port: u16,
     conf: PathBuf,
 }
