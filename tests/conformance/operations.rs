@@ -34,7 +34,8 @@ async fn force_release_frees_the_lock(backend: Backend) {
     let (one, other) = (backend.manager().await, backend.manager().await);
     let _lost = one.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
     assert!(other.force_release("k").await.unwrap());
-    // The manager that holds it learns of it at its next renewal; in memory that is the one that asks.
+    // The manager that holds it learns of it at its next renewal; in memory that is the one that asks, and
+    // learns of it at once.
     other.lock("k").wait(Duration::from_secs(60)).acquire().await.unwrap().release().await.unwrap();
 }
 

@@ -364,6 +364,12 @@ impl Core {
         }
     }
 
+    /// The key was taken away from whoever had it, or may have been.
+    pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
+        let effects = self.engine.ask_whether_held(clock::now(), key);
+        self.perform(effects, None);
+    }
+
     /// No more acquisitions.
     pub(crate) fn close(self: &Arc<Self>) {
         let effects = self.engine.close(clock::now());

@@ -217,6 +217,11 @@ impl<W> Engine<W> {
         self.enter(&cell.key, |shard, out| shard.extend(now, cell, ttl, out))
     }
 
+    /// The key was taken away from whoever had it: if that was this process, its holder is to know at once.
+    pub(crate) fn ask_whether_held(&self, now: Time, key: &Arc<str>) -> Effects<W> {
+        self.enter(key, |shard, out| shard.ask_whether_held(now, key, out)).1
+    }
+
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
         let stepped = observed(&result)

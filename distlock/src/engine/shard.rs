@@ -177,6 +177,10 @@ impl<W> Shard<W> {
         self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
     }
 
+    pub(super) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+        self.step(now, key, out, |step| step.ask_whether_held());
+    }
+
     pub(super) fn reply(
         &mut self,
         now: Time,

@@ -61,7 +61,8 @@ impl LockManager {
     /// at these hosts call the master `master`. User and password are for that server; those for the sentinels
     /// are given as `?sentinel_user=…&sentinel_pass=…`. A fail-over is followed; since replication is
     /// asynchronous, the new master may not know of a lock that was acquired just before, and then its holder
-    /// is told that it is lost.
+    /// is told that it is lost; unless replicas confirm every acquisition, with `?replicas=n` (see
+    /// [`LockManagerBuilder::replicas`]).
     ///
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster, of which these are some
     /// nodes. Everything that belongs to a lock lies in the slot of its key. A fail-over is followed as above, and

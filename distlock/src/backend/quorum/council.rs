@@ -19,9 +19,6 @@ use crate::clock::{Time, drift};
 /// Nothing takes longer between a command's being sent and its being carried out.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What is known of a server's clock is refreshed so often: what is old tells nothing.
-const LOOK: Duration = Duration::from_secs(10);
-
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
@@ -66,12 +63,8 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
-    /// Ask the server for its time.
+    /// Ask the server what it is.
     Look {
-        node: usize,
-    },
-    /// See whether somebody has vouched for the server.
-    AskForMark {
         node: usize,
     },
     /// Remember on the server that it counts as long as it runs.
@@ -95,8 +88,6 @@ pub(super) struct Council {
     pub(super) out: Vec<Effect>,
     /// How long a place in the queue lasts.
     keep: Duration,
-    /// When to ask all servers for their time.
-    look_at: Time,
     rounds: HashMap<u64, Round>,
     next_round: u64,
     /// Fencing tokens below this are known to exist.
@@ -117,7 +108,6 @@ impl Council {
             longest_ttl,
             out: Vec::new(),
             keep: Tuning::default().keep,
-            look_at: Time(0),
             rounds: HashMap::new(),
             next_round: 1,
             fences: 1,
@@ -146,11 +136,11 @@ impl Council {
                     entry.rounds.push(id);
                 }
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                self.put(now, id, round, |_| op.clone());
             }
             Op::Fence { token, .. } => {
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                self.put(now, id, round, |_| op.clone());
             }
         }
         id
@@ -174,7 +164,7 @@ impl Council {
             self.fences = first.saturating_add(u64::from(fences));
             round.proposal = Some((first, fences));
         }
-        self.put(now, id, round, |pushes, _| Some(as_told(&op, pushes)));
+        self.put(now, id, round, |pushes| as_told(&op, pushes));
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
@@ -201,11 +191,11 @@ impl Council {
         }
         let Op::Leave { hold, .. } = op else { return };
         let op = Op::Leave { token, hold, since: ServerTime(0) };
-        self.put(now, id, round, |_, _| Some(op.clone()));
+        self.put(now, id, round, |_| op.clone());
     }
 
     /// Sends every server its command, and counts those that are not there.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes, usize) -> Option<Op>) {
+    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes) -> Op) {
         for node in 0..self.members.len() {
             let member = &self.members[node];
             if !member.up {
@@ -216,7 +206,7 @@ impl Council {
                 round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
                 continue;
             }
-            let Some(op) = op(member.pushes, node) else { continue };
+            let op = op(member.pushes);
             round.touched.add(node);
             round.under_way += 1;
             self.tell(node, Job::Vote(id), &round.key, op);
@@ -283,22 +273,16 @@ impl Council {
             Ok(Reply::Renewed { us }) => Some(*us),
             _ => None,
         };
-        if let (Some(us), Some(round)) = (us, self.rounds.get(&id)) {
-            self.looked(now, node, round.sent, us);
-        }
-    }
-
-    /// A server was asked for its time at `sent`.
-    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, us: ServerTime) {
-        if let Some(member) = self.members.get_mut(node) {
-            member.heard_time(us, sent, now.time);
+        if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
+        {
+            member.heard_time(us, round.sent, now.time);
         }
     }
 
     /// `take` says whether the server's vote is complete by this.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        round.under_way -= 1;
+        round.under_way = round.under_way.saturating_sub(1);
         let complete = take(round);
         let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
         if decided && complete {
@@ -365,8 +349,8 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
-        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let taken = round.is_taken();
+        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
             && !left
@@ -420,10 +404,7 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due(), Some(self.look_at)]
-            .into_iter()
-            .flatten()
-            .min()
+        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
@@ -433,11 +414,6 @@ impl Council {
             self.pay(now, node, false);
         }
         self.fire_presence(now);
-        if self.look_at <= now.time {
-            self.look_at = now.time.after(LOOK);
-            let here = (0..self.members.len()).filter(|node| self.members[*node].up);
-            self.out.extend(here.map(|node| Effect::Look { node }));
-        }
     }
 
     /// What is still under way, or nothing.

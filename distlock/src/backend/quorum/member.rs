@@ -43,8 +43,10 @@ pub(super) enum Standing {
     /// Never met.
     Unknown,
     Counts,
-    /// Started at this time, perhaps without what it knew before; or its clock was set forward then.
+    /// Started at this time, perhaps without what it knew before.
     Young(Time),
+    /// Its clock was set forward at this time, or before.
+    Stepped(Time),
 }
 
 #[derive(Debug)]
@@ -80,18 +82,23 @@ impl Member {
         self.standing == Standing::Counts || mutated!(YoungServersCount)
     }
 
+    /// Somebody has found that it counts during this run.
+    pub(super) fn is_vouched_for(&mut self, origin: &Origin) {
+        let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
+        let vouched = origin.vouched.as_deref() == Some(origin.run_id.as_str());
+        if same && vouched && matches!(self.standing, Standing::Young(_)) {
+            self.standing = Standing::Counts;
+        }
+    }
+
     /// It said so between these times. A clock that was set forward has ended leases before their time, as if
     /// the server had forgotten them.
     pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) {
         if let Some(Step::Forward(_)) = self.clock.observe(us, sent, seen)
             && !mutated!(ServerStepIgnored)
         {
-            self.standing = Standing::Young(seen);
+            self.standing = Standing::Stepped(seen);
         }
-    }
-
-    pub(super) fn is_young(&self) -> bool {
-        matches!(self.standing, Standing::Young(_))
     }
 
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.

@@ -55,7 +55,7 @@ use tokio::task::JoinSet;
 use super::redis::{RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, ServerTime, Tuning,
+    Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
 use council::{Council, Effect, Job, Now};
@@ -87,8 +87,7 @@ enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
     Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
-    Looked { node: usize, sent: Time, us: ServerTime },
-    Vouched { node: usize, origin: Origin },
+    Looked { node: usize, sent: Time, origin: Origin },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -380,8 +379,7 @@ impl Desk<'_> {
             Input::Joined { node, sent, settled, pushes, origin } => {
                 council.joined(now(), node, sent, settled, pushes, origin);
             }
-            Input::Looked { node, sent, us } => council.looked(now(), node, sent, us),
-            Input::Vouched { node, origin } => council.vouched_for(node, &origin),
+            Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -417,20 +415,11 @@ impl Desk<'_> {
                                 (clock::now(), node.origin(), self.quorum.inbox.clone());
                             tokio::spawn(async move {
                                 // Whatever is wrong with the server shows elsewhere.
-                                if let Ok(Origin { us, .. }) = origin.await {
-                                    drop(inbox.send(Input::Looked { node: at, sent, us }));
+                                if let Ok(origin) = origin.await {
+                                    drop(inbox.send(Input::Looked { node: at, sent, origin }));
                                 }
                             });
                         }
-                    }
-                    Effect::AskForMark { node } => {
-                        let (origin, inbox) = (self.quorum.nodes[node].origin(), self.quorum.inbox.clone());
-                        tokio::spawn(async move {
-                            // Without an answer we ask again.
-                            if let Ok(origin) = origin.await {
-                                drop(inbox.send(Input::Vouched { node, origin }));
-                            }
-                        });
                     }
                     Effect::Vouch { node, run_id } => {
                         if let Some(node) = self.quorum.nodes.get(node) {

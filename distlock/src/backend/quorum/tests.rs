@@ -61,6 +61,8 @@ async fn a_count_that_makes_no_quorum_is_refused_before_connecting() {
             .await,
     );
     assert!(text.contains("single independent server"), "{text}");
+    let replicas = LockManager::builder().quorum(urls(&[1, 2, 3])).replicas(1).connect_lazy();
+    assert!(refused(replicas).contains("several masters"));
     let both = LockManager::builder().url("redis://a").quorum(["redis://b"]).connect_lazy();
     assert!(refused(both).contains("both"));
 }

@@ -18,6 +18,8 @@ use super::{RedisBackend, RedisConfig};
 
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same where several servers have to agree first.
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
 /// The server's binary: another version is named by the environment variable `DISTLOCK_TEST_SERVER`.
 pub(super) fn server_binary() -> String {

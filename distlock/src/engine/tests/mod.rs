@@ -95,6 +95,11 @@ impl Desk {
         release
     }
 
+    fn ask_whether_held(&mut self) {
+        let effects = self.engine.ask_whether_held(self.now, &self.key);
+        self.take(effects);
+    }
+
     fn timer(&mut self) {
         let effects = self.engine.timer(self.now);
         self.take(effects);

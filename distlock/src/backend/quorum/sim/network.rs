@@ -222,22 +222,21 @@ impl World {
         let link = &mut self.processes[process].links[node];
         *link = Link { conn: link.conn + 1, up: true, ..Link::default() };
         let name = self.processes[process].name.clone();
-        let server = &mut self.nodes[node];
-        server.server.subscribe(&name);
-        let Some(origin) = self.origin(node) else { return };
+        self.nodes[node].server.subscribe(&name);
+        let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
         self.processes[process].council.joined(now, node, now.time, true, Pushes::On, origin);
         self.carry_out(process);
     }
 
-    pub(super) fn origin(&self, node: usize) -> Option<Origin> {
+    pub(super) fn origin(&self, node: usize) -> Origin {
         let server = &self.nodes[node];
-        server.up.then(|| Origin {
+        Origin {
             us: server.wall.at(self.now),
             run_id: format!("{node}.{}", server.run),
             age: std::time::Duration::from_nanos(self.now - server.born),
             vouched: server.vouched.clone(),
-        })
+        }
     }
 
     /// A server that hangs is noticed by whoever waits for its answer.

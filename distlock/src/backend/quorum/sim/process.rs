@@ -178,13 +178,8 @@ impl World {
                     }
                     Effect::Look { node } => {
                         if self.nodes[node].up {
-                            let (now, us) = (self.instant(process), self.us(node));
-                            self.processes[process].council.looked(now, node, now.time, us);
-                        }
-                    }
-                    Effect::AskForMark { node } => {
-                        if let Some(origin) = self.origin(node) {
-                            self.processes[process].council.vouched_for(node, &origin);
+                            let (now, origin) = (self.instant(process), self.origin(node));
+                            self.processes[process].council.looked(now, node, now.time, &origin);
                         }
                     }
                     Effect::Vouch { node, run_id } => {

@@ -85,11 +85,19 @@ fn set_forward(c: &mut Config) {
     c.horizon = 8 * SECOND;
 }
 
-fn cut_off_for_long(c: &mut Config) {
-    cut_off(c);
+fn cut_off_again_and_again(c: &mut Config) {
+    crowded(c);
+    c.processes = 5;
     c.servers = 3;
-    c.breaks = 20;
+    c.breaks = 40;
+    c.hangs = 1;
+    c.crashes = 0;
+    c.requests = 30;
+    c.cancel = 0.0;
+    c.ttl = 3_000;
     c.longest_hold = 400;
+    c.delay = (1_000, 30_000);
+    c.horizon = 4 * SECOND;
 }
 
 #[test]
@@ -102,7 +110,7 @@ fn every_broken_rule_is_found() {
         (Mutant::YoungServersCount, restarted),
         (Mutant::ProposalAlwaysTaken, fenced),
         (Mutant::ServerStepIgnored, set_forward),
-        (Mutant::PaidTooLate, cut_off_for_long),
+        (Mutant::PaidTooLate, cut_off_again_and_again),
     ];
     for (fault, bias) in cases {
         switch(Some(fault));
