@@ -8,14 +8,16 @@ use std::{
     time::Duration,
 };
 
-use distlock::LockError;
+use distlock::{LockError, LockManager, LockRequest};
 use distlock_tests::Backend;
 
 distlock_tests::suite![
     a_forced_release_reaches_the_holder_with_its_next_renewal,
     a_forced_release_by_its_own_manager_reaches_the_holder_at_once,
     the_body_of_run_stops_at_its_next_await,
-    a_body_that_completes_keeps_its_value,
+    a_body_that_completes_keeps_its_value;
+    not on quorum:
+    a_forced_release_reaches_the_holders_of_other_kinds_at_once,
 ];
 
 async fn a_forced_release_reaches_the_holder_with_its_next_renewal(backend: Backend) {
@@ -31,18 +33,29 @@ async fn a_forced_release_reaches_the_holder_with_its_next_renewal(backend: Back
 async fn a_forced_release_by_its_own_manager_reaches_the_holder_at_once(backend: Backend) {
     let manager = backend.manager().await;
     let ttl = Duration::from_secs(3_600);
-    for (key, request) in [
-        ("renewed", manager.lock("renewed")),
-        ("unrenewed", manager.lock("unrenewed").no_renew()),
-        ("shared", manager.lock("shared").shared()),
-        ("limited", manager.lock("limited").max_holders(2)),
-    ] {
-        let guard = request.ttl(ttl).acquire().await.unwrap();
-        assert!(manager.force_release(key).await.unwrap());
-        tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
-        assert!(guard.check().unwrap_err().is_lost());
-        backend.is_clean(key).await;
+    for (key, request) in
+        [("renewed", manager.lock("renewed")), ("unrenewed", manager.lock("unrenewed").no_renew())]
+    {
+        is_lost_at_once(&backend, &manager, key, request.ttl(ttl)).await;
     }
+}
+
+async fn a_forced_release_reaches_the_holders_of_other_kinds_at_once(backend: Backend) {
+    let manager = backend.manager().await;
+    let ttl = Duration::from_secs(3_600);
+    for (key, request) in
+        [("shared", manager.lock("shared").shared()), ("limited", manager.lock("limited").max_holders(2))]
+    {
+        is_lost_at_once(&backend, &manager, key, request.ttl(ttl)).await;
+    }
+}
+
+async fn is_lost_at_once(backend: &Backend, manager: &LockManager, key: &str, request: LockRequest) {
+    let guard = request.acquire().await.unwrap();
+    assert!(manager.force_release(key).await.unwrap());
+    tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
+    assert!(guard.check().unwrap_err().is_lost());
+    backend.is_clean(key).await;
 }
 
 /// Set when dropped: the body has been stopped, not forgotten.

@@ -24,12 +24,18 @@ impl ClusterServers {
         Self::with(Duration::from_secs(1))
     }
 
+    /// A cluster of a test's own that no load makes fail over.
+    #[must_use]
+    pub fn start_steady() -> Self {
+        Self::with(BOUND * 2)
+    }
+
     /// The cluster that all tests of this process share, and that none may harm. No load makes it fail over.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<ClusterServers> = OnceLock::new();
         SHARED.get_or_init(|| {
-            let cluster = Self::with(BOUND * 2);
+            let cluster = Self::start_steady();
             keeper::end_with_this_process(&cluster.servers);
             cluster
         })

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BOUND, RedisServer, eventually_blocking, keeper};
+use crate::{BOUND, Proxy, RedisServer, ServerOptions, eventually_blocking, keeper};
 
 const MASTER_NAME: &str = "mymaster";
 const SENTINELS: usize = 3;
@@ -21,7 +21,19 @@ impl SentinelGroup {
     /// A group of a test's own, which holds a master for dead after a second of silence.
     #[must_use]
     pub fn start() -> Self {
-        Self::with(Duration::from_secs(1))
+        let master = server().start();
+        let port = master.port();
+        Self::with(master, port, Duration::from_secs(1))
+    }
+
+    /// The same, but everybody, sentinels and replica too, reaches the first master over a link that the test can
+    /// break.
+    #[must_use]
+    pub fn start_behind_a_link() -> (Self, Proxy) {
+        let master = server().start();
+        let link = Proxy::to(&master.address());
+        let port = link.address().port();
+        (Self::with(master, port, Duration::from_secs(1)), link)
     }
 
     /// The group that all tests of this process share, and that none may harm. No load makes it fail over.
@@ -29,17 +41,18 @@ impl SentinelGroup {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<SentinelGroup> = OnceLock::new();
         SHARED.get_or_init(|| {
-            let group = Self::with(BOUND * 2);
+            let master = server().start();
+            let port = master.port();
+            let group = Self::with(master, port, BOUND * 2);
             keeper::end_with_this_process(group.servers.iter().chain(&group.sentinels));
             group
         })
     }
 
-    fn with(down_after: Duration) -> Self {
-        let server = || RedisServer::options().directive("repl-diskless-sync-delay 0");
-        let master = server().start();
-        let replica = server().replica_of(master.port()).start();
-        let monitor = format!("sentinel monitor {MASTER_NAME} 127.0.0.1 {} 2", master.port());
+    /// `port`: where the others reach the master.
+    fn with(master: RedisServer, port: u16, down_after: Duration) -> Self {
+        let replica = server().replica_of(port).start();
+        let monitor = format!("sentinel monitor {MASTER_NAME} 127.0.0.1 {port} 2");
         let down_after = format!("sentinel down-after-milliseconds {MASTER_NAME} {}", down_after.as_millis());
         let sentinel = RedisServer::options()
             .sentinel()
@@ -48,15 +61,15 @@ impl SentinelGroup {
             .directive(&format!("sentinel failover-timeout {MASTER_NAME} 6000"));
         let sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
         let group = Self { servers: vec![master, replica], sentinels };
-        group.wait_until_complete();
+        group.wait_until_complete(port);
         group
     }
 
-    fn wait_until_complete(&self) {
-        let [_, replica] = &self.servers[..] else { unreachable!("a master and a replica") };
+    fn wait_until_complete(&self, port: u16) {
+        let replica = &self.servers[1];
         eventually_blocking("the replica follows", || replica.info("master_link_status") == "up");
         eventually_blocking("the sentinels know everybody", || {
-            let everybody = format!("status=ok,address={},slaves=1,sentinels=3", self.servers[0].address());
+            let everybody = format!("status=ok,address=127.0.0.1:{port},slaves=1,sentinels=3");
             self.sentinels.iter().all(|one| one.info("master0").ends_with(&everybody))
         });
     }
@@ -125,6 +138,10 @@ impl SentinelGroup {
             self.servers[0].info("role") == "slave" && self.servers[0].info("master_link_status") == "up"
         });
     }
+}
+
+fn server() -> ServerOptions {
+    RedisServer::options().directive("repl-diskless-sync-delay 0")
 }
 
 #[cfg(test)]

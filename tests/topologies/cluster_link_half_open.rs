@@ -10,7 +10,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_link_half_open() {
     let _turn = turn().await;
-    let cluster = ClusterServers::start();
+    let cluster = ClusterServers::start_steady();
     let link = Proxy::to(&cluster.servers()[0].address());
     cluster.announce(0, link.address().port());
     let mut load = Load::start(&cluster.url(), Keys::with_tag(&cluster.key_at(0)));

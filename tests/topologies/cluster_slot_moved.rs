@@ -12,7 +12,7 @@ const MOVES: usize = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_slot_moved() {
     let _turn = turn().await;
-    let cluster = ClusterServers::start();
+    let cluster = ClusterServers::start_steady();
     let key = cluster.key_at(0);
     let mut load = Load::start(&cluster.url(), Keys::with_tag(&key));
     load.fault();

@@ -216,7 +216,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing that a lock may not do, and no write that had to be refused.
+    /// Nothing that a lock may not do.
     #[track_caller]
     pub(crate) fn assert_exclusive(&self) {
         assert!(

@@ -21,6 +21,7 @@ mod redis_clock_forward;
 mod redis_restarted_empty;
 mod row;
 mod sentinel_fail_over_by_command;
+mod sentinel_link_half_open;
 mod sentinel_master_killed;
 mod sentinel_master_stopped;
 mod sentinel_writes_lost;
