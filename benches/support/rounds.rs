@@ -1,8 +1,9 @@
 //! Nobody else wants the locks: what taking and giving back one costs, contender by contender.
 //!
-//! Within a round the contenders take turns after a few locks, so that they find the same machine. A ratio is
-//! taken within a round, and the median over the rounds is what counts: so a busy machine makes the rounds
-//! differ, not the ratio.
+//! Within a round the contenders take turns after a few locks, in an order that changes, so that they find the
+//! same machine. A ratio is taken within a round, and the median over the rounds is what counts: so a busy
+//! machine makes the rounds differ, not the ratio. Every round connects anew: whether a connection's thread and
+//! its server share a core is decided once for each and is worth tens of microseconds.
 
 use std::fmt;
 use std::pin::Pin;
@@ -71,43 +72,43 @@ impl Contender {
     }
 }
 
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How often all is connected anew.
+    pub rounds: usize,
+    /// How many turns everybody takes in a round.
+    pub turns: usize,
+}
+
 /// Medians of nanoseconds: one for each contender in each round.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
+    names: Vec<String>,
     rounds: Vec<Vec<f64>>,
 }
 
 impl Rounds {
-    /// Adds a round in which everybody takes `turns` turns.
+    /// Measures what `connect` makes.
     ///
     /// # Errors
-    /// The contenders'.
-    pub async fn add(&mut self, contenders: &[Contender], turns: usize) -> Result<()> {
-        let mut samples = vec![Vec::new(); contenders.len()];
-        let mut number = self.rounds.len() * turns * 25;
-        for _ in 0..turns {
-            for (contender, samples) in contenders.iter().zip(&mut samples) {
-                for at in 0..contender.slice {
-                    samples.push(contender.section(number + at).await?);
-                }
-            }
-            number += 25;
-        }
-        self.rounds.push(samples.iter_mut().map(|samples| quantile(samples, 0.5) as f64).collect());
-        Ok(())
-    }
-
-    /// A number of rounds, after one that warms up.
-    ///
-    /// # Errors
-    /// The contenders'.
-    pub async fn run(contenders: &[Contender], rounds: usize, turns: usize) -> Result<Rounds> {
-        Rounds::default().add(contenders, turns).await?;
+    /// Those of `connect` and of the contenders.
+    pub async fn run(extent: Extent, connect: impl AsyncFn() -> Result<Vec<Contender>>) -> Result<Rounds> {
         let mut all = Rounds::default();
-        for _ in 0..rounds {
-            all.add(contenders, turns).await?;
+        for _ in 0..extent.rounds {
+            let contenders = connect().await?;
+            all.names = contenders.iter().map(|contender| contender.name.clone()).collect();
+            // Connections that are made on first use, and scripts that are loaded then.
+            one_round(&contenders, 2).await?;
+            all.rounds.push(one_round(&contenders, extent.turns).await?);
         }
         Ok(all)
+    }
+
+    /// What they are called.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// The median of one contender, nanoseconds.
@@ -121,6 +122,20 @@ impl Rounds {
     pub fn ratio(&self, contender: usize, base: usize) -> f64 {
         median(&mut self.rounds.iter().map(|round| round[contender] / round[base]).collect::<Vec<_>>())
     }
+}
+
+async fn one_round(contenders: &[Contender], turns: usize) -> Result<Vec<f64>> {
+    let mut samples = vec![Vec::new(); contenders.len()];
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    for turn in 0..turns {
+        fastrand::shuffle(&mut order);
+        for &at in &order {
+            for number in 0..contenders[at].slice {
+                samples[at].push(contenders[at].section(turn * contenders[at].slice + number).await?);
+            }
+        }
+    }
+    Ok(samples.iter_mut().map(|samples| quantile(samples, 0.5) as f64).collect())
 }
 
 /// A time limit for contenders that may never come back; `None` if it has passed.

@@ -45,6 +45,8 @@ impl Server {
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            // Somebody else's dump in this folder would be loaded.
+            .args(["--dbfilename", &format!("distlock-bench-{port}.rdb")])
             .args(arguments)
             .stdout(Stdio::null())
             .spawn()

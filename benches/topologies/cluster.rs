@@ -13,7 +13,7 @@ use distlock_benches::cluster::{Cluster, MASTERS};
 use distlock_benches::contenders::{Distlock, Locks, Raw};
 use distlock_benches::options::Length;
 use distlock_benches::processes::{self, Plan};
-use distlock_benches::rounds::{Contender, Rounds};
+use distlock_benches::rounds::{Contender, Extent, Rounds};
 use distlock_benches::server::Server;
 use distlock_benches::stats::micros;
 use distlock_benches::table::{Table, Verdicts, say};
@@ -67,23 +67,26 @@ pub(super) async fn uncontended(
     say("a cluster of three masters, uncontended …");
     let keys = Keys::choose(cluster)?;
     let node_urls: Vec<String> = cluster.servers().iter().map(Server::url).collect();
-    let on_cluster = Distlock::connect(&cluster.url()).await?;
-    let on_one = Distlock::connect(&alone.url()).await?;
     let (spread, of_one_node) = (&keys.spread, &keys.of_one_node);
-    let contenders = [
-        Contender::on("distlock, one server", on_one, Arc::clone(spread)),
-        Contender::on("distlock, cluster, keys of one node", on_cluster.clone(), Arc::clone(of_one_node)),
-        Contender::on("distlock, cluster, keys of all three in turn", on_cluster, Arc::clone(spread)),
-        raw_over(&[alone.url()], Arc::clone(spread), "raw, one server").await?,
-        raw_over(&node_urls[..1], Arc::clone(of_one_node), "raw, one node of the cluster").await?,
-        raw_over(&node_urls, Arc::clone(spread), "raw, the three nodes in turn").await?,
-    ];
-    let rounds = Rounds::run(&contenders, length.pick(21, 5), length.pick(40, 16)).await?;
+    let connect = async || {
+        let on_one = Distlock::connect(&alone.url()).await?;
+        let on_cluster = Distlock::connect(&cluster.url()).await?;
+        Ok(vec![
+            Contender::on("distlock, one server", on_one, Arc::clone(spread)),
+            Contender::on("distlock, cluster, keys of one node", on_cluster.clone(), Arc::clone(of_one_node)),
+            Contender::on("distlock, cluster, keys of all nodes in turn", on_cluster, Arc::clone(spread)),
+            raw_over(&[alone.url()], Arc::clone(spread), "raw, one server").await?,
+            raw_over(&node_urls[..1], Arc::clone(of_one_node), "raw, one node of the cluster").await?,
+            raw_over(&node_urls, Arc::clone(spread), "raw, all nodes of the cluster in turn").await?,
+        ])
+    };
+    let extent = Extent { rounds: length.pick(51, 9), turns: length.pick(16, 10) };
+    let rounds = Rounds::run(extent, connect).await?;
     let mut table = Table::new(&["uncontended", "p50", "÷ one server", "÷ raw in the same place"]);
-    for (at, contender) in contenders.iter().enumerate() {
+    for (at, name) in rounds.names().iter().enumerate() {
         let (one_server, raw) = if at < 3 { (0, at + 3) } else { (3, at) };
         table.row([
-            contender.name().to_owned(),
+            name.clone(),
             micros(rounds.p50(at)),
             format!("{:.2}", rounds.ratio(at, one_server)),
             format!("{:.2}", rounds.ratio(at, raw)),
