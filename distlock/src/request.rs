@@ -292,6 +292,9 @@ impl LockRequest {
     }
 
     fn check_kind(&self, keys: usize) -> Result<(), LockError> {
+        if let Some(reason) = self.manager.core().backend.refuses(self.kind) {
+            return Err(LockError::options(reason));
+        }
         match self.kind {
             Kind::Limited(0) => Err(LockError::options("`max_holders` is zero: nobody could ever enter")),
             Kind::Limited(_) if keys > 1 => {

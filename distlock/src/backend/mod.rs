@@ -9,6 +9,8 @@
 
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
+pub(crate) mod quorum;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 
 use std::error::Error;
@@ -63,7 +65,8 @@ pub(crate) struct Tuning {
     pub(crate) keep: Duration,
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
     pub(crate) gap: Duration,
-    /// How often such a gap is made.
+    /// How often such a gap is made. Zero: always; a key is never given to anybody then, but left free for
+    /// the first in the queue, who is told, and leaves the queue by that.
     pub(crate) every: Duration,
     pub(crate) clocks: Clocks,
 }
@@ -144,6 +147,11 @@ pub(crate) enum Op {
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotYours`.
     Renew { token: Token, kind: Kind, ttl: Duration },
+    /// Raises the server's counter of fencing tokens to the last of `count` tokens that begin with `first`, if
+    /// the lock is ours; for backends of several servers, which agree on tokens by it. Replies: `Fenced`,
+    /// `NotYours`.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one server"))]
+    Fence { token: Token, first: u64, count: u32 },
 }
 
 /// The time to live of a key that somebody else holds.
@@ -190,6 +198,10 @@ pub(crate) enum Reply {
     NotYours,
     Renewed {
         us: ServerTime,
+    },
+    /// The highest fencing token that the server knew of before; 0: of none.
+    Fenced {
+        last: u64,
     },
 }
 
@@ -314,6 +326,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Keeps the link alive, for ever, reporting to `events`. Polled on the I/O thread within a tokio
     /// runtime (I/O and time enabled); dropped when the manager ends.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
+
+    /// Why it cannot keep locks of this kind, if it cannot.
+    fn refuses(&self, _kind: Kind) -> Option<&'static str> {
+        None
+    }
 
     /// For messages: what this is and where, without credentials.
     fn describe(&self) -> String;

@@ -311,7 +311,13 @@ impl<W> Step<'_, W> {
                     step.dismiss_all(&Outcome::WrongKind { found });
                     None
                 }
-                Ok(Reply::Released { .. } | Reply::Cancelled | Reply::NotYours | Reply::Renewed { .. }) => {
+                Ok(
+                    Reply::Released { .. }
+                    | Reply::Cancelled
+                    | Reply::NotYours
+                    | Reply::Renewed { .. }
+                    | Reply::Fenced { .. },
+                ) => {
                     let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
                     step.failed(attempt, odd)
                 }

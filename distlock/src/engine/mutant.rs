@@ -64,6 +64,13 @@ pub(crate) enum Mutant {
     WrongKindLeavesEntry,
     AttemptOverwritten,
     ReadersPutOffRenewal,
+    // Of the quorum.
+    HalfIsEnough,
+    ErrorsAreConsent,
+    MinorityKept,
+    NothingOwed,
+    YoungServersCount,
+    ProposalAlwaysTaken,
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use super::{Defaults, LockManager};
 #[cfg(feature = "redis")]
 use crate::backend::Backend;
 #[cfg(feature = "redis")]
+use crate::backend::quorum::QuorumBackend;
+#[cfg(feature = "redis")]
 use crate::backend::redis::{ClusterBackend, RedisBackend, RedisConfig};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
@@ -21,6 +23,7 @@ const LONGEST_CLIENT_NAME: usize = 64;
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
     url: Option<String>,
+    quorum: Vec<String>,
     prefix: String,
     client_name: Option<String>,
     gap: Duration,
@@ -31,6 +34,7 @@ impl Default for LockManagerBuilder {
     fn default() -> Self {
         LockManagerBuilder {
             url: None,
+            quorum: Vec::new(),
             prefix: String::new(),
             client_name: None,
             gap: Duration::from_millis(10),
@@ -43,6 +47,17 @@ impl LockManagerBuilder {
     /// Where the locks are kept; see [`LockManager::connect`].
     pub fn url(self, url: impl Into<String>) -> Self {
         LockManagerBuilder { url: Some(url.into()), ..self }
+    }
+
+    /// Keeps every lock on a majority of these independent servers (Redlock), so that it survives the loss of
+    /// the others: an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
+    /// `redis+unix://`). The same as one URL: `redis+quorum://host1,host2,host3`.
+    ///
+    /// Only exclusive locks are offered; they are fenced on request like everywhere. The
+    /// [`default_ttl`](Self::default_ttl) must be the longest ttl that any user of these servers asks for: so
+    /// long a server that was restarted does not count, because it may have forgotten a lock.
+    pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
+        LockManagerBuilder { quorum: urls.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Put in front of every key and every name that is used on the server. Guards and errors show keys
@@ -113,11 +128,18 @@ impl LockManagerBuilder {
     }
 
     fn build(self, lazy: bool) -> Result<LockManager, LockError> {
-        let Some(url) = self.url.clone() else {
-            return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
-        };
         self.check()?;
         let client = client_id(self.client_name.as_deref());
+        let url = match (self.url.clone(), self.quorum.is_empty()) {
+            (Some(url), true) => url,
+            (None, false) => return self.redis_quorum(&client, lazy),
+            (None, true) => {
+                return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
+            }
+            (Some(_), false) => {
+                return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
+            }
+        };
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("memory") => Ok(LockManager::memory(client, self.defaults)),
             Some(
@@ -125,12 +147,12 @@ impl LockManagerBuilder {
                 | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel" | "redis+cluster"
                 | "rediss+cluster" | "valkey+cluster" | "valkeys+cluster",
             ) => self.redis(&url, &client, lazy),
-            Some(scheme @ "redis+quorum") => {
-                Err(LockError::options(format!("`{scheme}:` is not available in this version")))
+            Some("redis+quorum" | "rediss+quorum" | "valkey+quorum" | "valkeys+quorum") => {
+                LockManagerBuilder { quorum: vec![url], ..self }.redis_quorum(&client, lazy)
             }
             _ => Err(LockError::options(
                 "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, \
-                 redis+sentinel://, redis+cluster://, memory:",
+                 redis+sentinel://, redis+cluster://, redis+quorum://, memory:",
             )),
         }
     }
@@ -178,6 +200,27 @@ impl LockManagerBuilder {
             RedisBackend::new(config).map_err(LockError::options)?
         };
         Ok(LockManager::start(client.clone(), backend, &tuning, self.defaults))
+    }
+
+    /// One URL that lists them, or one for each.
+    #[cfg(feature = "redis")]
+    fn redis_quorum(self, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+        let configs = match self.quorum.as_slice() {
+            [one] if one.contains("+quorum://") => RedisConfig::of_quorum(one, client),
+            each => each.iter().map(|url| RedisConfig::new(url, client)).collect(),
+        };
+        let mut configs = configs.map_err(LockError::options)?;
+        for config in &mut configs {
+            config.prefix.clone_from(&self.prefix);
+            config.lazy = lazy;
+        }
+        let backend = QuorumBackend::new(configs, self.defaults.ttl).map_err(LockError::options)?;
+        Ok(LockManager::start(client.clone(), backend, &QuorumBackend::tuning(), self.defaults))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn redis_quorum(self, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
+        Err(LockError::options("distlock was built without its feature `redis`"))
     }
 
     #[cfg(not(feature = "redis"))]

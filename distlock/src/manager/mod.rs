@@ -69,7 +69,10 @@ impl LockManager {
     /// together: they are acquired in order and given back if one cannot be had. While a slot is being moved, a
     /// release in it waits for the end of the move.
     ///
-    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`. The root certificates of
+    /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers, of which a majority
+    /// keeps each lock (Redlock); see [`quorum`](LockManagerBuilder::quorum).
+    ///
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The root certificates of
     /// the web are trusted; with `?ca=/path/ca.pem` that authority alone. `cert=/path/cert.pem&key=/path/key.pem`
     /// name the certificate that is shown to a server which asks for one.
     ///

@@ -118,6 +118,7 @@ impl Server {
             }
             Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
             Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
+            Op::Fence { token, first, count } => self.fence(us, from, token, first, count),
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
@@ -262,8 +263,15 @@ impl Server {
                 }
             };
             if pause {
-                note(News::Gap);
-                self.slot(key).queue.push_front(entry);
+                if self.tuning.every.is_zero() {
+                    if !entry.listens {
+                        continue;
+                    }
+                    note(News::Gap);
+                } else {
+                    note(News::Gap);
+                    self.slot(key).queue.push_front(entry);
+                }
                 return Reply::Released { gap: true };
             }
             // Who polls gets its fence when it asks.
@@ -317,6 +325,16 @@ impl Server {
             }
             _ => Reply::NotYours,
         }
+    }
+
+    fn fence(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, first: u64, count: u32) -> Reply {
+        let text = text(from, token);
+        if self.slot(from.key).live(us).is_none_or(|value| value.holder != text) {
+            return Reply::NotYours;
+        }
+        let last = self.last_fence;
+        self.last_fence = last.max(first + u64::from(count) - 1);
+        Reply::Fenced { last }
     }
 
     fn mint(&mut self, us: ServerTime, fences: u32) -> Option<u64> {

@@ -100,6 +100,13 @@ impl Wire {
                 cmd.arg(millis(ttl));
                 cmd
             }
+            Op::Fence { token, first, count } => {
+                let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
+                let mut cmd = call(form, &SCRIPTS.fence, &names, 96 + self.client.len());
+                self.token(&mut cmd, token);
+                cmd.arg(first).arg(count);
+                cmd
+            }
         }
     }
 
@@ -166,6 +173,7 @@ impl Wire {
             Op::Leave { .. } => &SCRIPTS.leave.hash,
             Op::Renew { kind: Kind::Exclusive, .. } => &SCRIPTS.renew.hash,
             Op::Renew { .. } => &SCRIPTS.renew_n.hash,
+            Op::Fence { .. } => &SCRIPTS.fence.hash,
         }
     }
 

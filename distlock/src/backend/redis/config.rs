@@ -126,11 +126,14 @@ pub(crate) struct RedisConfig {
     pub(crate) connect_timeout: Duration,
     /// Connect when the first operation is sent instead of at once.
     pub(crate) lazy: bool,
+    /// One of several independent servers.
+    pub(super) member: bool,
 }
 
 const EXPECTED: &str = "expected `redis://[user:password@]host[:port][/db]`, the same with `valkey://`, \
      `rediss://` or `valkeys://`, `redis+unix:///path?db=0&user=u&pass=p`, \
-     `redis+cluster://[user:password@]host[:port],host[:port],..`, or \
+     `redis+cluster://[user:password@]host[:port],host[:port],..`, \
+     `redis+quorum://[user:password@]host[:port],host[:port],..[/db]`, or \
      `redis+sentinel://[user:password@]host[:port],host[:port],../master[/db][?sentinel_user=u&sentinel_pass=p]`";
 
 /// Where sentinels listen if the URL does not say.
@@ -312,7 +315,40 @@ impl RedisConfig {
             op_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(3),
             lazy: false,
+            member: false,
         })
+    }
+
+    /// Reads the servers of a quorum from one URL: `redis+quorum://[user:password@]host[:port],..[/db]`, with
+    /// what else it says for each of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](RedisConfig::new).
+    pub(crate) fn of_quorum(url: &str, client: &str) -> Result<Vec<RedisConfig>, String> {
+        let Some((scheme, rest)) = url.split_once("+quorum://") else {
+            return Err(format!("the URL does not name a quorum: {EXPECTED}"));
+        };
+        let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (user_info, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
+        hosts.map(|host| RedisConfig::new(&format!("{scheme}://{user_info}{host}{tail}"), client)).collect()
+    }
+
+    /// The same as one of several that must not depend on each other.
+    pub(crate) fn into_member(self) -> RedisConfig {
+        // Locks are not given away by one server alone: it only tells the first in its queue, always.
+        let tuning = Tuning { gap: Duration::from_millis(1), every: Duration::ZERO, ..self.tuning };
+        RedisConfig { member: true, tuning, ..self }
+    }
+
+    pub(crate) fn is_one_server(&self) -> bool {
+        matches!(self.place, Place::Fixed(_))
+    }
+
+    /// Where it is, for messages.
+    pub(crate) fn at(&self) -> String {
+        self.place.to_string()
     }
 
     pub(crate) fn is_cluster(&self) -> bool {

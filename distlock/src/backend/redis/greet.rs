@@ -27,6 +27,8 @@ pub(super) struct Server {
 pub(super) enum Role {
     /// A master by itself.
     Master,
+    /// The same, one of several that must not depend on each other.
+    Member,
     /// A node of a cluster. A replica too: it says itself who serves what.
     ClusterNode,
 }
@@ -49,7 +51,7 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Serve
     pipeline.cmd("INFO").arg("memory");
     // Where INFO is forbidden this may be allowed.
     match role {
-        Role::Master => pipeline.cmd("ROLE"),
+        Role::Master | Role::Member => pipeline.cmd("ROLE"),
         Role::ClusterNode => pipeline.cmd("CLUSTER").arg("MYID"),
     };
     for script in SCRIPTS.all() {
@@ -76,11 +78,24 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Serve
             "the server runs in cluster mode: connect with `redis+cluster://`",
         ));
     }
+    if clustered && role == Role::Member {
+        return Err(errors::found(
+            Failure::Refused,
+            "the server runs in cluster mode: a quorum needs independent servers; for a cluster connect with \
+             `redis+cluster://`",
+        ));
+    }
     let replica = field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica);
     if replica && role == Role::Master {
         return Err(errors::found(
             Failure::Later,
             "the server is a read-only replica: locks need its master (correct the URL, or wait for the fail-over)",
+        ));
+    }
+    if replica && role == Role::Member {
+        return Err(errors::found(
+            Failure::Refused,
+            "the server is a replica: a quorum needs masters that do not depend on each other",
         ));
     }
     Ok(Server {

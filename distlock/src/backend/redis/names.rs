@@ -100,6 +100,11 @@ impl Names {
         self.name("dl1:f", tag, "")
     }
 
+    /// The run of the server in which it was found to count in a quorum.
+    pub(super) fn run(&self) -> Name<'_> {
+        self.name("dl1:run", Tag(None), "")
+    }
+
     /// Where `client` listens for grants.
     pub(super) fn channel<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name("dl1:c:", Tag(None), client)

@@ -25,7 +25,8 @@ impl Op {
             Op::Set { token, .. }
             | Op::Enter { token, .. }
             | Op::Leave { token, .. }
-            | Op::Renew { token, .. } => token,
+            | Op::Renew { token, .. }
+            | Op::Fence { token, .. } => token,
         }
     }
 }
@@ -100,7 +101,11 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
             _ => Err(Garbled),
         },
         (Op::Leave { .. }, "CANCELLED") => Ok(Reply::Cancelled),
-        (Op::Leave { .. } | Op::Renew { .. }, "NOT_YOURS") => Ok(Reply::NotYours),
+        (Op::Leave { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotYours),
+        (Op::Fence { .. }, "FENCED") => match rest {
+            [last] => Ok(Reply::Fenced { last: number(last)? }),
+            _ => Err(Garbled),
+        },
         (Op::Renew { .. }, "RENEWED") => match rest {
             [us] => Ok(Reply::Renewed { us: server_time(us)? }),
             _ => Err(Garbled),

@@ -25,11 +25,12 @@ pub(super) struct Scripts {
     pub(super) renew: Lua,
     pub(super) renew_n: Lua,
     pub(super) force: Lua,
+    pub(super) fence: Lua,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 6] {
-        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.renew_n, &self.force]
+    pub(super) fn all(&self) -> [&Lua; 7] {
+        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.renew_n, &self.force, &self.fence]
     }
 }
 
@@ -47,4 +48,5 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     renew: lua!("clock" "renew"),
     renew_n: lua!("clock" "renew_n_args" "members" "renew_n"),
     force: lua!("clock" "force_args" "members" "force" "serve"),
+    fence: lua!("clock" "fence"),
 });

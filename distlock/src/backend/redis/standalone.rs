@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::super::quorum::Origin;
 use super::super::{
     Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
 };
@@ -42,6 +43,27 @@ impl RedisBackend {
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, String> {
         config.check()?;
         Ok(Arc::new(RedisBackend { shared: Arc::new(Shared::new(config)) }))
+    }
+
+    /// Connects, if nobody has wanted that yet.
+    pub(crate) fn connect(&self) {
+        self.shared.want();
+    }
+
+    /// How the server came to be what it is.
+    pub(crate) fn origin(&self) -> BoxFuture<Result<Origin, OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).origin(link)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    /// Leaves a mark on the server that says that it counts during this run.
+    pub(crate) fn vouch(&self, run_id: String) -> BoxFuture<Result<(), OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).vouch(link, run_id)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
     }
 
     /// As if the greeting had told of a version before 7.0.
@@ -134,9 +156,13 @@ impl Shared {
         self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn want(&self) {
+        self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+    }
+
     fn link_or_connect(&self) -> Result<Arc<Link>, OpError> {
         self.link().ok_or_else(|| {
-            self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+            self.want();
             errors::found(Failure::NotSent, format!("not connected to {}", self.config.place))
         })
     }
@@ -207,7 +233,7 @@ impl Keeper for Running {
     }
 
     fn role(&self) -> Role {
-        Role::Master
+        if self.config.member { Role::Member } else { Role::Master }
     }
 
     fn longest_pause(&self) -> Duration {

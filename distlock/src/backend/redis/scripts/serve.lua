@@ -39,7 +39,14 @@ while waiter do
     redis.call('LPUSH', queue, waiter)
     break
   end
-  if alive and pause then
+  if alive and pause and every == 0 then
+    -- One of several servers: a lock is nobody's before most of them say so. Who polls is passed over.
+    if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
+      redis.call('HDEL', entries, waiter)
+      redis.call('DEL', lock)
+      return {'RELEASED', token, 1}
+    end
+  elseif alive and pause then
     if how == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
       redis.call('LPUSH', queue, waiter)
       redis.call('DEL', lock)

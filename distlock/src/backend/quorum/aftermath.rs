@@ -1,0 +1,152 @@
+//! What is left to do at each server once a round is decided: giving back where the lock is ours in vain, and
+//! taking it where it should be ours and is not. All of it is in the order of the server's connection: what is
+//! sent later for the same token is carried out later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{EnterMode, Failure, Kind, Op, OpResult, ServerTime, TCP_USER_TIMEOUT, Token};
+use super::council::{Council, Job, Now};
+use super::member::Owed;
+use super::round::Vote;
+use crate::clock::Time;
+
+/// For how long a lock is taken only to be given back at once.
+const MOMENT: Duration = Duration::from_secs(1);
+
+pub(super) fn leave(token: Token) -> Op {
+    Op::Leave { token, hold: None, since: ServerTime(0) }
+}
+
+fn take(token: Token, ttl: Duration) -> Op {
+    Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: EnterMode::Try, fences: 0 }
+}
+
+impl Council {
+    /// One server's vote in a decided round.
+    pub(super) fn settle(&mut self, now: Now, id: u64, node: usize) {
+        let Some(round) = self.round(id) else { return };
+        let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
+        let (carried, queues, abandoned) = (round.carried, round.queues(), round.left);
+        let (op, vote) = (round.op.clone(), round.vote(node).clone());
+        let latest = self.ledger.get(token).is_none_or(|entry| entry.asked == id);
+        let held = self.ledger.is_held(token);
+        match (op, vote) {
+            (Op::Leave { .. }, Vote::Failed(error))
+                if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
+            {
+                self.owe(now, node, key, token);
+            }
+            // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
+            _ if abandoned => {}
+            (Op::Renew { ttl, .. }, Vote::NotYours) if carried => self.mend(node, &key, token, ttl),
+            // What one round leaves behind, a later one that asks for the lock is told.
+            (Op::Set { ttl, .. } | Op::Enter { ttl, .. }, Vote::Busy { .. }) if carried && latest => {
+                if queues && self.is_there(node) {
+                    self.tell(node, Job::Mend, &key, leave(token));
+                }
+                self.mend(node, &key, token, ttl);
+            }
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
+                if !carried && latest && !held && !mutated!(MinorityKept) =>
+            {
+                self.give_back(now, node, key, token);
+            }
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(error))
+                if error.kind == Failure::Unknown && !held =>
+            {
+                self.owe(now, node, key, token);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_there(&self, node: usize) -> bool {
+        self.members.get(node).is_some_and(|member| member.up)
+    }
+
+    /// Takes the lock at a server that has lost it, or had somebody else in: not that it counts before the
+    /// next renewal.
+    pub(super) fn mend(&mut self, node: usize, key: &Arc<str>, token: Token, ttl: Duration) {
+        if self.is_there(node)
+            && let Some(entry) = self.ledger.get(token)
+            && entry.held
+        {
+            entry.touched.add(node);
+            self.tell(node, Job::Mend, key, take(token, ttl));
+        }
+    }
+
+    /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
+    /// tells the next one, if the lock is ours.
+    pub(super) fn take_up_hint(&mut self, node: usize, key: &Arc<str>, token: Token) {
+        if self.is_there(node) {
+            self.tell(node, Job::Mend, key, take(token, MOMENT));
+        }
+    }
+
+    /// Gives back whatever is left of a token at one server.
+    pub(super) fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token) {
+        let until = self.gone_by(now);
+        if self.is_there(node) {
+            self.tell(node, Job::Undo { key: key.clone(), token, until }, &key, leave(token));
+        } else {
+            self.owe(now, node, key, token);
+        }
+    }
+
+    pub(super) fn given_back(
+        &mut self,
+        now: Now,
+        node: usize,
+        key: Arc<str>,
+        token: Token,
+        until: Time,
+        result: OpResult,
+    ) {
+        if let Err(error) = result
+            && error.kind != Failure::Refused
+            && let Some(member) = self.members.get_mut(node)
+        {
+            member.owe(now.time, Owed { key, token, at: Time::MAX, until });
+        }
+    }
+
+    fn owe(&mut self, now: Now, node: usize, key: Arc<str>, token: Token) {
+        let until = self.gone_by(now);
+        if let Some(member) = self.members.get_mut(node)
+            && !mutated!(NothingOwed)
+        {
+            member.owe(now.time, Owed { key, token, at: Time::MAX, until });
+        }
+    }
+
+    /// When nothing can be left of any command sent before now.
+    fn gone_by(&self, now: Now) -> Time {
+        now.time.after(self.lives(self.longest_ttl))
+    }
+
+    /// Gives back what is owed at a server and due.
+    pub(super) fn pay(&mut self, now: Now, node: usize, came_up: bool) {
+        let Some(member) = self.members.get_mut(node) else { return };
+        for Owed { key, token, until, .. } in member.take_due(now.time, came_up) {
+            if self.is_there(node) && !self.ledger.is_held(token) {
+                self.tell(node, Job::Undo { key: key.clone(), token, until }, &key, leave(token));
+            }
+        }
+    }
+
+    /// A server is there again, but commands of the connection before may still arrive: what is owed now is
+    /// owed once more when they cannot.
+    pub(super) fn owe_again(&mut self, now: Now, node: usize) {
+        let Some(member) = self.members.get_mut(node) else { return };
+        let at = now.time.after(TCP_USER_TIMEOUT);
+        let again: Vec<Owed> = member
+            .owed
+            .iter()
+            .filter(|owed| owed.at == Time::MAX)
+            .map(|owed| Owed { at, ..owed.clone() })
+            .collect();
+        member.owed.extend(again);
+    }
+}

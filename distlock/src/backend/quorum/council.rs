@@ -1,0 +1,386 @@
+//! Puts every operation to all servers and says what a majority made of it. Pure: time and answers come in,
+//! commands and decisions go out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
+};
+use super::ledger::Ledger;
+use super::member::Member;
+use super::presence::Gathering;
+use super::round::{Round, Verdict, Vote};
+use crate::clock::{Time, drift};
+
+/// Nothing takes longer between a command's being sent and its being carried out.
+const LATE: Duration = Duration::from_secs(5);
+
+/// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) time: Time,
+    pub(super) wall: u64,
+}
+
+impl Now {
+    /// What stands for the server's time in replies: of all clocks, ours is the one that does not jump.
+    fn us(self) -> ServerTime {
+        ServerTime(self.time.0 / 1_000)
+    }
+}
+
+/// What an answer is about.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    /// The operation of a round.
+    Vote(u64),
+    /// The fencing tokens proposed in a round.
+    Propose(u64),
+    /// The fencing tokens written back in a round.
+    WriteBack(u64),
+    /// Giving back what is left of a token, until then.
+    Undo { key: Arc<str>, token: Token, until: Time },
+    /// Nothing depends on it.
+    Mend,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Effect {
+    Send {
+        node: usize,
+        job: Job,
+        key: Arc<str>,
+        op: Op,
+    },
+    Done {
+        round: u64,
+        result: OpResult,
+    },
+    Link(LinkEvent),
+    Push(Push),
+    /// Remember on the server that it counts as long as it runs.
+    Vouch {
+        node: usize,
+        run_id: String,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Council {
+    pub(super) members: Vec<Member>,
+    pub(super) names: Vec<String>,
+    pub(super) gathering: Gathering,
+    pub(super) ledger: Ledger,
+    pub(super) hints: Vec<(Time, Token)>,
+    pub(super) rng: fastrand::Rng,
+    /// The longest lease that may be on any server, as far as we know.
+    pub(super) longest_ttl: Duration,
+    pub(super) out: Vec<Effect>,
+    rounds: HashMap<u64, Round>,
+    next_round: u64,
+    /// Fencing tokens below this are known to exist.
+    fences: u64,
+}
+
+impl Council {
+    /// Of the servers with these names. `longest_ttl`: of the leases of this deployment.
+    pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Council {
+        Council {
+            members: names.iter().map(|_| Member::new()).collect(),
+            names,
+            gathering: Gathering::new(),
+            ledger: Ledger::new(),
+            hints: Vec::new(),
+            rng: fastrand::Rng::with_seed(seed),
+            longest_ttl,
+            out: Vec::new(),
+            rounds: HashMap::new(),
+            next_round: 1,
+            fences: 1,
+        }
+    }
+
+    /// What there is to do since this was asked for the last time.
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Puts an operation to all servers. Returns the number under which it will be decided.
+    pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, op: Op) -> u64 {
+        let id = self.next_round;
+        self.next_round += 1;
+        match op {
+            Op::Set { token, ttl } | Op::Enter { token, ttl, .. } => {
+                self.begin_asking(now, id, key, token, ttl, op)
+            }
+            Op::Leave { token, .. } => self.begin_leaving(now, id, key, token, op),
+            Op::Renew { token, ttl, .. } => {
+                self.longest_ttl = self.longest_ttl.max(ttl);
+                let lives = self.lives(ttl);
+                if let Some(entry) = self.ledger.get(token) {
+                    entry.until = entry.until.max(now.time.after(lives));
+                    entry.rounds.push(id);
+                }
+                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
+                self.put(now, id, round, |_, _| Some(op.clone()));
+            }
+            Op::Fence { token, .. } => {
+                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
+                self.put(now, id, round, |_, _| Some(op.clone()));
+            }
+        }
+        id
+    }
+
+    fn begin_asking(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
+        self.longest_ttl = self.longest_ttl.max(ttl);
+        let lives = self.lives(ttl);
+        self.ledger.asks(now.time, key, token, id, lives);
+        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        if let Op::Enter { fences, .. } = op
+            && fences > 0
+        {
+            let first = self.fences.max(now.wall);
+            self.fences = first.saturating_add(u64::from(fences));
+            round.proposal = Some((first, fences));
+        }
+        self.put(now, id, round, |pushes, _| Some(as_told(&op, pushes)));
+    }
+
+    fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
+        let entry = self.ledger.remove(token);
+        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        round.left = true;
+        let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
+            || self.hints.iter().any(|(_, hinted)| *hinted == token);
+        self.hints.retain(|(_, hinted)| *hinted != token);
+        if let Some(entry) = entry {
+            round.touched = entry.touched;
+            for former in entry.rounds {
+                if let Some(former) = self.rounds.get_mut(&former) {
+                    former.left = true;
+                }
+            }
+        }
+        if passes_on {
+            (0..self.members.len()).for_each(|node| self.take_up_hint(node, key, token));
+        }
+        let Op::Leave { hold, .. } = op else { return };
+        let op = Op::Leave { token, hold, since: ServerTime(0) };
+        self.put(now, id, round, |_, _| Some(op.clone()));
+    }
+
+    /// Sends every server its command, and counts those that are not there.
+    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes, usize) -> Option<Op>) {
+        for node in 0..self.members.len() {
+            let member = &self.members[node];
+            if !member.up {
+                let text = match &member.cause {
+                    Some(cause) => format!("{}: {cause}", self.names[node]),
+                    None => format!("not connected to {}", self.names[node]),
+                };
+                round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
+                continue;
+            }
+            let Some(op) = op(member.pushes, node) else { continue };
+            round.touched.add(node);
+            round.under_way += 1;
+            self.tell(node, Job::Vote(id), &round.key, op);
+            if let Some((first, count)) = round.proposal {
+                round.under_way += 1;
+                let op = Op::Fence { token: round.token, first, count };
+                self.tell(node, Job::Propose(id), &round.key, op);
+            }
+        }
+        if round.acquires()
+            && let Some(entry) = self.ledger.get(round.token)
+        {
+            entry.touched.add_all(round.touched);
+        }
+        self.rounds.insert(id, round);
+        self.decide(now, id);
+    }
+
+    pub(super) fn tell(&mut self, node: usize, job: Job, key: &Arc<str>, op: Op) {
+        self.out.push(Effect::Send { node, job, key: key.clone(), op });
+    }
+
+    /// A server has answered, or will not.
+    pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
+        let counts = self.members.get(node).is_some_and(Member::counts);
+        match job {
+            Job::Vote(id) => {
+                self.in_round(now, node, id, |round| round.answered(node, result, counts));
+            }
+            Job::Propose(id) => {
+                if let Ok(Reply::Fenced { last }) = &result {
+                    self.fences = self.fences.max(last.saturating_add(1));
+                }
+                self.in_round(now, node, id, |round| round.fenced(node, result));
+            }
+            Job::WriteBack(id) => {
+                self.in_round(now, node, id, |round| {
+                    round.written(node, &result);
+                    false
+                });
+            }
+            Job::Undo { key, token, until } => self.given_back(now, node, key, token, until, result),
+            Job::Mend => {}
+        }
+    }
+
+    /// `take` says whether the server's vote is complete by this.
+    fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        round.under_way -= 1;
+        let complete = take(round);
+        let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
+        if decided && complete {
+            self.settle(now, id, node);
+        } else if let (Some(first), true) = (written_back, complete) {
+            // Too late for the proposal, but it may help to agree.
+            self.write_back(id, first, Some(node));
+        }
+        self.decide(now, id);
+    }
+
+    fn decide(&mut self, now: Now, id: u64) {
+        let Some(round) = self.rounds.get(&id) else { return };
+        let held = self.ledger.is_held(round.token);
+        let verdict = if round.decided { None } else { round.verdict(now.us(), held) };
+        match verdict {
+            Some(Verdict::WriteBack { first }) => {
+                if let Some(round) = self.rounds.get_mut(&id) {
+                    round.begin_write_back(first);
+                }
+                self.write_back(id, first, None);
+                // Without anybody left to ask, that is the end of it.
+                return self.decide(now, id);
+            }
+            Some(Verdict::Carried(reply)) => self.conclude(now, id, reply != Reply::NotYours, Ok(reply)),
+            Some(Verdict::Rejected(result)) => self.conclude(now, id, false, result),
+            None => {}
+        }
+        if let Some(round) = self.rounds.get(&id)
+            && round.decided
+            && round.under_way == 0
+        {
+            let token = round.token;
+            self.rounds.remove(&id);
+            if let Some(entry) = self.ledger.get(token) {
+                entry.rounds.retain(|round| *round != id);
+            }
+        }
+    }
+
+    /// Tells the counters of one server, or of all where the lock is ours.
+    fn write_back(&mut self, id: u64, first: u64, only: Option<usize>) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let Some((_, count)) = round.proposal else { return };
+        self.fences = self.fences.max(first.saturating_add(u64::from(count)));
+        let (key, token) = (round.key.clone(), round.token);
+        let nodes = (0..self.members.len()).filter(|node| only.is_none_or(|only| only == *node));
+        let ours: Vec<usize> = nodes.filter(|node| matches!(round.vote(*node), Vote::Ours { .. })).collect();
+        for node in ours {
+            if self.members[node].up {
+                round.under_way += 1;
+                let op = Op::Fence { token, first, count };
+                self.out.push(Effect::Send { node, job: Job::WriteBack(id), key: key.clone(), op });
+            } else {
+                round.written(node, &Err(OpError::new(Failure::NotSent, "not connected")));
+            }
+        }
+    }
+
+    /// The round is decided: says so, and does what is left to do at the servers that have answered.
+    fn conclude(&mut self, now: Now, id: u64, carried: bool, result: OpResult) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        round.decided = true;
+        round.carried = carried;
+        let (token, left) = (round.token, round.left);
+        let (acquires, queues) = (round.acquires(), round.queues());
+        let nobody = matches!(&result, Ok(Reply::Busy { remaining, .. }) if *remaining == Remaining::For(Duration::ZERO));
+        let mut told = false;
+        if acquires
+            && !left
+            && let Some(entry) = self.ledger.get(token)
+        {
+            entry.open = entry.open.saturating_sub(1);
+            if carried {
+                entry.held = true;
+                entry.waits = false;
+                entry.splits = 0;
+            } else if !entry.held {
+                entry.waits |= queues;
+                entry.splits = if nobody { entry.splits.saturating_add(1) } else { 0 };
+                told = entry.hinted && entry.open == 0;
+            }
+        }
+        self.out.push(Effect::Done { round: id, result });
+        for node in 0..self.members.len() {
+            self.settle(now, id, node);
+        }
+        if told {
+            self.pass_hint(now, token);
+        }
+        if acquires && !carried {
+            self.forget_if_idle(token);
+        }
+    }
+
+    pub(super) fn round(&self, id: u64) -> Option<&Round> {
+        self.rounds.get(&id)
+    }
+
+    /// For how long something of a lease of `ttl` may be on a server.
+    pub(super) fn lives(&self, ttl: Duration) -> Duration {
+        ttl + drift(ttl) + LATE
+    }
+
+    /// Nothing is left of an attempt that did not queue.
+    fn forget_if_idle(&mut self, token: Token) {
+        let idle = self.ledger.get(token).is_some_and(|entry| entry.open == 0 && !entry.held && !entry.waits);
+        if idle {
+            self.ledger.remove(token);
+        }
+    }
+
+    /// When something is due by itself.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let hints = self.hints.iter().map(|(at, _)| *at).min();
+        let owed = self.members.iter().filter_map(Member::next_due).min();
+        [hints, owed, self.presence_due()].into_iter().flatten().min()
+    }
+
+    pub(super) fn fire(&mut self, now: Now) {
+        self.fire_hints(now);
+        for node in 0..self.members.len() {
+            self.pay(now, node, false);
+        }
+        self.fire_presence(now);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.rounds.is_empty() && self.ledger.len() == 0 && self.members.iter().all(|m| m.owed.is_empty())
+    }
+}
+
+/// Where nobody would hear a push the waiter asks by itself.
+fn as_told(op: &Op, pushes: Pushes) -> Op {
+    let mut op = op.clone();
+    if let Op::Enter { mode, fences, .. } = &mut op {
+        *fences = 0;
+        if pushes == Pushes::Off {
+            *mode = match *mode {
+                EnterMode::Wait => EnterMode::Poll,
+                EnterMode::WaitAgain => EnterMode::PollAgain,
+                mode => mode,
+            };
+        }
+    }
+    op
+}

@@ -1,0 +1,67 @@
+//! News that a lock is free somewhere: whoever is told asks all servers again.
+
+use std::time::Duration;
+
+use super::super::{Push, Token};
+use super::aftermath::leave;
+use super::council::Job;
+use super::council::{Council, Effect, Now};
+
+/// Whoever asked in vain although nobody got the lock waits for a random time before it asks again: at most
+/// so long, more each time, so that some day one is alone.
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(32);
+
+impl Council {
+    /// A server says that the lock is free, or (only by force) given to us there.
+    pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
+        let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
+        let longest = self.longest_ttl;
+        let Some(entry) = self.ledger.get(token) else {
+            // Too late for us: the next one must be told.
+            self.take_up_hint(node, &key, token);
+            if self.members.get(node).is_some_and(|member| member.up) {
+                self.tell(node, Job::Mend, &key, leave(token));
+            }
+            return;
+        };
+        if entry.held {
+            return self.mend(node, &key, token, longest);
+        }
+        let asking = entry.open > 0;
+        entry.hinted = true;
+        if !asking {
+            self.pass_hint(now, token);
+        }
+    }
+
+    /// Passes it on, at once or after a while.
+    pub(super) fn pass_hint(&mut self, now: Now, token: Token) {
+        let Some(entry) = self.ledger.get(token) else { return };
+        if entry.splits == 0 {
+            let key = entry.key.clone();
+            self.out.push(Effect::Push(Push::Gap { key, token }));
+            return;
+        }
+        let most = Duration::from_millis(1 << entry.splits.min(8)).min(LONGEST_BACK_OFF);
+        let most = u64::try_from(most.as_micros()).unwrap_or(0);
+        let at = now.time.after(Duration::from_micros(self.rng.u64(0..=most)));
+        if !self.hints.iter().any(|(_, hinted)| *hinted == token) {
+            self.hints.push((at, token));
+        }
+    }
+
+    pub(super) fn fire_hints(&mut self, now: Now) {
+        let (due, later) = std::mem::take(&mut self.hints).into_iter().partition(|(at, _)| *at <= now.time);
+        self.hints = later;
+        let due: Vec<_> = due;
+        for (_, token) in due {
+            if let Some(entry) = self.ledger.get(token)
+                && entry.open == 0
+                && !entry.held
+            {
+                let key = entry.key.clone();
+                self.out.push(Effect::Push(Push::Gap { key, token }));
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What is known about each token of ours that may be somewhere on the servers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::Token;
+use crate::clock::Time;
+
+/// Entries that nobody gave back are looked for when there are this many.
+const FIRST_SWEEP: usize = 1024;
+
+/// One token. Gone from the ledger once it was given back.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: Arc<str>,
+    /// The servers that may have something of it.
+    pub(super) touched: Servers,
+    /// A majority said that it holds the lock.
+    pub(super) held: bool,
+    /// It may stand in queues.
+    pub(super) waits: bool,
+    /// The latest round that asks for the lock.
+    pub(super) asked: u64,
+    /// Rounds that ask for the lock and are not decided.
+    pub(super) open: u32,
+    /// Rounds for it that are not over, of all kinds.
+    pub(super) rounds: Vec<u64>,
+    /// Told that the lock is free, and has not asked since.
+    pub(super) hinted: bool,
+    /// How often it has been in vain although nobody else got the lock either.
+    pub(super) splits: u32,
+    /// Nothing of it lives longer on any server.
+    pub(super) until: Time,
+}
+
+/// A set of servers, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Servers(u32);
+
+impl Servers {
+    pub(super) const MOST: usize = 31;
+
+    pub(super) fn add(&mut self, node: usize) {
+        self.0 |= 1 << node;
+    }
+
+    pub(super) fn add_all(&mut self, others: Servers) {
+        self.0 |= others.0;
+    }
+
+    pub(super) fn has(self, node: usize) -> bool {
+        self.0 & (1 << node) != 0
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    entries: HashMap<Token, Entry>,
+    sweep_at: usize,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Ledger {
+        Ledger { entries: HashMap::new(), sweep_at: FIRST_SWEEP }
+    }
+
+    /// A round begins that asks for the lock.
+    pub(super) fn asks(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        token: Token,
+        round: u64,
+        lives: Duration,
+    ) -> &mut Entry {
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|_, entry| entry.until > now || entry.open > 0);
+            self.sweep_at = FIRST_SWEEP.max(2 * self.entries.len());
+        }
+        let entry = self.entries.entry(token).or_insert_with(|| Entry {
+            key: key.clone(),
+            touched: Servers::default(),
+            held: false,
+            waits: false,
+            asked: round,
+            open: 0,
+            rounds: Vec::new(),
+            hinted: false,
+            splits: 0,
+            until: now,
+        });
+        entry.asked = round;
+        entry.open += 1;
+        entry.rounds.push(round);
+        entry.hinted = false;
+        entry.until = entry.until.max(now.after(lives));
+        entry
+    }
+
+    pub(super) fn get(&mut self, token: Token) -> Option<&mut Entry> {
+        self.entries.get_mut(&token)
+    }
+
+    /// The token is given back everywhere.
+    pub(super) fn remove(&mut self, token: Token) -> Option<Entry> {
+        self.entries.remove(&token)
+    }
+
+    pub(super) fn is_held(&self, token: Token) -> bool {
+        self.entries.get(&token).is_some_and(|entry| entry.held)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

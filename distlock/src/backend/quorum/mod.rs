@@ -1,0 +1,471 @@
+//! Locks on several independent Redis servers: held by whoever has them on a majority (Redlock).
+//!
+//! Every operation goes to all servers at once and is decided as soon as a majority has answered either way; a
+//! server that is slow, hung or gone costs nothing as long as the others are a majority. What it means for the
+//! engine is the same as with one server: a lease lasts from before the command was sent.
+//!
+//! - [`round`]: one operation and what the servers' answers make of it.
+//! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
+//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters.
+//! - Here: carrying out what the council wants, on the I/O thread.
+//!
+//! The rules, and what they are for:
+//!
+//! - **Errors are votes.** A lock is ours if a majority of all servers says so, not of those that answered.
+//! - **Nothing is kept in vain.** Where the lock is ours without a majority, it is given back; on a server that
+//!   did not answer, as soon as it is there again.
+//! - **A majority once is a majority for its time.** Servers that missed it are filled up, but count for a
+//!   renewal only if the lock was ours there all the time: a lease that ran out is never taken anew unnoticed.
+//! - **Young servers do not count.** A server that was restarted may have forgotten a lock; it counts again
+//!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.)
+//! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
+//!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
+//!   both fail at worst, and back off for a random time.
+//! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
+//!   clock, or one more than the highest it knows; if a majority knew of nothing as high, that is the token;
+//!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
+//!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
+
+mod aftermath;
+mod council;
+mod hints;
+mod ledger;
+mod member;
+mod presence;
+mod round;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::redis::{RedisBackend, RedisConfig};
+use super::{
+    Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
+    Pushes, Sending, Tuning,
+};
+use crate::clock;
+use council::{Council, Effect, Job, Now};
+use ledger::Servers;
+pub(crate) use member::Origin;
+
+/// This many commands for one server at the same moment are worth a pipeline.
+const WORTH_A_BATCH: usize = 4;
+/// The longest such pipeline.
+const BATCH: usize = 500;
+/// The suspend-proof clock is looked at so often while anything is due.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Locks on a majority of several servers.
+pub(crate) struct QuorumBackend {
+    nodes: Vec<Arc<RedisBackend>>,
+    names: Vec<String>,
+    prefix: String,
+    longest_ttl: Duration,
+    /// There is a majority.
+    up: Arc<AtomicBool>,
+    inbox: mpsc::UnboundedSender<Input>,
+    /// For [`Backend::run`] to take.
+    outbox: Mutex<Option<mpsc::UnboundedReceiver<Input>>>,
+}
+
+/// Whatever the council is to hear of.
+enum Input {
+    Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
+    Answer { node: usize, job: Job, result: OpResult },
+    Joined { node: usize, settled: bool, pushes: Pushes, origin: Origin },
+    Parted { node: usize, cause: OpError },
+    Listens { node: usize, pushes: Pushes },
+    Heard { node: usize, push: Push },
+}
+
+impl QuorumBackend {
+    /// `longest_ttl`: of the leases of this deployment, as far as is known.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what to change.
+    pub(crate) fn new(
+        configs: Vec<RedisConfig>,
+        longest_ttl: Duration,
+    ) -> Result<Arc<QuorumBackend>, String> {
+        check(&configs)?;
+        let prefix = configs.first().map(|config| config.prefix.clone()).unwrap_or_default();
+        let names = configs.iter().map(RedisConfig::at).collect();
+        let nodes: Result<Vec<_>, String> =
+            configs.into_iter().map(|config| RedisBackend::new(config.into_member())).collect();
+        let (inbox, outbox) = mpsc::unbounded_channel();
+        Ok(Arc::new(QuorumBackend {
+            nodes: nodes?,
+            names,
+            prefix,
+            longest_ttl,
+            up: Arc::default(),
+            inbox,
+            outbox: Mutex::new(Some(outbox)),
+        }))
+    }
+
+    /// For the engine: grants are never made, gaps neither, and every server has a clock of its own.
+    pub(crate) fn tuning() -> Tuning {
+        Tuning { gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
+    }
+
+    fn not_up(&self) -> OpError {
+        for node in &self.nodes {
+            node.connect();
+        }
+        OpError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
+    }
+
+    fn submit(&self, key: Arc<str>, op: Op) -> oneshot::Receiver<OpResult> {
+        let (reply, receiver) = oneshot::channel();
+        // Without anybody to read it the receiver hears of that.
+        drop(self.inbox.send(Input::Op { key, op, reply }));
+        receiver
+    }
+}
+
+fn check(configs: &[RedisConfig]) -> Result<(), String> {
+    let count = configs.len();
+    if count < 3 {
+        return Err(format!(
+            "a quorum of {count}: at least three servers are needed to survive the loss of one; \
+             for a single server use its own URL"
+        ));
+    }
+    if count.is_multiple_of(2) {
+        return Err(format!(
+            "a quorum of {count}: an even number of servers survives no more losses than {}: leave one out or \
+             add one",
+            count - 1
+        ));
+    }
+    if count > Servers::MOST {
+        return Err(format!("a quorum of {count}: more than {} servers are not supported", Servers::MOST));
+    }
+    for (at, config) in configs.iter().enumerate() {
+        if !config.is_one_server() {
+            return Err(format!(
+                "{} cannot be one of a quorum: each must be a single independent server (`redis://…`)",
+                config.at()
+            ));
+        }
+        if configs.iter().take(at).any(|other| other.at() == config.at()) {
+            return Err(format!("{} is named twice: a quorum needs different servers", config.at()));
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Debug for QuorumBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QuorumBackend").field(&self.describe()).finish()
+    }
+}
+
+fn ended() -> OpError {
+    OpError::new(Failure::Unknown, "the manager has ended")
+}
+
+impl Backend for QuorumBackend {
+    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+        if !self.up.load(Ordering::Acquire) {
+            return Sending::Ready(Err(self.not_up()));
+        }
+        let receiver = self.submit(key.clone(), op);
+        Sending::Pending(Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(ended())) }))
+    }
+
+    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        if !self.up.load(Ordering::Acquire) {
+            let error = self.not_up();
+            return Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() });
+        }
+        let receivers: Vec<_> = batch.into_iter().map(|(key, op)| self.submit(key, op)).collect();
+        Box::pin(async move {
+            let mut results = Vec::with_capacity(receivers.len());
+            for receiver in receivers {
+                results.push(receiver.await.unwrap_or_else(|_| Err(ended())));
+            }
+            results
+        })
+    }
+
+    /// The lock is held by whoever holds it on a majority.
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect(key)).collect();
+        Box::pin(async move {
+            let all = asked.len();
+            let (found, error) = gathered(asked).await;
+            let most = round::majority(all);
+            if let (true, Some(error)) = (found.len() < most, error) {
+                return Err(error);
+            }
+            let found: Vec<Inspection> = found.into_iter().flatten().collect();
+            let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
+            for one in &found {
+                let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
+                if same.len() >= most {
+                    // Free again when a majority is.
+                    same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
+                    let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
+                    return Ok(Some(Inspection { holder: one.holder.clone(), remaining, waiters }));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release(key)).collect();
+        Box::pin(async move {
+            let most = round::majority(asked.len());
+            match gathered(asked).await {
+                (found, Some(error)) if found.len() < most => Err(error),
+                (found, _) => Ok(found.iter().any(|held| *held)),
+            }
+        })
+    }
+
+    fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
+        Box::pin(async move {
+            let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(outbox) = outbox else { return };
+            // Ends with this future.
+            let mut nodes = JoinSet::new();
+            for (at, node) in self.nodes.iter().enumerate() {
+                let tap = Arc::new(Tap { at, node: node.clone(), inbox: self.inbox.clone() });
+                nodes.spawn(node.clone().run(tap));
+            }
+            let council = Council::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
+            let mut desk = Desk { quorum: &self, council, events, replies: HashMap::new() };
+            desk.work(outbox).await;
+        })
+    }
+
+    fn refuses(&self, kind: Kind) -> Option<&'static str> {
+        match kind {
+            Kind::Exclusive => None,
+            Kind::Shared => Some(
+                "shared locks are not offered on a quorum: readers and writers on different majorities would \
+                 keep each other out for ever; use an exclusive lock, or one Redis",
+            ),
+            Kind::Limited(_) => Some(
+                "`max_holders` is not offered on a quorum: every server would count other holders, and the \
+                 limit would hold on none; use one Redis",
+            ),
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("a quorum of {} redis servers at {}", self.names.len(), self.names.join(", "))
+    }
+
+    fn prefix(&self) -> &str {
+        &self.prefix
+    }
+}
+
+/// All answers that came, and one of the errors.
+async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, OpError>>>) -> (Vec<T>, Option<OpError>) {
+    let (mut found, mut failed) = (Vec::new(), None);
+    poll_fn(|cx| {
+        asked.retain_mut(|future| match future.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(one)) => {
+                found.push(one);
+                false
+            }
+            Poll::Ready(Err(error)) => {
+                failed = Some(error);
+                false
+            }
+        });
+        if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (found, failed)
+}
+
+/// Reports what happens at one server.
+struct Tap {
+    at: usize,
+    node: Arc<RedisBackend>,
+    inbox: mpsc::UnboundedSender<Input>,
+}
+
+impl Tap {
+    fn tell(&self, input: Input) {
+        // The council ends with the manager.
+        drop(self.inbox.send(input));
+    }
+}
+
+impl Events for Tap {
+    fn link(&self, event: LinkEvent) {
+        let at = self.at;
+        match event {
+            LinkEvent::Up { settled, pushes } => {
+                let (origin, inbox) = (self.node.origin(), self.inbox.clone());
+                tokio::spawn(async move {
+                    let input = match origin.await {
+                        Ok(origin) => Input::Joined { node: at, settled, pushes, origin },
+                        Err(cause) => Input::Parted { node: at, cause },
+                    };
+                    drop(inbox.send(input));
+                });
+            }
+            LinkEvent::Down { cause } => self.tell(Input::Parted { node: at, cause }),
+            LinkEvent::Pushes(pushes) => self.tell(Input::Listens { node: at, pushes }),
+        }
+    }
+
+    fn push(&self, push: Push) {
+        self.tell(Input::Heard { node: self.at, push });
+    }
+}
+
+/// Where the council works: on the I/O thread.
+struct Desk<'a> {
+    quorum: &'a QuorumBackend,
+    council: Council,
+    events: Arc<dyn Events>,
+    replies: HashMap<u64, oneshot::Sender<OpResult>>,
+}
+
+impl Desk<'_> {
+    async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
+        loop {
+            let due = self.council.next_due();
+            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(clock::now()).min(LONGEST_SLEEP));
+            tokio::select! {
+                biased;
+                input = outbox.recv() => match input {
+                    Some(input) => self.hear(input),
+                    None => return,
+                },
+                () = tokio::time::sleep(pause), if due.is_some() => self.council.fire(now()),
+            }
+            while let Ok(input) = outbox.try_recv() {
+                self.hear(input);
+            }
+            self.carry_out().await;
+        }
+    }
+
+    fn hear(&mut self, input: Input) {
+        let council = &mut self.council;
+        match input {
+            Input::Op { key, op, reply } => {
+                let round = council.begin(now(), &key, op);
+                self.replies.insert(round, reply);
+            }
+            Input::Answer { node, job, result } => council.answered(now(), node, job, result),
+            Input::Joined { node, settled, pushes, origin } => {
+                council.joined(now(), node, settled, pushes, origin);
+            }
+            Input::Parted { node, cause } => council.parted(now(), node, cause),
+            Input::Listens { node, pushes } => council.listens(now(), node, pushes),
+            Input::Heard { node, push } => council.heard(now(), node, push),
+        }
+    }
+
+    /// Until there is nothing left to do.
+    async fn carry_out(&mut self) {
+        loop {
+            let effects = self.council.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            let mut letters: Vec<Vec<(Job, Arc<str>, Op)>> = Vec::new();
+            letters.resize_with(self.quorum.nodes.len(), Vec::new);
+            for effect in effects {
+                match effect {
+                    Effect::Send { node, job, key, op } => letters[node].push((job, key, op)),
+                    Effect::Done { round, result } => {
+                        if let Some(reply) = self.replies.remove(&round) {
+                            // Whoever asked may be gone.
+                            drop(reply.send(result));
+                        }
+                    }
+                    Effect::Link(event) => {
+                        self.quorum.up.store(!matches!(event, LinkEvent::Down { .. }), Ordering::Release);
+                        self.events.link(event);
+                    }
+                    Effect::Push(push) => self.events.push(push),
+                    Effect::Vouch { node, run_id } => {
+                        if let Some(node) = self.quorum.nodes.get(node) {
+                            // A server without the mark only counts later, for those who come new.
+                            tokio::spawn(node.vouch(run_id));
+                        }
+                    }
+                }
+            }
+            for (node, letters) in letters.into_iter().enumerate() {
+                self.post(node, letters).await;
+            }
+        }
+    }
+
+    /// Sends one server's commands, in order.
+    async fn post(&mut self, node: usize, letters: Vec<(Job, Arc<str>, Op)>) {
+        let backend = &self.quorum.nodes[node];
+        if letters.len() < WORTH_A_BATCH {
+            for (job, key, op) in letters {
+                match backend.send(&key, op) {
+                    Sending::Ready(result) => self.council.answered(now(), node, job, result),
+                    Sending::Pending(future) => {
+                        let future = Box::pin(async move { vec![future.await] });
+                        self.dispatch(node, vec![job], future).await;
+                    }
+                }
+            }
+            return;
+        }
+        let mut letters = letters.into_iter();
+        loop {
+            let (mut jobs, mut batch) = (Vec::new(), Vec::new());
+            for (job, key, op) in letters.by_ref().take(BATCH) {
+                jobs.push(job);
+                batch.push((key, op));
+            }
+            if jobs.is_empty() {
+                return;
+            }
+            let future = backend.send_batch(batch);
+            self.dispatch(node, jobs, future).await;
+        }
+    }
+
+    /// The first poll, here, fixes the place in the order; the rest happens by itself.
+    async fn dispatch(&mut self, node: usize, jobs: Vec<Job>, mut future: BoxFuture<Vec<OpResult>>) {
+        let inbox = self.quorum.inbox.clone();
+        match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+            Poll::Ready(results) => {
+                for (job, result) in jobs.into_iter().zip(results) {
+                    self.council.answered(now(), node, job, result);
+                }
+            }
+            Poll::Pending => {
+                tokio::spawn(async move {
+                    for (job, result) in jobs.into_iter().zip(future.await) {
+                        // The council ends with the manager.
+                        drop(inbox.send(Input::Answer { node, job, result }));
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn now() -> Now {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Now { time: clock::now(), wall: u64::try_from(wall.as_micros()).unwrap_or(0) }
+}

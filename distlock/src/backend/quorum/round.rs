@@ -1,0 +1,396 @@
+//! One operation put to all servers: what they answered, and what a majority of that means. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{EnterMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
+use super::ledger::Servers;
+
+/// What one server has to say about an operation.
+#[derive(Clone, Debug)]
+pub(super) enum Vote {
+    Open,
+    /// The lock is ours there. `last`: the highest fencing token it knew of before, where that was asked and
+    /// answered.
+    Ours {
+        fresh: bool,
+        last: Option<u64>,
+    },
+    Busy {
+        holder: Arc<str>,
+        remaining: Remaining,
+        front: bool,
+    },
+    NotYours,
+    /// Our place in the queue is gone.
+    Cancelled,
+    Released,
+    Renewed,
+    WrongKind(Arc<str>),
+    Failed(OpError),
+}
+
+/// One server's part in a round.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) vote: Vote,
+    /// The counter's answer, when it was noticed before the lock's; or the lock's before the counter's.
+    half: Option<Half>,
+    /// Whether the server counted when it answered.
+    pub(super) counts: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Half {
+    Entered { fresh: bool },
+    Fenced(Vote),
+}
+
+/// What a round comes to.
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    /// A majority is ours, or was given back, or renewed.
+    Carried(Reply),
+    /// A majority is ours, but its counters know of higher tokens: these are to be written first.
+    WriteBack { first: u64 },
+    /// There will be no majority.
+    Rejected(OpResult),
+}
+
+/// The second half of an acquisition whose proposal was too low.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBack {
+    pub(super) first: u64,
+    votes: Vec<Option<bool>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub(super) key: Arc<str>,
+    pub(super) op: Op,
+    pub(super) token: Token,
+    /// The first fencing token proposed, and how many.
+    pub(super) proposal: Option<(u64, u32)>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) write_back: Option<WriteBack>,
+    /// Commands without an answer.
+    pub(super) under_way: usize,
+    pub(super) decided: bool,
+    /// As it was meant to be.
+    pub(super) carried: bool,
+    /// Servers that were sent something of the token.
+    pub(super) touched: Servers,
+    /// The token was given back since: nothing may be done for it any more.
+    pub(super) left: bool,
+}
+
+/// How many of `servers` are a majority.
+pub(super) fn majority(servers: usize) -> usize {
+    if mutated!(HalfIsEnough) { servers / 2 } else { servers / 2 + 1 }
+}
+
+impl Round {
+    pub(super) fn new(key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
+        let answer = Answer { vote: Vote::Open, half: None, counts: true };
+        Round {
+            key,
+            op,
+            token,
+            proposal: None,
+            answers: vec![answer; servers],
+            write_back: None,
+            under_way: 0,
+            decided: false,
+            carried: false,
+            touched: Servers::default(),
+            left: false,
+        }
+    }
+
+    pub(super) fn acquires(&self) -> bool {
+        matches!(self.op, Op::Set { .. } | Op::Enter { .. })
+    }
+
+    /// Whether servers that are busy have queued the token.
+    pub(super) fn queues(&self) -> bool {
+        matches!(self.op, Op::Enter { mode, .. } if mode != EnterMode::Try)
+    }
+
+    pub(super) fn vote(&self, node: usize) -> &Vote {
+        self.answers.get(node).map_or(&Vote::Open, |answer| &answer.vote)
+    }
+
+    /// Takes in an answer to the operation itself. True if the server's vote is complete.
+    pub(super) fn answered(&mut self, node: usize, result: OpResult, counts: bool) -> bool {
+        let fenced = self.proposal.is_some();
+        let Some(answer) = self.answers.get_mut(node) else { return false };
+        answer.counts = counts;
+        let vote = vote_of(result);
+        match (vote, answer.half.take()) {
+            (Vote::Ours { fresh, .. }, Some(Half::Fenced(fence))) => answer.vote = with_fence(fresh, fence),
+            (Vote::Ours { fresh, .. }, _) if fenced => {
+                answer.half = Some(Half::Entered { fresh });
+                return false;
+            }
+            (vote, _) => answer.vote = vote,
+        }
+        true
+    }
+
+    /// Takes in the counter's answer to the proposal. True if the server's vote is complete.
+    pub(super) fn fenced(&mut self, node: usize, result: OpResult) -> bool {
+        let Some(answer) = self.answers.get_mut(node) else { return false };
+        let fence = match result {
+            Ok(Reply::Fenced { last }) => Vote::Ours { fresh: false, last: Some(last) },
+            other => vote_of(other),
+        };
+        match (&answer.vote, answer.half.take()) {
+            (Vote::Open, Some(Half::Entered { fresh })) => answer.vote = with_fence(fresh, fence),
+            (Vote::Open, _) => {
+                answer.half = Some(Half::Fenced(fence));
+                return false;
+            }
+            // It did not get in.
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes in the answer to a write-back.
+    pub(super) fn written(&mut self, node: usize, result: &OpResult) {
+        if let Some(vote) = self.write_back.as_mut().and_then(|back| back.votes.get_mut(node)) {
+            *vote = Some(matches!(result, Ok(Reply::Fenced { .. })));
+        }
+    }
+
+    /// Servers that say that the lock is ours, and how many could still say so.
+    fn ours(&self) -> (Vec<&Vote>, usize) {
+        let fenced = self.proposal.is_some();
+        let ours = self.answers.iter().filter(|answer| match answer.vote {
+            // Where the proposal may not have been stored the lock is ours, but nothing follows from it.
+            Vote::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
+            _ => false,
+        });
+        (ours.map(|answer| &answer.vote).collect(), self.count(|vote| matches!(vote, Vote::Open)))
+    }
+
+    fn count(&self, of: impl Fn(&Vote) -> bool) -> usize {
+        self.answers.iter().filter(|answer| of(&answer.vote)).count()
+    }
+
+    /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
+    pub(super) fn verdict(&self, us: ServerTime, held: bool) -> Option<Verdict> {
+        match self.op {
+            Op::Set { .. } | Op::Enter { .. } => self.acquired(us, held),
+            Op::Leave { .. } => self.given_back(),
+            Op::Renew { .. } | Op::Fence { .. } => self.renewed(us),
+        }
+    }
+
+    fn acquired(&self, us: ServerTime, held: bool) -> Option<Verdict> {
+        let wrong = self.answers.iter().find_map(|answer| match &answer.vote {
+            Vote::WrongKind(found) => Some(found.clone()),
+            _ => None,
+        });
+        if let Some(found) = wrong {
+            return Some(Verdict::Rejected(Ok(Reply::WrongKind { found })));
+        }
+        let most = majority(self.answers.len());
+        let (ours, open) = self.ours();
+        if let Some(back) = &self.write_back {
+            return self.written_back(back, us, held);
+        }
+        if ours.len() < most {
+            return (ours.len() + open < most).then(|| Verdict::Rejected(self.rejection(us)));
+        }
+        let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };
+        let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
+        if ours.iter().filter(known).count() >= most || mutated!(ProposalAlwaysTaken) {
+            return Some(self.entered(us, held, Some(first)));
+        }
+        let highest = ours.iter().filter_map(|vote| match vote {
+            Vote::Ours { last, .. } => *last,
+            _ => None,
+        });
+        let above = highest.max().unwrap_or(0).max(first.saturating_add(u64::from(count)) - 1);
+        Some(Verdict::WriteBack { first: above.saturating_add(1) })
+    }
+
+    fn written_back(&self, back: &WriteBack, us: ServerTime, held: bool) -> Option<Verdict> {
+        let most = majority(self.answers.len());
+        let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
+        let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
+        let open = votes().filter(|(vote, answer)| vote.is_none() && may_be_ours(&answer.vote)).count();
+        if done >= most {
+            Some(self.entered(us, held, Some(back.first)))
+        } else if done + open < most {
+            let text = "the lock was lost on most servers before its fencing token was agreed on";
+            Some(Verdict::Rejected(Err(OpError::new(Failure::Later, text))))
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn begin_write_back(&mut self, first: u64) {
+        self.write_back = Some(WriteBack { first, votes: vec![None; self.answers.len()] });
+    }
+
+    /// A majority is ours. Whether it was so before is for a majority to say, too.
+    fn entered(&self, us: ServerTime, held: bool, fence: Option<u64>) -> Verdict {
+        let most = majority(self.answers.len());
+        let count = |new: bool| {
+            self.answers
+                .iter()
+                .filter(|a| a.counts && matches!(a.vote, Vote::Ours { fresh, .. } if fresh == new))
+                .count()
+        };
+        if count(false) >= most {
+            Verdict::Carried(Reply::Mine { us: Some(us), fence })
+        } else if held && count(true) < most {
+            let text = "the lock is ours on a majority of the servers, but not without interruption";
+            Verdict::Rejected(Err(OpError::new(Failure::Later, text)))
+        } else {
+            Verdict::Carried(Reply::Fresh { us: Some(us), fence })
+        }
+    }
+
+    /// Why there is no majority.
+    fn rejection(&self, us: ServerTime) -> OpResult {
+        let busy = self.answers.iter().filter_map(|answer| match &answer.vote {
+            Vote::Busy { holder, remaining, front } => Some((holder, *remaining, *front)),
+            _ => None,
+        });
+        let busy: Vec<_> = busy.collect();
+        let Some((holder, seen)) = busy
+            .iter()
+            .map(|(holder, ..)| (*holder, busy.iter().filter(|other| other.0 == *holder).count()))
+            .max_by_key(|(_, seen)| *seen)
+        else {
+            return Err(self.failure());
+        };
+        let most = majority(self.answers.len());
+        let elsewhere = self.count(|vote| matches!(vote, Vote::Open | Vote::Failed(_)));
+        let remaining = if seen + elsewhere < most {
+            // Nobody has a majority: whoever asks again first may get one.
+            Remaining::For(Duration::ZERO)
+        } else {
+            until_enough(busy.iter().map(|(_, remaining, _)| *remaining), most - self.ours().0.len())
+        };
+        Ok(Reply::Busy {
+            us: Some(us),
+            holder: holder.clone(),
+            remaining,
+            front: busy.iter().any(|(.., front)| *front),
+        })
+    }
+
+    /// The failure that speaks for the others: one that will not go away, before one that may.
+    fn failure(&self) -> OpError {
+        let failures = || {
+            self.answers.iter().filter_map(|answer| match &answer.vote {
+                Vote::Failed(error) => Some(error),
+                _ => None,
+            })
+        };
+        let of = |kind| failures().filter(move |error| error.kind == kind);
+        let too_many = self.answers.len() - majority(self.answers.len()) + 1;
+        let (kind, cause) = if of(Failure::Refused).count() >= too_many {
+            (Failure::Refused, of(Failure::Refused).next())
+        } else if failures().count() > 0 && failures().all(|error| error.kind == Failure::NotSent) {
+            (Failure::NotSent, failures().next())
+        } else {
+            let worst = of(Failure::Unknown).next().or_else(|| failures().next());
+            (if of(Failure::Unknown).count() > 0 { Failure::Unknown } else { Failure::Later }, worst)
+        };
+        let all = self.answers.len();
+        let good = self.count(|vote| !matches!(vote, Vote::Failed(_) | Vote::Open));
+        let young = self.answers.iter().filter(|a| !a.counts && matches!(a.vote, Vote::Ours { .. })).count();
+        let mut text = format!("no majority of the {all} servers: {good} answered");
+        if young > 0 {
+            text += &format!(
+                ", of these {young} were restarted so recently that locks may be held which they do not know of"
+            );
+        }
+        if let Some(cause) = cause {
+            text += &format!("; {cause}");
+        }
+        OpError::new(kind, text)
+    }
+
+    fn given_back(&self) -> Option<Verdict> {
+        let most = majority(self.answers.len());
+        let released = self.count(|vote| matches!(vote, Vote::Released));
+        let cancelled = self.count(|vote| matches!(vote, Vote::Cancelled));
+        let not_ours = cancelled + self.count(|vote| matches!(vote, Vote::NotYours));
+        let open = self.count(|vote| matches!(vote, Vote::Open));
+        if released >= most || (open == 0 && released > 0 && not_ours < most) {
+            return Some(Verdict::Carried(Reply::Released { gap: false }));
+        }
+        if not_ours >= most || (open == 0 && not_ours > 0) {
+            return Some(Verdict::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotYours }));
+        }
+        (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
+    }
+
+    fn renewed(&self, us: ServerTime) -> Option<Verdict> {
+        let most = majority(self.answers.len());
+        let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
+        let not_ours = self.count(|vote| matches!(vote, Vote::NotYours));
+        let open = self.count(|vote| matches!(vote, Vote::Open));
+        if renewed >= most {
+            Some(Verdict::Carried(Reply::Renewed { us }))
+        } else if not_ours > self.answers.len() - most {
+            Some(Verdict::Carried(Reply::NotYours))
+        } else {
+            (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
+        }
+    }
+}
+
+fn may_be_ours(vote: &Vote) -> bool {
+    matches!(vote, Vote::Open | Vote::Ours { .. })
+}
+
+/// When so many of the busy servers will be free.
+fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaining {
+    let mut times: Vec<Option<Duration>> = busy
+        .filter_map(|remaining| match remaining {
+            Remaining::Unknown => None,
+            Remaining::Forever => Some(None),
+            Remaining::For(left) => Some(Some(left)),
+        })
+        .collect();
+    // Those that never expire come last.
+    times.sort_unstable_by_key(|left| left.unwrap_or(Duration::MAX));
+    match times.get(wanted.saturating_sub(1)).or(times.last()) {
+        None => Remaining::Unknown,
+        Some(None) => Remaining::Forever,
+        Some(Some(left)) => Remaining::For(*left),
+    }
+}
+
+fn vote_of(result: OpResult) -> Vote {
+    match result {
+        Ok(Reply::Fresh { .. }) => Vote::Ours { fresh: true, last: None },
+        Ok(Reply::Mine { .. }) => Vote::Ours { fresh: false, last: None },
+        Ok(Reply::Busy { holder, remaining, front, .. }) => Vote::Busy { holder, remaining, front },
+        Ok(Reply::WrongKind { found }) => Vote::WrongKind(found),
+        Ok(Reply::Released { .. }) => Vote::Released,
+        Ok(Reply::Cancelled) => Vote::Cancelled,
+        Ok(Reply::NotYours) => Vote::NotYours,
+        Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => Vote::Renewed,
+        Err(error) if mutated!(ErrorsAreConsent) => {
+            drop(error);
+            Vote::Ours { fresh: true, last: Some(0) }
+        }
+        Err(error) => Vote::Failed(error),
+    }
+}
+
+/// A server that let us in, and what its counter says.
+fn with_fence(fresh: bool, fence: Vote) -> Vote {
+    match fence {
+        Vote::Ours { last, .. } => Vote::Ours { fresh, last },
+        _ => Vote::Ours { fresh, last: None },
+    }
+}
