@@ -8,7 +8,6 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::Result;
 use crate::clock::monotonic;
@@ -136,15 +135,4 @@ async fn one_round(contenders: &[Contender], turns: usize) -> Result<Vec<f64>> {
         }
     }
     Ok(samples.iter_mut().map(|samples| quantile(samples, 0.5) as f64).collect())
-}
-
-/// A time limit for contenders that may never come back; `None` if it has passed.
-///
-/// # Errors
-/// The contender's.
-pub async fn bounded(contender: &Contender, number: usize, limit: Duration) -> Result<Option<u64>> {
-    match tokio::time::timeout(limit, contender.section(number)).await {
-        Ok(took) => took.map(Some),
-        Err(_) => Ok(None),
-    }
 }

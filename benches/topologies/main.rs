@@ -5,6 +5,9 @@
 //! Without names all parts run: about three minutes, or half a minute with `--quick`.
 
 mod cluster;
+mod quorum;
+mod redlock;
+mod stopped;
 
 use distlock_benches::Result;
 use distlock_benches::cluster::Cluster;
@@ -27,6 +30,11 @@ fn main() -> Result<()> {
         let cluster = Cluster::start()?;
         runtime.block_on(cluster::uncontended(&cluster, &alone, length, &mut verdicts))?;
         cluster::hand_off(&cluster, &alone, length, &mut verdicts)?;
+    }
+    if parts.wants("quorum") {
+        let five = quorum::Five::start()?;
+        runtime.block_on(quorum::uncontended(&five, &alone, length, &mut verdicts))?;
+        runtime.block_on(stopped::measure(&five, length, &mut verdicts))?;
     }
     let quick = length.pick("", " -- --quick");
     verdicts.print(&alone.machine()?, &format!("cargo bench -p distlock-benches --bench topologies{quick}"));
