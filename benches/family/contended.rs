@@ -11,7 +11,7 @@ use distlock_benches::stats::{median, quantile};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
-use crate::members::{Ask, Member};
+use crate::members::{Ask, Local, Member};
 use crate::record::{Record, Taken};
 
 /// How long each task means to hold the lock.
@@ -29,13 +29,13 @@ pub(crate) struct Crowd {
 /// How one contender did.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// Seconds, median over the runs.
+    /// Total time ÷ that of tokio's own locks right before, median over the runs.
     pub(crate) total: f64,
+    /// The longest time from asking to holding, likewise.
+    pub(crate) longest_wait: f64,
     pub(crate) commands: f64,
     /// Nanoseconds, median over all runs.
     pub(crate) hand_off: u64,
-    /// Nanoseconds.
-    pub(crate) longest_wait: u64,
     pub(crate) intrusions: usize,
 }
 
@@ -101,17 +101,24 @@ pub(crate) async fn measure<M: Member>(
         }
         connected.push(locks);
     }
-    let (mut totals, mut hand_offs, mut longest_wait, mut intrusions) = (Vec::new(), Vec::new(), 0, 0);
+    let ideal = [Local::connect(&server.url()).await?];
+    let (mut totals, mut waits, mut hand_offs, mut intrusions) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..times {
+        let Some(best) = one_run(&ideal, crowd, limit).await? else { return Ok(None) };
         let Some(run) = one_run(&connected, crowd, limit).await? else { return Ok(None) };
-        totals.push(run.total.as_secs_f64());
+        totals.push(run.total.as_secs_f64() / best.total.as_secs_f64());
+        waits.push(run.record.longest_wait() as f64 / best.record.longest_wait() as f64);
         hand_offs.extend(run.record.hand_offs());
-        longest_wait = longest_wait.max(run.record.longest_wait());
         intrusions += run.record.intrusions();
     }
     let counting = Counting::begin([server])?;
     let Some(counted) = one_run(&connected, crowd, limit).await? else { return Ok(None) };
     let commands = counting.end()? as f64 / counted.record.len() as f64;
-    let hand_off = quantile(&mut hand_offs, 0.5);
-    Ok(Some(Figures { total: median(&mut totals), commands, hand_off, longest_wait, intrusions }))
+    Ok(Some(Figures {
+        total: median(&mut totals),
+        longest_wait: median(&mut waits),
+        commands,
+        hand_off: quantile(&mut hand_offs, 0.5),
+        intrusions,
+    }))
 }
