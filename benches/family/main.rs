@@ -28,7 +28,7 @@ use distlock_benches::processes::ping;
 use distlock_benches::server::Server;
 use distlock_benches::stats::micros;
 use distlock_benches::table::{Table, Verdicts, say};
-use members::{Ask, AsyncRedisLock, Distlock, DistributedLock, Local, Member, Rlock};
+use members::{Ask, AsyncRedisLock, Distlock, DistributedLock, Member, Rlock};
 use tokio::runtime::Runtime;
 
 /// What one table is about.
