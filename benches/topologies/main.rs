@@ -6,6 +6,7 @@
 
 mod cluster;
 mod quorum;
+mod raw_quorum;
 mod redlock;
 mod stopped;
 
