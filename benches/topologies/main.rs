@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p distlock-benches --bench topologies [-- [--quick] [cluster] [quorum]]`
 //!
-//! Without names all parts run: about three minutes, or half a minute with `--quick`.
+//! Without names all parts run: about four minutes, or one with `--quick`.
 
 mod cluster;
 mod quorum;
