@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
-use crate::clock;
-use crate::driver::{self, Failed, Grip};
+use crate::clock::{self, Time};
+use crate::driver::{self, Failed, Grip, Released};
 use crate::engine::cell::{CellState, HoldCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
@@ -122,11 +122,7 @@ impl Guard {
     /// [`LockError::Lost`]; once lost, for ever.
     pub fn check(&self) -> Result<(), LockError> {
         let now = clock::now();
-        self.cells().try_for_each(|cell| match cell.state(now) {
-            CellState::Until(_) => Ok(()),
-            CellState::Lost(reason) => Err(lost_error(cell, reason)),
-            CellState::Released => Err(lost_error(cell, LostReason::Expired)),
-        })
+        self.cells().try_for_each(|cell| check(cell, now))
     }
 
     /// Becomes ready when the lock is lost, with the error that says why; never, if it is released first.
@@ -175,12 +171,20 @@ impl Guard {
         self.release_shared().await
     }
 
-    /// In reverse order; reports the first failure.
+    /// In reverse order, without waiting for one before the next is on its way; reports the first failure.
     pub(crate) async fn release_shared(&self) -> Result<(), LockError> {
+        if self.rest.is_empty() {
+            return self.first.release().confirmed().await;
+        }
+        // Boxed because it is rare: it would add to the size of every section.
+        Box::pin(self.release_all()).await
+    }
+
+    async fn release_all(&self) -> Result<(), LockError> {
+        let begun: Vec<Releasing<'_>> = self.parts().rev().map(Part::release).collect();
         let mut result = Ok(());
-        for Part { grip, nested } in self.parts().rev() {
-            let one = if *nested { self.check() } else { release(grip).await };
-            result = result.and(one);
+        for releasing in begun {
+            result = result.and(releasing.confirmed().await);
         }
         result
     }
@@ -196,14 +200,48 @@ impl Guard {
     }
 }
 
-async fn release(grip: &Grip) -> Result<(), LockError> {
-    let held = clock::now().since(grip.cell.since);
-    let result = driver::release(grip).await.map_err(|failed| failure(&grip.cell, failed));
-    match &result {
-        Ok(()) => trace::released(&grip.cell, held),
-        Err(error) => trace::release_failed(&grip.cell, error),
+/// A release under way.
+enum Releasing<'a> {
+    /// The outer section releases.
+    Nested(Result<(), LockError>),
+    Own {
+        cell: &'a HoldCell,
+        held: Duration,
+        released: Released,
+    },
+}
+
+impl Part {
+    fn release(&self) -> Releasing<'_> {
+        let (cell, now) = (&*self.grip.cell, clock::now());
+        if self.nested {
+            return Releasing::Nested(check(cell, now));
+        }
+        Releasing::Own { cell, held: now.since(cell.since), released: driver::release(&self.grip) }
     }
-    result
+}
+
+impl Releasing<'_> {
+    async fn confirmed(self) -> Result<(), LockError> {
+        let (cell, held, released) = match self {
+            Releasing::Nested(result) => return result,
+            Releasing::Own { cell, held, released } => (cell, held, released),
+        };
+        let result = released.confirmed().await.map_err(|failed| failure(cell, failed));
+        match &result {
+            Ok(()) => trace::released(cell, held),
+            Err(error) => trace::release_failed(cell, error),
+        }
+        result
+    }
+}
+
+fn check(cell: &HoldCell, now: Time) -> Result<(), LockError> {
+    match cell.state(now) {
+        CellState::Until(_) => Ok(()),
+        CellState::Lost(reason) => Err(lost_error(cell, reason)),
+        CellState::Released => Err(lost_error(cell, LostReason::Expired)),
+    }
 }
 
 fn is_held(cell: &HoldCell) -> bool {

@@ -1,6 +1,7 @@
 //! A request for a lock: what is wanted, and ways to go about it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Kind;
@@ -242,27 +243,44 @@ impl LockRequest {
         }
     }
 
+    async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
+        let guard = match keys {
+            [key] => match self.enter_again(key) {
+                Some(nested) => nested?,
+                None => self.ask(key, want.clone()).await?,
+            },
+            // Boxed because it is rare: it would add to the size of every acquisition.
+            keys => Box::pin(self.in_order(keys, want)).await?,
+        };
+        guard.check().map(|()| guard)
+    }
+
     /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
     /// us. What was acquired is given back if one fails.
-    async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
+    async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
-        for key in keys {
-            let next = match self.enter_again(key) {
-                Some(nested) => nested,
-                None => self.ask(key, want.clone()).await,
+        let mut rest = keys;
+        while let Some(key) = rest.first() {
+            let (next, error) = match self.enter_again(key) {
+                Some(Ok(nested)) => (vec![nested], None),
+                Some(Err(error)) => (Vec::new(), Some(error)),
+                None => self.ask_for_some(rest, want).await,
             };
-            match (next, &mut guard) {
-                (Ok(next), None) => guard = Some(next),
-                (Ok(next), Some(guard)) => guard.join(next),
-                (Err(error), None) => return Err(error),
-                (Err(error), Some(guard)) => {
-                    guard.settle().await;
-                    return Err(error);
+            rest = rest.get(next.len()..).unwrap_or_default();
+            for next in next {
+                match &mut guard {
+                    Some(guard) => guard.join(next),
+                    None => guard = Some(next),
                 }
             }
+            if let Some(error) = error {
+                if let Some(guard) = guard {
+                    guard.settle().await;
+                }
+                return Err(error);
+            }
         }
-        let guard = guard.ok_or_else(|| LockError::key("there are no keys to lock"))?;
-        guard.check().map(|()| guard)
+        guard.ok_or_else(|| LockError::key("there are no keys to lock"))
     }
 
     /// `None`: this task does not hold the key.
@@ -279,6 +297,22 @@ impl LockRequest {
             )));
         }
         Guard::nested_in(&outer, key.as_str()).map(Ok)
+    }
+
+    /// Acquires the first of `keys`, and with it as many of the next as one command can take; or says why
+    /// the key behind those was not acquired.
+    async fn ask_for_some(&self, keys: &[LockKey], want: &Want) -> (Vec<Guard>, Option<LockError>) {
+        if let (Some(defect), Some(key)) = (self.manager.core().defect(), keys.first()) {
+            return (Vec::new(), Some(LockError::unavailable(key.clone(), defect)));
+        }
+        let nested = keys.iter().position(|key| self.enter_again(key).is_some());
+        let mut names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
+        names.truncate(nested.unwrap_or(keys.len()));
+        names.truncate(self.manager.core().backend.together(&names).max(1));
+        let (grips, outcome) = driver::acquire_together(self.manager.alive(), &names, want).await;
+        let error = keys.get(grips.len()).zip(outcome);
+        let error = error.map(|(key, outcome)| error_of(outcome, key.clone(), self.kind));
+        (grips.into_iter().map(Guard::new).collect(), error)
     }
 
     async fn ask(&self, key: &LockKey, want: Want) -> Result<Guard, LockError> {
@@ -366,6 +400,6 @@ fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
         Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
-        Outcome::Acquired(_) | Outcome::Closed => LockError::Closed,
+        Outcome::Acquired(_) | Outcome::NotReached | Outcome::Closed => LockError::Closed,
     }
 }

@@ -12,9 +12,12 @@ distlock_tests::suite![
     a_busy_lock_is_an_error_or_the_value_asked_for,
     tokens_increase_from_call_to_call,
     several_keys_are_held_together,
+    a_dropped_call_releases;
+    not on quorum:
     readers_come_together_and_keep_writers_out,
-    no_more_than_the_limit_run_at_once,
-    a_dropped_call_releases,
+    no_more_than_the_limit_run_at_once;
+    only on quorum:
+    a_kind_that_a_quorum_does_not_offer_is_an_error_and_runs_nothing,
 ];
 
 #[distributed_lock(key = "order:<id>", ttl = "10s", manager = locks, guard = lock)]
@@ -135,6 +138,16 @@ async fn no_more_than_the_limit_run_at_once(backend: Backend) {
     while let Some(call) = calls.join_next().await {
         call.unwrap().unwrap();
     }
+}
+
+async fn a_kind_that_a_quorum_does_not_offer_is_an_error_and_runs_nothing(backend: Backend) {
+    let manager = backend.manager().await;
+    let nobody_comes = tokio::sync::Barrier::new(2);
+    let error = read(&manager, &nobody_comes).await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    let no_room = tokio::sync::Semaphore::new(0);
+    let error = export(&manager, &no_room).await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
 }
 
 #[distributed_lock(key = "slow", ttl = "30s", manager = locks, guard = lock)]

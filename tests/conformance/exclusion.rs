@@ -48,7 +48,7 @@ async fn section(manager: &LockManager, holder: &str, tally: &Tally) -> Section 
     let left = shared_clock();
     let fence = guard.fencing_token().map(|token| token.get());
     guard.release().await.unwrap();
-    Section { holder: holder.to_owned(), key: "hot".to_owned(), entered, left, fence }
+    Section { fence, ..Section::new(holder, "hot", entered, left) }
 }
 
 async fn different_keys_do_not_exclude_each_other(backend: Backend) {

@@ -13,6 +13,7 @@ use distlock_tests::Backend;
 
 distlock_tests::suite![
     a_forced_release_reaches_the_holder_with_its_next_renewal,
+    a_forced_release_by_its_own_manager_reaches_the_holder_at_once,
     the_body_of_run_stops_at_its_next_await,
     a_body_that_completes_keeps_its_value,
 ];
@@ -24,6 +25,24 @@ async fn a_forced_release_reaches_the_holder_with_its_next_renewal(backend: Back
     tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
     assert!(!guard.is_held());
     assert!(guard.check().unwrap_err().is_lost());
+}
+
+/// None of these would be renewed within the test.
+async fn a_forced_release_by_its_own_manager_reaches_the_holder_at_once(backend: Backend) {
+    let manager = backend.manager().await;
+    let ttl = Duration::from_secs(3_600);
+    for (key, request) in [
+        ("renewed", manager.lock("renewed")),
+        ("unrenewed", manager.lock("unrenewed").no_renew()),
+        ("shared", manager.lock("shared").shared()),
+        ("limited", manager.lock("limited").max_holders(2)),
+    ] {
+        let guard = request.ttl(ttl).acquire().await.unwrap();
+        assert!(manager.force_release(key).await.unwrap());
+        tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
+        assert!(guard.check().unwrap_err().is_lost());
+        backend.is_clean(key).await;
+    }
 }
 
 /// Set when dropped: the body has been stopped, not forgotten.

@@ -2,12 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use distlock_tests::{Backend, Tally};
+use distlock::LockError;
+use distlock_tests::{
+    Backend, RedisServer, Tally, drop_after, eventually, until_nobody_waits, until_waiting,
+};
 use tokio::task::JoinSet;
+
+/// Much longer than any test runs: what is gone before was not saved by its expiry.
+const LONG: Duration = Duration::from_secs(600);
 
 distlock_tests::suite![
     all_of_them_are_held_and_all_are_released,
     one_busy_key_keeps_all_the_others_free,
+    while_one_is_awaited_those_before_it_are_held_and_those_behind_it_are_free,
+    keys_that_are_in_use_in_this_process_are_awaited_in_order_too,
+    readers_share_all_of_them_and_writers_none,
+    a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept,
+    an_acquire_may_be_dropped_anywhere,
+    a_waiting_acquire_may_be_dropped,
+    a_release_may_be_dropped_anywhere,
     the_order_of_the_keys_and_repetitions_do_not_matter,
     callers_with_overlapping_keys_do_not_wait_in_a_circle,
     no_key_at_all_or_a_bad_one_is_invalid,
@@ -34,6 +47,151 @@ async fn one_busy_key_keeps_all_the_others_free(backend: Backend) {
         one.lock(key).wait(Duration::from_secs(20)).acquire().await.unwrap().release().await.unwrap();
     }
     guard.release().await.unwrap();
+}
+
+async fn while_one_is_awaited_those_before_it_are_held_and_those_behind_it_are_free(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let guard = one.lock("b").acquire().await.unwrap();
+    let request = other.lock_all(["c", "a", "b"]).wait(LONG);
+    let waiter = tokio::spawn(request.acquire());
+    until_waiting(&one, "b", 1).await;
+    assert!(one.lock("a").try_acquire().await.unwrap().is_none());
+    one.lock("c").no_wait().acquire().await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
+    let all = waiter.await.unwrap().unwrap();
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+    all.release().await.unwrap();
+    for key in ["a", "b", "c"] {
+        backend.is_clean(key).await;
+    }
+}
+
+async fn keys_that_are_in_use_in_this_process_are_awaited_in_order_too(backend: Backend) {
+    let manager = backend.manager().await;
+    for busy in ["a", "b", "c"] {
+        let guard = manager.lock(busy).acquire().await.unwrap();
+        let waiter = tokio::spawn(manager.lock_all(["a", "b", "c"]).wait(LONG).acquire());
+        until_waiting(&manager, busy, 1).await;
+        guard.release().await.unwrap();
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    backend.is_clean("a").await;
+}
+
+async fn readers_share_all_of_them_and_writers_none(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let keys = ["a", "b", "c"];
+    let first = one.lock_all(keys).shared().acquire().await.unwrap();
+    let second = other.lock_all(keys).shared().no_wait().acquire().await.unwrap();
+    assert!(one.lock_all(keys).try_acquire().await.unwrap().is_none());
+    first.release().await.unwrap();
+    assert!(other.lock("c").try_acquire().await.unwrap().is_none());
+    second.release().await.unwrap();
+    let writer = one.lock_all(keys).no_wait().acquire().await.unwrap();
+    assert!(other.lock_all(keys).shared().try_acquire().await.unwrap().is_none());
+    writer.release().await.unwrap();
+    backend.is_clean("a").await;
+}
+
+async fn a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let limited = one.lock("b").max_holders(2).acquire().await.unwrap();
+    for request in [other.lock_all(["a", "b", "c"]), other.lock_all(["a", "b", "c"]).shared()] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(&error, LockError::WrongKind { key, .. } if key.as_str() == "b"), "{error:?}");
+    }
+    limited.release().await.unwrap();
+    for key in ["a", "b", "c"] {
+        backend.is_clean(key).await;
+    }
+}
+
+/// More polls than any of these futures needs.
+const MANY: usize = 200;
+
+async fn an_acquire_may_be_dropped_anywhere(backend: Backend) {
+    let manager = backend.manager().await;
+    for polls in 1..MANY {
+        let acquire = manager.lock_all(["a", "b", "c"]).ttl(LONG).acquire();
+        let finished = drop_after(polls, acquire).await.is_some();
+        for key in ["a", "b", "c"] {
+            backend.is_clean(key).await;
+        }
+        if finished {
+            return;
+        }
+    }
+    panic!("not finished after {MANY} polls");
+}
+
+async fn a_waiting_acquire_may_be_dropped(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    for busy in ["a", "b", "c"] {
+        let guard = one.lock(busy).ttl(LONG).acquire().await.unwrap();
+        let waiter = tokio::spawn(other.lock_all(["a", "b", "c"]).ttl(LONG).wait(LONG).acquire());
+        until_waiting(&one, busy, 1).await;
+        waiter.abort();
+        assert!(waiter.await.unwrap_err().is_cancelled());
+        until_nobody_waits(&one, busy).await;
+        guard.release().await.unwrap();
+        for key in ["a", "b", "c"] {
+            backend.is_clean(key).await;
+        }
+    }
+}
+
+async fn a_release_may_be_dropped_anywhere(backend: Backend) {
+    let manager = backend.manager().await;
+    for polls in 0..MANY {
+        let guard = manager.lock_all(["a", "b", "c"]).ttl(LONG).acquire().await.unwrap();
+        let finished = drop_after(polls, guard.release()).await.is_some();
+        for key in ["a", "b", "c"] {
+            backend.is_clean(key).await;
+        }
+        if finished {
+            return;
+        }
+    }
+    panic!("not finished after {MANY} polls");
+}
+
+#[tokio::test]
+async fn free_keys_cost_one_command_and_their_release_one_each() {
+    let server = RedisServer::start();
+    let manager = distlock::LockManager::connect(&server.url()).await.unwrap();
+    let keys = ["a", "b", "c", "d", "e"];
+    for kind in ["exclusive", "shared"] {
+        let request = manager.lock_all(keys);
+        let request = if kind == "shared" { request.shared() } else { request };
+        let scripts = || server.calls("evalsha");
+        let before = scripts();
+        let (texts, sets) = (server.calls("eval"), server.calls("set"));
+        let guard = request.acquire().await.unwrap();
+        assert_eq!(scripts() - before, 1, "{kind}");
+        // Those inside the script are counted too: there are no others.
+        assert_eq!(server.calls("set") - sets, 5, "{kind}");
+        guard.release().await.unwrap();
+        assert_eq!(scripts() - before, 1 + 5, "{kind}");
+        assert_eq!(server.calls("eval"), texts, "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_busy_key_one_command_takes_the_rest() {
+    let server = RedisServer::start();
+    let one = distlock::LockManager::connect(&server.url()).await.unwrap();
+    let other = distlock::LockManager::connect(&server.url()).await.unwrap();
+    let guard = one.lock("b").acquire().await.unwrap();
+    let before = server.calls("evalsha");
+    let waiter = tokio::spawn(other.lock_all(["a", "b", "c", "d", "e"]).wait(LONG).acquire());
+    until_waiting(&one, "b", 1).await;
+    guard.release().await.unwrap();
+    let all = waiter.await.unwrap().unwrap();
+    // For `a` and `b`, to queue for `b`, its release, and for the rest. A renewal may come in between.
+    let calls = server.calls("evalsha") - before;
+    assert!((4..=5).contains(&calls), "{calls} commands");
+    all.release().await.unwrap();
+    eventually("nothing is left", async || server.keys().is_empty()).await;
 }
 
 async fn the_order_of_the_keys_and_repetitions_do_not_matter(backend: Backend) {

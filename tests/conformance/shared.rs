@@ -12,13 +12,16 @@ use distlock::LockError;
 use distlock_tests::{Backend, until_waiting};
 use tokio::task::JoinSet;
 
-distlock_tests::suite![
+distlock_tests::suite![;
+    not on quorum:
     readers_share_and_exclude_a_writer,
     a_writer_excludes_readers,
     a_waiting_writer_gets_its_turn,
     no_more_holders_than_the_limit,
     the_place_of_a_lost_holder_is_free_again,
-    kinds_and_limits_do_not_mix,
+    kinds_and_limits_do_not_mix;
+    only on quorum:
+    shared_and_limited_locks_are_refused_with_the_reason,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -97,4 +100,14 @@ async fn kinds_and_limits_do_not_mix(backend: Backend) {
     }
     let refused = other.lock("other").max_holders(0).acquire().await;
     assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+}
+
+async fn shared_and_limited_locks_are_refused_with_the_reason(backend: Backend) {
+    let manager = backend.manager().await;
+    for request in [manager.lock("k").shared(), manager.lock("k").max_holders(2)] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+        assert!(error.to_string().contains("not offered on a quorum"), "{error}");
+    }
+    backend.is_clean("k").await;
 }

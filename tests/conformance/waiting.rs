@@ -71,17 +71,14 @@ async fn try_acquire_with_a_wait_waits(backend: Backend) {
 }
 
 async fn wait_forever_outlives_the_default_wait(backend: Backend) {
-    let manager = match backend.server() {
-        Some(server) => {
-            let builder = distlock::LockManager::builder().url(server.url());
-            builder.default_wait(Duration::from_millis(50)).connect().await.unwrap()
-        }
+    let manager = match backend.builder() {
+        Some(builder) => builder.default_wait(Duration::from_millis(50)).connect().await.unwrap(),
         None => backend.manager().await,
     };
     let guard = manager.lock("k").acquire().await.unwrap();
     let other = manager.clone();
     let waiter = tokio::spawn(async move { other.lock("k").wait_forever().acquire().await });
-    if backend.server().is_some() {
+    if !backend.is_memory() {
         assert!(manager.lock("k").acquire().await.unwrap_err().is_busy());
         assert!(!waiter.is_finished());
     }

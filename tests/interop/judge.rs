@@ -26,13 +26,7 @@ pub(crate) async fn work(url: String, task: usize, stop: tokio::sync::watch::Rec
         tokio::time::sleep(Duration::from_millis(1)).await;
         let left = shared_clock();
         guard.release().await.unwrap();
-        sections.push(Section {
-            holder: format!("ours {task}"),
-            key: KEY.to_owned(),
-            entered,
-            left,
-            fence: None,
-        });
+        sections.push(Section::new(&format!("ours {task}"), KEY, entered, left));
     }
     sections
 }

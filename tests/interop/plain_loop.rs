@@ -26,7 +26,7 @@ fn poller(url: &str) -> Vec<Section> {
         let released: i64 =
             redis::cmd("EVAL").arg(RELEASE).arg(1).arg(KEY).arg(&token).query(&mut connection).unwrap();
         assert_eq!(released, 1, "nobody took it away");
-        sections.push(Section { holder: token, key: KEY.to_owned(), entered, left, fence: None });
+        sections.push(Section::new(&token, KEY, entered, left));
     }
     sections
 }

@@ -1,75 +1,157 @@
 //! The backends that one suite runs on, and [`suite!`](crate::suite) which runs it.
 
-use distlock::LockManager;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{RedisServer, eventually, residue};
+use distlock::{LockManager, LockManagerBuilder};
 
-/// A backend of a test's own.
+use crate::{ClusterServers, QuorumServers, RedisServer, SentinelGroup, eventually, residue};
+
+/// A backend that a test has to itself: a memory or a server of its own, or keys of its own on servers that all tests
+/// of the process share.
 #[derive(Debug)]
-pub enum Backend {
-    /// In memory.
+pub struct Backend {
+    place: Place,
+    prefix: String,
+}
+
+#[derive(Debug)]
+enum Place {
     Memory(LockManager),
-    /// One Redis server.
     Redis(RedisServer),
+    Sentinel(&'static SentinelGroup),
+    Cluster(&'static ClusterServers),
+    Quorum(&'static QuorumServers),
 }
 
 impl Backend {
     /// A fresh memory backend.
     #[must_use]
     pub fn memory() -> Self {
-        Self::Memory(LockManager::in_memory())
+        Self { place: Place::Memory(LockManager::in_memory()), prefix: String::new() }
     }
 
     /// A fresh server.
     #[must_use]
     pub fn redis() -> Self {
-        Self::Redis(RedisServer::start())
+        Self { place: Place::Redis(RedisServer::start()), prefix: String::new() }
     }
 
-    /// The server, where there is one.
+    /// Keys of its own on the master that sentinels watch.
     #[must_use]
-    pub fn server(&self) -> Option<&RedisServer> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Redis(server) => Some(server),
-        }
+    pub fn sentinel() -> Self {
+        Self { place: Place::Sentinel(SentinelGroup::shared()), prefix: unused_prefix() }
+    }
+
+    /// Keys of its own in a cluster.
+    #[must_use]
+    pub fn cluster() -> Self {
+        Self { place: Place::Cluster(ClusterServers::shared()), prefix: unused_prefix() }
+    }
+
+    /// Keys of its own on five independent servers.
+    #[must_use]
+    pub fn quorum() -> Self {
+        Self { place: Place::Quorum(QuorumServers::shared()), prefix: unused_prefix() }
+    }
+
+    /// A builder of managers for these keys; none in memory, where a manager is a world of its own.
+    #[must_use]
+    pub fn builder(&self) -> Option<LockManagerBuilder> {
+        let url = match &self.place {
+            Place::Memory(_) => return None,
+            Place::Redis(server) => server.url(),
+            Place::Sentinel(group) => group.url(),
+            Place::Cluster(cluster) => cluster.url(),
+            Place::Quorum(servers) => servers.url(),
+        };
+        Some(LockManager::builder().url(url).key_prefix(&*self.prefix))
     }
 
     /// A manager as another process would have it: of its own on a server, the same one in memory.
     pub async fn manager(&self) -> LockManager {
-        match self {
-            Self::Memory(manager) => manager.clone(),
-            Self::Redis(server) => LockManager::connect(&server.url()).await.expect("the server is up"),
+        match (&self.place, self.builder()) {
+            (_, Some(builder)) => builder.connect().await.expect("the servers are up"),
+            (Place::Memory(manager), _) => manager.clone(),
+            _ => unreachable!("only the memory has no builder"),
         }
     }
 
-    /// Waits until nobody holds `key`, and on a server until nothing else is left either.
+    /// Whether all managers are the same one, in memory.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        matches!(self.place, Place::Memory(_))
+    }
+
+    /// What comes before the names of all keys of this test.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The servers that the keys may be written to.
+    #[must_use]
+    pub fn servers(&self) -> &[RedisServer] {
+        match &self.place {
+            Place::Memory(_) => &[],
+            Place::Redis(server) => std::slice::from_ref(server),
+            Place::Sentinel(group) => group.masters(),
+            Place::Cluster(cluster) => cluster.masters(),
+            Place::Quorum(servers) => servers.servers(),
+        }
+    }
+
+    /// Waits until nobody holds `key`, and on servers until nothing else is left either.
     pub async fn is_clean(&self, key: &str) {
         let manager = self.manager().await;
         eventually("the lock is free", async || manager.inspect(key).await.unwrap().is_none()).await;
-        if let Some(server) = self.server() {
-            residue::none(server).await;
-        }
+        self.has_no_residue().await;
+    }
+
+    /// Waits until no server has any key of this test.
+    pub async fn has_no_residue(&self) {
+        residue::none_below(self.servers(), &self.prefix).await;
     }
 }
 
+/// A prefix that no other test of this process has.
+fn unused_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("rule{}:", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// Runs rules, written once as `async fn(Backend)`, on every backend.
+///
+/// What a majority of independent servers does not offer is named after `not on quorum:`, and what only it does after
+/// `only on quorum:`.
 #[macro_export]
 macro_rules! suite {
-    ($($rule:ident),+ $(,)?) => {
+    (
+        $($rule:ident),* $(,)?
+        $(; not on quorum: $($other:ident),+ $(,)?)?
+        $(; only on quorum: $($quorum:ident),+ $(,)?)?
+    ) => {
         mod memory {
-            $crate::suite!(@ memory: $($rule),+);
+            $crate::suite!(@ memory: $($rule,)* $($($other,)+)?);
         }
         mod redis {
-            $crate::suite!(@ redis: $($rule),+);
+            $crate::suite!(@ redis: $($rule,)* $($($other,)+)?);
+        }
+        mod sentinel {
+            $crate::suite!(@ sentinel: $($rule,)* $($($other,)+)?);
+        }
+        mod cluster {
+            $crate::suite!(@ cluster: $($rule,)* $($($other,)+)?);
+        }
+        mod quorum {
+            $crate::suite!(@ quorum: $($rule,)* $($($quorum,)+)?);
         }
     };
-    (@ $backend:ident: $($rule:ident),+) => {
+    (@ $backend:ident: $($rule:ident,)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $rule() {
                 super::$rule($crate::Backend::$backend()).await;
             }
-        )+
+        )*
     };
 }

@@ -1,10 +1,62 @@
 //! The judge: reads who believed to hold what and when, and finds what no lock may do.
 //!
 //! A section runs from the moment its holder knew it had the lock to the first of: it began to release, it learnt of
-//! the loss, it was killed, or its local deadline passed. All of them lie inside the true lease, so an overlap of two
-//! sections is two holders, whatever delays there were.
+//! the loss, it was killed, or its local deadline passed. All of them lie inside the true lease, so sections that
+//! overlap and must not are holders at the same time, whatever delays there were.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
+
+/// What kind of lock a section was under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nobody else, of any kind.
+    Exclusive,
+    /// Any number of these.
+    Shared,
+    /// At most so many of these.
+    Limited(usize),
+}
+
+impl Kind {
+    /// Whether any number of the one may be beside any number of the other, as far as two of them go.
+    fn goes_with(self, other: Kind) -> bool {
+        self != Kind::Exclusive && self == other
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Exclusive => f.write_str("exclusive"),
+            Kind::Shared => f.write_str("shared"),
+            Kind::Limited(limit) => write!(f, "limited:{limit}"),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "exclusive" => Ok(Kind::Exclusive),
+            None if text == "shared" => Ok(Kind::Shared),
+            Some(("limited", limit)) => limit.parse().map(Kind::Limited).map_err(|error| error.to_string()),
+            _ => Err(format!("`{text}` is no kind of lock")),
+        }
+    }
+}
+
+/// When a section was asked for, for the order of requests within one process.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Whose requests stand in one line.
+    pub process: String,
+    /// Before the request was made.
+    pub asked: Duration,
+    /// When it stood in line for certain.
+    pub stood: Duration,
+}
 
 /// One critical section as its holder saw it.
 #[derive(Debug, Clone)]
@@ -13,21 +65,39 @@ pub struct Section {
     pub holder: String,
     /// The key.
     pub key: String,
+    /// Under which kind of lock.
+    pub kind: Kind,
     /// When the holder knew, on [`shared_clock`](crate::shared_clock).
     pub entered: Duration,
     /// When it stopped believing.
     pub left: Duration,
     /// Its fencing token, when it asked for one.
     pub fence: Option<u64>,
+    /// Its place in line, when it is known.
+    pub line: Option<Line>,
+}
+
+impl Section {
+    /// A section under an exclusive lock, without a token.
+    #[must_use]
+    pub fn new(holder: &str, key: &str, entered: Duration, left: Duration) -> Self {
+        let (holder, key) = (holder.to_owned(), key.to_owned());
+        Section { holder, key, kind: Kind::Exclusive, entered, left, fence: None, line: None }
+    }
 }
 
 /// Something no lock may do.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Both believed to hold the key at the same time.
+    /// Both believed to hold the key at the same time, and their kinds exclude each other.
     Overlap(Section, Section),
+    /// More at the same time than the limit allows; the last of them completes the number.
+    Crowd(Vec<Section>),
     /// The later section has no greater token.
     Fence(Section, Section),
+    /// The second was asked for when the first stood in line already, in the same process; the two exclude each
+    /// other, and the second was first.
+    Overtaken(Section, Section),
 }
 
 /// Sections of any number of keys and holders.
@@ -54,6 +124,12 @@ impl History {
         self.sections.is_empty()
     }
 
+    /// All of them, in the order in which they were added.
+    #[must_use]
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
     /// Every fault, per key in the order of entry.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
@@ -64,25 +140,9 @@ impl History {
         let mut faults = Vec::new();
         for sections in by_key.values_mut() {
             sections.sort_by_key(|section| section.entered);
-            // The section that reaches furthest, so that a long one is compared with everything inside it.
-            let mut furthest: Option<&Section> = None;
-            let mut fenced: Option<&Section> = None;
-            for section in sections.iter().copied() {
-                if let Some(before) = furthest.filter(|before| before.left > section.entered) {
-                    faults.push(Fault::Overlap(before.clone(), section.clone()));
-                }
-                if let Some(before) =
-                    fenced.filter(|before| section.fence.is_some_and(|fence| Some(fence) <= before.fence))
-                {
-                    faults.push(Fault::Fence(before.clone(), section.clone()));
-                }
-                if furthest.is_none_or(|before| before.left < section.left) {
-                    furthest = Some(section);
-                }
-                if section.fence.is_some() {
-                    fenced = Some(section);
-                }
-            }
+            faults.extend(overlaps(sections));
+            faults.extend(older_tokens(sections));
+            faults.extend(overtaken(sections));
         }
         faults
     }
@@ -98,13 +158,68 @@ impl History {
     }
 }
 
+/// Sections of one key, in the order of entry: who was in together and must not have been.
+fn overlaps(sections: &[&Section]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut inside: Vec<&Section> = Vec::new();
+    for section in sections.iter().copied() {
+        inside.retain(|before| before.left > section.entered);
+        let excluded = inside.iter().filter(|before| !before.kind.goes_with(section.kind));
+        faults.extend(excluded.map(|before| Fault::Overlap((*before).clone(), section.clone())));
+        inside.push(section);
+        if let Kind::Limited(limit) = section.kind {
+            let same = inside.iter().filter(|other| other.kind == section.kind);
+            let crowd: Vec<Section> = same.map(|other| (*other).clone()).collect();
+            if crowd.len() > limit {
+                faults.push(Fault::Crowd(crowd));
+            }
+        }
+    }
+    faults
+}
+
+fn older_tokens(sections: &[&Section]) -> Vec<Fault> {
+    let fenced = sections.iter().filter(|section| section.fence.is_some());
+    let pairs = fenced.clone().zip(fenced.skip(1));
+    let older = pairs.filter(|(before, section)| section.fence <= before.fence);
+    older.map(|(before, section)| Fault::Fence((*before).clone(), (*section).clone())).collect()
+}
+
+/// Requests of one process stand in one line. Two that exclude each other show by their times who was first: the
+/// second cannot know that it has the lock before the first has released it.
+fn overtaken(sections: &[&Section]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (index, first) in sections.iter().enumerate() {
+        let Some(behind) = &first.line else { continue };
+        // In the order of entry: whoever stands before was let in before.
+        for late in sections.iter().skip(index + 1) {
+            let Some(line) = &late.line else { continue };
+            let was_before = line.process == behind.process && line.stood <= behind.asked;
+            if was_before && late.entered > first.entered && !first.kind.goes_with(late.kind) {
+                faults.push(Fault::Overtaken((*late).clone(), (*first).clone()));
+            }
+        }
+    }
+    faults
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn section(holder: &str, entered: u64, left: u64, fence: Option<u64>) -> Section {
         let (entered, left) = (Duration::from_millis(entered), Duration::from_millis(left));
-        Section { holder: holder.to_owned(), key: "k".to_owned(), entered, left, fence }
+        Section { fence, ..Section::new(holder, "k", entered, left) }
+    }
+
+    fn of(kind: Kind, entered: u64, left: u64) -> Section {
+        Section { kind, ..section("x", entered, left, None) }
+    }
+
+    fn in_line(kind: Kind, asked: u64, stood: u64, entered: u64) -> Section {
+        let (asked, stood) = (Duration::from_millis(asked), Duration::from_millis(stood));
+        let line = Line { process: "p".to_owned(), asked, stood };
+        Section { line: Some(line), ..of(kind, entered, entered) }
     }
 
     fn history(sections: &[Section]) -> History {
@@ -135,5 +250,53 @@ mod tests {
             history(&[section("a", 0, 1, Some(5)), section("b", 2, 3, Some(5)), section("c", 4, 5, Some(4))])
                 .faults();
         assert!(matches!(&faults[..], [Fault::Fence(..), Fault::Fence(..)]), "{faults:?}");
+    }
+
+    #[test]
+    fn readers_and_as_many_as_the_limit_says_go_together() {
+        use Kind::{Exclusive, Limited, Shared};
+        history(&[of(Shared, 0, 10), of(Shared, 1, 20), of(Exclusive, 20, 21), of(Shared, 21, 22)])
+            .assert_sound();
+        history(&[of(Limited(2), 0, 10), of(Limited(2), 1, 20), of(Limited(2), 10, 11)]).assert_sound();
+    }
+
+    #[test]
+    fn a_writer_beside_a_reader_is_found_whoever_came_first() {
+        use Kind::{Exclusive, Shared};
+        for (first, second) in [(Exclusive, Shared), (Shared, Exclusive), (Exclusive, Exclusive)] {
+            let faults = history(&[of(first, 0, 10), of(second, 9, 12)]).faults();
+            assert!(matches!(&faults[..], [Fault::Overlap(..)]), "{first} {second}: {faults:?}");
+        }
+        let faults = history(&[of(Shared, 0, 10), of(Shared, 1, 30), of(Exclusive, 20, 21)]).faults();
+        assert!(matches!(&faults[..], [Fault::Overlap(..)]), "the one that is still in: {faults:?}");
+    }
+
+    #[test]
+    fn one_more_than_the_limit_and_limits_that_differ_are_found() {
+        use Kind::{Limited, Shared};
+        let faults = history(&[of(Limited(2), 0, 10), of(Limited(2), 1, 20), of(Limited(2), 9, 11)]).faults();
+        assert!(matches!(&faults[..], [Fault::Crowd(crowd)] if crowd.len() == 3), "{faults:?}");
+        for other in [Shared, Limited(3), Kind::Exclusive] {
+            let faults = history(&[of(Limited(2), 0, 10), of(other, 1, 20)]).faults();
+            assert!(matches!(&faults[..], [Fault::Overlap(..)]), "{other}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_passes_a_writer_in_line_is_found() {
+        use Kind::{Exclusive, Shared};
+        let faults = history(&[in_line(Exclusive, 0, 1, 9), in_line(Shared, 2, 3, 5)]).faults();
+        assert!(matches!(&faults[..], [Fault::Overtaken(..)]), "{faults:?}");
+        // Readers may learn of it in any order, and so may those who asked at the same time.
+        history(&[in_line(Shared, 0, 1, 9), in_line(Shared, 2, 3, 5)]).assert_sound();
+        history(&[in_line(Exclusive, 0, 3, 9), in_line(Shared, 2, 4, 5)]).assert_sound();
+    }
+
+    #[test]
+    fn kinds_are_read_as_they_are_written() {
+        for kind in [Kind::Exclusive, Kind::Shared, Kind::Limited(3)] {
+            assert_eq!(kind.to_string().parse::<Kind>(), Ok(kind));
+        }
+        assert!("limited".parse::<Kind>().is_err());
     }
 }

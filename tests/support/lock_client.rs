@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{BOUND, History, Section, process};
+use crate::{BOUND, History, Line, Section, process};
 
 /// One line of a client process.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,13 +43,34 @@ impl Event {
     /// The section a `section` event describes.
     #[must_use]
     pub fn section(&self, holder: &str) -> Section {
-        Section {
-            holder: holder.to_owned(),
-            key: self.text("key").to_owned(),
-            entered: self.time("entered"),
-            left: self.time("left"),
+        let fence = self.number("fence");
+        Section { fence, ..Section::new(holder, self.text("key"), self.time("entered"), self.time("left")) }
+    }
+
+    /// The sections, one for each key, which an `entered` event begins and a `left` event ends; without the latter
+    /// they end when the holder was `gone`, or at the deadline that it knew at first.
+    #[must_use]
+    pub fn sections(&self, holder: &str, end: Result<&Event, Duration>) -> Vec<Section> {
+        let kind = self.text("kind").parse().unwrap_or_else(|error| panic!("{error} in {self:?}"));
+        let left = match end {
+            Ok(left) => left.time("at"),
+            Err(gone) => gone.min(self.time("until")),
+        };
+        let keys: Vec<&str> =
+            self.0["keys"].as_array().into_iter().flatten().filter_map(|key| key.as_str()).collect();
+        // Those behind the first are asked for when the first is there.
+        let line = (keys.len() == 1).then(|| Line {
+            process: holder.to_owned(),
+            asked: self.time("asked"),
+            stood: self.time("stood"),
+        });
+        let section = |key: &&str| Section {
+            kind,
             fence: self.number("fence"),
-        }
+            line: line.clone(),
+            ..Section::new(holder, key, self.time("at"), left)
+        };
+        keys.iter().map(section).collect()
     }
 }
 
@@ -111,10 +132,19 @@ impl LockClient {
     /// When none comes within [`BOUND`], or the process has ended.
     #[must_use]
     pub fn next(&self) -> Event {
+        self.next_if_alive().expect("the client process is alive")
+    }
+
+    /// The next event, or `None` when the process has ended.
+    ///
+    /// # Panics
+    /// When nothing comes within [`BOUND`].
+    #[must_use]
+    pub fn next_if_alive(&self) -> Option<Event> {
         match self.lines.recv_timeout(BOUND) {
-            Ok(event) => event,
+            Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => panic!("the client process said nothing for {BOUND:?}"),
-            Err(RecvTimeoutError::Disconnected) => panic!("the client process has ended"),
+            Err(RecvTimeoutError::Disconnected) => None,
         }
     }
 

@@ -8,13 +8,11 @@ use crate::{RedisServer, redis_server::ADMIN};
 
 impl RedisServer {
     /// A connection of the fixture's own user, with every permission.
-    #[must_use]
-    pub fn connect_outside(&self) -> Connection {
-        let client = redis::Client::open(self.admin_url()).unwrap();
-        let connection =
-            client.get_connection_with_timeout(Duration::from_secs(10)).expect("the server is up");
-        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        connection
+    fn connect_outside(&self) -> RedisResult<Connection> {
+        let client = redis::Client::open(self.admin_url())?;
+        let connection = client.get_connection_with_timeout(Duration::from_secs(10))?;
+        connection.set_read_timeout(Some(Duration::from_secs(10)))?;
+        Ok(connection)
     }
 
     /// One command from outside.
@@ -23,7 +21,7 @@ impl RedisServer {
         for argument in &command[1..] {
             request.arg(argument);
         }
-        request.query(&mut self.connect_outside())
+        request.query(&mut self.connect_outside()?)
     }
 
     /// One command from outside that must succeed.
@@ -33,6 +31,21 @@ impl RedisServer {
 
     fn typed<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         redis::from_redis_value(self.raw(command)).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// One command from outside that answers with text.
+    #[must_use]
+    pub fn text(&self, command: &[&str]) -> String {
+        self.typed(command)
+    }
+
+    /// A field of `INFO`; empty where the server does not answer or has no such field.
+    #[must_use]
+    pub fn info(&self, field: &str) -> String {
+        let info: String =
+            self.try_raw(&["INFO"]).ok().and_then(|it| redis::from_redis_value(it).ok()).unwrap_or_default();
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_default().to_owned()
     }
 
     /// The value of a string key.
@@ -56,7 +69,13 @@ impl RedisServer {
     /// Every key of database 0, sorted.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = self.typed(&["KEYS", "*"]);
+        self.keys_below("")
+    }
+
+    /// Every key of database 0 that begins like this, sorted.
+    #[must_use]
+    pub fn keys_below(&self, prefix: &str) -> Vec<String> {
+        let mut keys: Vec<String> = self.typed(&["KEYS", &format!("{prefix}*")]);
         keys.sort();
         keys
     }

@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{ServerOptions, process};
+use crate::{ServerOptions, process, stepped_clock::SteppedClock};
 
 /// A user of the fixture's own, so that it can look in whatever the test does to the others.
 pub(crate) const ADMIN: &str = "fixture";
@@ -26,8 +26,16 @@ const START_BOUND: Duration = Duration::from_secs(30);
 pub struct RedisServer {
     options: ServerOptions,
     directory: TempDir,
-    port: u16,
+    ports: Ports,
+    clock: Option<SteppedClock>,
     child: Child,
+}
+
+/// Where a server listens: for clients, and in a cluster for the other nodes.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    clients: u16,
+    bus: Option<u16>,
 }
 
 enum StartError {
@@ -50,13 +58,15 @@ impl RedisServer {
 
     pub(crate) fn with(options: ServerOptions) -> Self {
         let directory = tempfile::Builder::new().prefix("distlock-redis-").tempdir().unwrap();
+        let clock = options.stepped_clock.then(|| SteppedClock::new(directory.path()));
         let begin = Instant::now();
         loop {
-            let port = options.port.unwrap_or_else(free_port);
-            match launch(&options, &directory, port) {
-                Ok(child) => return Self { options, directory, port, child },
+            let clients = options.port.unwrap_or_else(free_port);
+            let ports = Ports { clients, bus: options.cluster.then(free_port) };
+            match launch(&options, &directory, ports, clock.as_ref()) {
+                Ok(child) => return Self { options, directory, ports, clock, child },
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
-                Err(StartError::PortTaken) => panic!("port {port} stayed taken for {START_BOUND:?}"),
+                Err(StartError::PortTaken) => panic!("port {clients} stayed taken for {START_BOUND:?}"),
                 Err(StartError::Died(log)) => panic!("the server did not start:\n{log}"),
             }
         }
@@ -65,13 +75,22 @@ impl RedisServer {
     /// The port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.clients
+    }
+
+    /// The port for the other nodes of its cluster.
+    pub(crate) fn bus_port(&self) -> Option<u16> {
+        self.ports.bus
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port())
     }
 
     /// The URL of the default user.
@@ -132,15 +151,29 @@ impl RedisServer {
         process::cont(&self.child);
     }
 
+    /// The server's wall clock jumps ahead by so much; asked for with [`ServerOptions::stepped_clock`].
+    pub fn step_clock_forward(&self, by: Duration) {
+        self.stepped_clock().forward(by);
+    }
+
+    /// The server's wall clock jumps back by so much.
+    pub fn step_clock_back(&self, by: Duration) {
+        self.stepped_clock().back(by);
+    }
+
+    fn stepped_clock(&self) -> &SteppedClock {
+        self.clock.as_ref().expect("a server that was started with `stepped_clock`")
+    }
+
     /// Starts again on the same port and directory, killing it first when it still runs.
     pub fn restart(&mut self) {
         self.kill9();
         let begin = Instant::now();
         self.child = loop {
-            match launch(&self.options, &self.directory, self.port) {
+            match launch(&self.options, &self.directory, self.ports, self.clock.as_ref()) {
                 Ok(child) => break child,
                 Err(StartError::PortTaken) if begin.elapsed() < START_BOUND => {}
-                Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port),
+                Err(StartError::PortTaken) => panic!("port {} was taken by somebody else", self.port()),
                 Err(StartError::Died(log)) => panic!("the server did not restart:\n{log}"),
             }
         };
@@ -153,14 +186,24 @@ impl Drop for RedisServer {
     }
 }
 
-fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Child, StartError> {
+fn launch(
+    options: &ServerOptions,
+    directory: &TempDir,
+    ports: Ports,
+    clock: Option<&SteppedClock>,
+) -> Result<Child, StartError> {
     let configuration = directory.path().join("redis.conf");
     let log = directory.path().join("server.log");
-    std::fs::write(&configuration, configuration_of(options, directory, port)).unwrap();
+    std::fs::write(&configuration, configuration_of(options, directory, ports)).unwrap();
     let output = File::create(&log).unwrap();
     let binary = std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| "redis-server".to_owned());
-    let mut child = Command::new(&binary)
+    let mut command = Command::new(&binary);
+    if let Some(clock) = clock {
+        clock.preload(&mut command);
+    }
+    let mut child = command
         .arg(&configuration)
+        .args(options.sentinel.then_some("--sentinel"))
         .stdin(Stdio::null())
         .stderr(output.try_clone().unwrap())
         .stdout(output)
@@ -178,7 +221,7 @@ fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Chi
             let taken = log.contains("Address already in use");
             return Err(if taken { StartError::PortTaken } else { StartError::Died(log) });
         }
-        if answers(port, child.id()) {
+        if answers(ports.clients, child.id()) {
             return Ok(child);
         }
         if begin.elapsed() > START_BOUND {
@@ -189,14 +232,19 @@ fn launch(options: &ServerOptions, directory: &TempDir, port: u16) -> Result<Chi
     }
 }
 
-fn configuration_of(options: &ServerOptions, directory: &TempDir, port: u16) -> String {
+fn configuration_of(options: &ServerOptions, directory: &TempDir, ports: Ports) -> String {
     let mut lines = vec![
         "bind 127.0.0.1".to_owned(),
-        format!("port {port}"),
+        format!("port {}", ports.clients),
         format!("dir {}", directory.path().display()),
-        "save \"\"".to_owned(),
         format!("user {ADMIN} on >{ADMIN} ~* &* +@all"),
     ];
+    if !options.sentinel {
+        lines.push("save \"\"".to_owned());
+    }
+    if let Some(bus) = ports.bus {
+        lines.extend(["cluster-enabled yes".to_owned(), format!("cluster-port {bus}")]);
+    }
     if options.unix_socket {
         lines.push(format!("unixsocket {}", directory.path().join("redis.sock").display()));
     }
@@ -214,7 +262,7 @@ fn answers(port: u16, pid: u32) -> bool {
     };
     info().is_ok_and(|info| {
         info.lines().any(|line| line == format!("process_id:{pid}"))
-            && info.lines().any(|line| line == "loading:0")
+            && !info.lines().any(|line| line == "loading:1")
     })
 }
 
@@ -258,6 +306,22 @@ mod tests {
         assert!(silent.is_err_and(|error| error.is_timeout()));
         server.cont();
         assert_eq!(server.get("k"), None);
+    }
+
+    #[test]
+    fn a_clock_of_its_own_jumps_to_and_fro() {
+        let server = RedisServer::options().stepped_clock().start();
+        let year = Duration::from_secs(365 * 24 * 3600);
+        let clock = || -> i64 {
+            let (seconds, _): (i64, i64) = redis::from_redis_value(server.raw(&["TIME"])).unwrap();
+            seconds
+        };
+        let before = clock();
+        server.step_clock_forward(year * 2);
+        let (ahead, two) = (clock() - before, i64::try_from(year.as_secs()).unwrap() * 2);
+        assert!((two..two + 60).contains(&ahead), "{ahead}");
+        server.step_clock_back(year * 3);
+        assert!(clock() < before);
     }
 
     #[test]

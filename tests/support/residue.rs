@@ -1,39 +1,56 @@
 //! What a test left behind: no key of ours may outlive its ttl, and none may be without one.
 //!
 //! Names, for a prefix `P`: the lock is the string key `P` + key; auxiliary keys are `P` + `dl1:q:…` (queue),
-//! `dl1:e:…` (entries), `dl1:m:…` (members) and `dl1:f…` (the fencing counter, kept for 30 days on purpose).
+//! `dl1:e:…` (entries), `dl1:m:…` (members); `dl1:f…` (the fencing counter) and `dl1:run` (a
+//! quorum's mark on a server that counts) are kept for 30 days on purpose.
 
 use std::time::{Duration, Instant};
 
 use crate::{BOUND, RedisServer};
 
-/// The fencing counter's keep time.
-const FENCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long what is kept on purpose is kept, and a day for the tests that set a server's clock back.
+const KEPT: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// Keys that are there and should not be: everything except the fencing counter.
+/// Keys that are there and should not be: everything except what is kept on purpose.
 #[must_use]
 pub fn keys(server: &RedisServer) -> Vec<String> {
-    server.keys().into_iter().filter(|key| !is_fence(key)).collect()
+    keys_below(server, "")
 }
 
-/// Waits until nothing but the fencing counter is left, which must have a ttl itself.
+/// [`keys`], of those that begin with `prefix`.
+#[must_use]
+pub fn keys_below(server: &RedisServer, prefix: &str) -> Vec<String> {
+    server.keys_below(prefix).into_iter().filter(|key| !is_kept(key)).collect()
+}
+
+/// Waits until nothing is left but what is kept on purpose, which must have a ttl itself.
 ///
 /// # Panics
 /// When something stays.
 pub async fn none(server: &RedisServer) {
+    none_below(std::slice::from_ref(server), "").await;
+}
+
+/// [`none`], on several servers, of the keys that begin with `prefix`.
+///
+/// # Panics
+/// When something stays.
+pub async fn none_below(servers: &[RedisServer], prefix: &str) {
     let start = Instant::now();
-    loop {
-        let left = keys(server);
-        if left.is_empty() {
-            break;
+    for server in servers {
+        loop {
+            let left = keys_below(server, prefix);
+            if left.is_empty() {
+                break;
+            }
+            assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {:?}", describe(server, &left));
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {:?}", describe(server, &left));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    for key in server.keys() {
-        let pttl = server.pttl(&key);
-        let bound = i64::try_from(FENCE_KEPT.as_millis()).unwrap();
-        assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
+        for key in server.keys_below(prefix) {
+            let pttl = server.pttl(&key);
+            let bound = i64::try_from(KEPT.as_millis()).unwrap();
+            assert!((1..=bound).contains(&pttl), "`{key}` has a ttl of {pttl} ms");
+        }
     }
 }
 
@@ -59,6 +76,9 @@ fn describe(server: &RedisServer, keys: &[String]) -> Vec<String> {
     keys.iter().map(|key| format!("{key} = {} ({} ms)", value(key), server.pttl(key))).collect()
 }
 
-fn is_fence(key: &str) -> bool {
-    key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(':'))
+fn is_kept(key: &str) -> bool {
+    // One fencing counter for each prefix; in a cluster one for each slot, with a hash tag.
+    let is_fence =
+        key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([':', '{']));
+    is_fence || key.ends_with("dl1:run")
 }

@@ -1,5 +1,7 @@
 //! How a test wants its server: everything a fault needs that is configuration.
 
+use std::time::Duration;
+
 use crate::RedisServer;
 
 /// Options of a [`RedisServer`]; [`start`](ServerOptions::start) starts it.
@@ -9,6 +11,9 @@ pub struct ServerOptions {
     pub(crate) password: Option<String>,
     pub(crate) port: Option<u16>,
     pub(crate) unix_socket: bool,
+    pub(crate) cluster: bool,
+    pub(crate) sentinel: bool,
+    pub(crate) stepped_clock: bool,
 }
 
 impl ServerOptions {
@@ -60,6 +65,34 @@ impl ServerOptions {
     #[must_use]
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// A wall clock of its own, see [`RedisServer::step_clock_forward`].
+    #[must_use]
+    pub fn stepped_clock(mut self) -> Self {
+        self.stepped_clock = true;
+        self
+    }
+
+    /// A node of a cluster, with a port for the other nodes.
+    #[must_use]
+    pub(crate) fn cluster_node(mut self, node_timeout: Duration) -> Self {
+        self.cluster = true;
+        self.directive(&format!("cluster-node-timeout {}", node_timeout.as_millis()))
+            .directive("repl-diskless-sync-delay 0")
+    }
+
+    /// A replica of the server at this port.
+    #[must_use]
+    pub(crate) fn replica_of(self, port: u16) -> Self {
+        self.directive(&format!("replicaof 127.0.0.1 {port}"))
+    }
+
+    /// A sentinel instead of a server.
+    #[must_use]
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
         self
     }
 

@@ -203,6 +203,15 @@ pub(crate) enum Reply {
     Fenced {
         last: u64,
     },
+    /// Nothing was done: the command ended at a key before this one (see [`Backend::send_together`]).
+    NotReached,
+}
+
+impl Reply {
+    /// An operation that wanted the lock has it.
+    pub(crate) fn is_acquired(&self) -> bool {
+        matches!(self, Reply::Fresh { .. } | Reply::Mine { .. })
+    }
 }
 
 /// Why there is no reply.
@@ -316,6 +325,20 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Carries out many operations in one round trip where it can; one result for each, in order.
     fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>>;
+
+    /// How many of these keys, from the first on, [`Backend::send_together`] can put into one command: at least
+    /// one. One means that they are acquired one by one.
+    fn together(&self, keys: &[Arc<str>]) -> usize {
+        keys.len().min(1)
+    }
+
+    /// Carries out operations `Enter` with [`EnterMode::Try`], unfenced, as one command: in order, up to and
+    /// including the first that does not get its lock. Those behind it are [`Reply::NotReached`]. One result
+    /// for each. Whatever else is said of [`Backend::send`] holds for the whole; what was [`Failure::Refused`] may
+    /// have been carried out in part. Called only for as many keys as [`Backend::together`] allows.
+    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::NotReached)).collect()))
+    }
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>>;

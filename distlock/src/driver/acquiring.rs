@@ -7,7 +7,8 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::{Alive, Core, Interest, Mine, Requester, Settled};
+use super::in_flight::{Interest, Mine};
+use super::{Alive, Core, Requester, Settled};
 use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::{Outcome, Want};

@@ -6,8 +6,10 @@
 //! its command to the I/O thread: every reply reaches the engine exactly once.
 
 mod acquiring;
+mod in_flight;
 mod io_thread;
 mod releasing;
+mod several;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,14 +22,16 @@ use std::time::Duration;
 use event_listener::Event;
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Events, Failure, LinkEvent, Op, OpError, OpResult, Push, Sending};
+use crate::backend::{Backend, Events, LinkEvent, Op, OpError, OpResult, Push, Sending};
 use crate::clock;
 use crate::engine::cell::HoldCell;
-use crate::engine::{Context, Effect, Effects, Engine, Outcome, Purpose, Verdict};
+use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
 use crate::trace;
 pub(crate) use acquiring::acquire;
+use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
-pub(crate) use releasing::{Failed, extend, release};
+pub(crate) use releasing::{Failed, Released, extend, release};
+pub(crate) use several::acquire_together;
 
 /// Keys are spread over so many mutexes.
 const SHARDS: usize = 32;
@@ -126,62 +130,6 @@ impl Drop for Grip {
     }
 }
 
-/// A command whose answer somebody awaits.
-struct InFlight {
-    context: Context,
-    answer: BoxFuture<OpResult>,
-}
-
-/// Which commands of a step its caller awaits itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interest {
-    Enter,
-    Leave,
-    Renew,
-}
-
-impl Interest {
-    fn covers(self, purpose: &Purpose) -> bool {
-        matches!(
-            (self, purpose),
-            (Interest::Enter, Purpose::Enter { .. })
-                | (Interest::Leave, Purpose::Leave { .. })
-                | (Interest::Renew, Purpose::Renew { .. })
-        )
-    }
-}
-
-/// A caller's share in carrying out a step: the one command it awaits, or what came of it.
-struct Mine {
-    interest: Interest,
-    in_flight: Option<InFlight>,
-    verdict: Option<Verdict>,
-}
-
-impl Mine {
-    fn new(interest: Interest) -> Self {
-        Mine { interest, in_flight: None, verdict: None }
-    }
-
-    /// Drives the command. Ready when there is none (any more).
-    fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        while let Some(in_flight) = &mut self.in_flight {
-            let Poll::Ready(result) = in_flight.answer.as_mut().poll(cx) else { return Poll::Pending };
-            if let Some(InFlight { context, .. }) = self.in_flight.take() {
-                core.answered(context, result, Some(self));
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// Whoever awaited it does not: the I/O thread does.
-    fn hand_over(&mut self, core: &Arc<Core>) {
-        if let Some(in_flight) = self.in_flight.take() {
-            core.await_elsewhere(in_flight);
-        }
-    }
-}
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Core {
@@ -222,6 +170,12 @@ impl Core {
                         todo.extend(more.list);
                     }
                 }
+                Effect::SendTogether(batch) => {
+                    if let Some(more) = self.send_together(batch, mine.as_deref_mut()) {
+                        rearm |= more.rearm;
+                        todo.extend(more.list);
+                    }
+                }
                 Effect::Done(requester, outcome) => Self::settle(requester, outcome),
                 Effect::Lost(cell, reason) => {
                     trace::lost(&cell, reason);
@@ -248,11 +202,7 @@ impl Core {
             Sending::Pending(mut answer) => match poll_once(answer.as_mut()) {
                 Poll::Ready(result) => result,
                 Poll::Pending => {
-                    let in_flight = InFlight { context, answer };
-                    match mine {
-                        Some(mine) if is_mine && mine.in_flight.is_none() => mine.in_flight = Some(in_flight),
-                        _ => self.await_elsewhere(in_flight),
-                    }
+                    self.await_answer(InFlight::One(context, answer), mine.filter(|_| is_mine));
                     return None;
                 }
             },
@@ -261,20 +211,52 @@ impl Core {
         Some((is_mine.then_some(verdict), effects))
     }
 
-    fn answered(self: &Arc<Self>, context: Context, result: OpResult, mut mine: Option<&mut Mine>) {
-        let (verdict, effects) = self.engine.reply(clock::now(), context, result);
-        if let Some(mine) = mine.as_deref_mut() {
-            mine.verdict = Some(verdict);
+    /// Sends one command for several keys. If it was answered at once: what to do next.
+    fn send_together(
+        self: &Arc<Self>,
+        batch: Vec<(Context, Op)>,
+        mine: Option<&mut Mine>,
+    ) -> Option<Effects<Requester>> {
+        let ops = batch.iter().map(|(context, op)| (context.key.clone(), op.clone())).collect();
+        let contexts: Vec<Context> = batch.into_iter().map(|(context, _)| context).collect();
+        let mut answer = self.backend.send_together(ops);
+        match poll_once(answer.as_mut()) {
+            Poll::Ready(results) => Some(self.engine.reply_together(clock::now(), pair(contexts, results))),
+            Poll::Pending => {
+                self.await_answer(InFlight::Together(contexts, answer), mine);
+                None
+            }
         }
+    }
+
+    /// The caller awaits the answer itself if it wants it and awaits none yet.
+    fn await_answer(self: &Arc<Self>, in_flight: InFlight, mine: Option<&mut Mine>) {
+        match mine {
+            Some(mine) if mine.in_flight.is_none() => mine.in_flight = Some(in_flight),
+            _ => self.await_elsewhere(in_flight),
+        }
+    }
+
+    fn answered(self: &Arc<Self>, answer: Answer, mut mine: Option<&mut Mine>) {
+        let now = clock::now();
+        let effects = match answer {
+            Answer::One(context, result) => {
+                let (verdict, effects) = self.engine.reply(now, context, result);
+                if let Some(mine) = mine.as_deref_mut() {
+                    mine.verdict = Some(verdict);
+                }
+                effects
+            }
+            Answer::Together(answers) => self.engine.reply_together(now, answers),
+        };
         self.perform(effects, mine);
     }
 
     fn await_elsewhere(self: &Arc<Self>, in_flight: InFlight) {
         let core = self.clone();
         self.on_io_thread(async move {
-            let InFlight { context, answer } = in_flight;
-            let result = answer.await;
-            core.answered(context, result, None);
+            let answer = in_flight.await;
+            core.answered(answer, None);
         });
     }
 
@@ -335,10 +317,8 @@ impl Core {
     }
 
     fn all_answered(self: &Arc<Self>, contexts: Vec<Context>, results: Vec<OpResult>) {
-        let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
-        let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
-        for (context, result) in contexts.into_iter().zip(results) {
-            self.answered(context, result, None);
+        for (context, result) in pair(contexts, results) {
+            self.answered(Answer::One(context, result), None);
         }
     }
 
@@ -362,6 +342,12 @@ impl Core {
             link = reached => link,
             () = self.sleep(d) => self.link.borrow().clone(),
         }
+    }
+
+    /// The key was taken away from whoever had it, or may have been.
+    pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
+        let effects = self.engine.ask_whether_held(clock::now(), key);
+        self.perform(effects, None);
     }
 
     /// No more acquisitions.

@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Core, Grip, Interest, Mine};
+use super::in_flight::{Interest, Mine};
+use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::CellState;
@@ -38,30 +39,46 @@ impl Drop for Awaited {
     }
 }
 
-/// Ends a hold and waits for the server's word. The hold is over at the first poll.
-pub(crate) async fn release(grip: &Grip) -> Result<(), Failed> {
+/// A hold that has ended, and what the server has to say about it.
+pub(crate) struct Released(Word);
+
+enum Word {
+    Known(Result<(), Failed>),
+    Awaited(Awaited),
+}
+
+/// Ends a hold. The command is on its way when this returns.
+pub(crate) fn release(grip: &Grip) -> Released {
     if !grip.lets_go() {
-        return Ok(());
+        return Released(Word::Known(Ok(())));
     }
     let core = grip.alive.core();
     let (release, effects) = core.engine.release(clock::now(), &grip.cell);
-    match release {
-        Release::HandedOn => {
-            core.perform(effects, None);
-            return Ok(());
+    let known = match release {
+        Release::HandedOn => Ok(()),
+        Release::WasLost(reason) => Err(Failed::Lost(reason)),
+        Release::Leaving => {
+            let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Leave) };
+            core.perform(effects, Some(&mut awaited.mine));
+            return Released(Word::Awaited(awaited));
         }
-        Release::WasLost(reason) => {
-            core.perform(effects, None);
-            return Err(Failed::Lost(reason));
+    };
+    core.perform(effects, None);
+    Released(Word::Known(known))
+}
+
+impl Released {
+    /// Waits for the server's word.
+    pub(crate) async fn confirmed(self) -> Result<(), Failed> {
+        let awaited = match self.0 {
+            Word::Known(result) => return result,
+            Word::Awaited(awaited) => awaited,
+        };
+        match awaited.verdict().await {
+            Verdict::None | Verdict::Fine => Ok(()),
+            Verdict::Lost(reason) => Err(Failed::Lost(reason)),
+            Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
         }
-        Release::Leaving => {}
-    }
-    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Leave) };
-    core.perform(effects, Some(&mut awaited.mine));
-    match awaited.verdict().await {
-        Verdict::None | Verdict::Fine => Ok(()),
-        Verdict::Lost(reason) => Err(Failed::Lost(reason)),
-        Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::key::Step;
 use super::lease::Ready;
+use super::together::{Part, Turn};
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
     EnterMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
@@ -51,6 +52,8 @@ pub(super) struct Attempt {
     was_sent: bool,
     /// Since when answers have come too late to be of use.
     late_since: Option<Time>,
+    /// Its first command, which was not answered, is one for several keys.
+    pub(super) part: Option<Part>,
 }
 
 impl Attempt {
@@ -74,6 +77,7 @@ impl Attempt {
             open: 0,
             was_sent: false,
             late_since: None,
+            part: None,
         }
     }
 
@@ -87,6 +91,11 @@ impl Attempt {
 
     pub(super) fn may_be_applied(&self) -> bool {
         self.queued || self.open > 0 || self.entered.is_some()
+    }
+
+    /// A command that failed may have been carried out in part.
+    pub(super) fn may_be_applied_all_the_same(&mut self) {
+        self.open = self.open.saturating_add(1);
     }
 
     /// A command was answered, or will not be.
@@ -122,18 +131,19 @@ impl<W> Step<'_, W> {
     fn first_attempt(&mut self) {
         let Some(head) = self.state.waiters.front() else { return };
         let kind = head.want.kind;
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        self.ask_first(&mut attempt);
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// Asks by the cheapest command that will do.
+    pub(super) fn ask_first(&mut self, attempt: &mut Attempt) {
         let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
-        let plain = kind == Kind::Exclusive
+        let plain = attempt.kind == Kind::Exclusive
             && alone
             && self.state.waiters.fenced() == 0
             && !self.env.hints.is_contended(self.key, self.now);
-        let mut attempt = Attempt::new(self.next_token(), kind);
-        if plain {
-            self.ask_plainly(&mut attempt)
-        } else {
-            self.ask(&mut attempt)
-        }
-        self.state.attempt = Some(Box::new(attempt));
+        if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
     }
 
     /// After an exclusive lease of ours ended while others wait here.
@@ -147,7 +157,7 @@ impl<W> Step<'_, W> {
         self.state.attempt = Some(Box::new(attempt));
     }
 
-    fn next_token(&mut self) -> Token {
+    pub(super) fn next_token(&mut self) -> Token {
         if mutated!(TokenReused) { Token(1) } else { self.env.next_token() }
     }
 
@@ -185,7 +195,7 @@ impl<W> Step<'_, W> {
         self.send(attempt.token, purpose, op);
     }
 
-    fn number(&mut self, attempt: &mut Attempt) -> u64 {
+    pub(super) fn number(&mut self, attempt: &mut Attempt) -> u64 {
         self.state.seq += 1;
         attempt.asked = Some((self.state.seq, self.now));
         attempt.open = attempt.open.saturating_add(1);
@@ -212,6 +222,15 @@ impl<W> Step<'_, W> {
 
     pub(super) fn attempt_is_due(&mut self) {
         let link_is_down = self.env.link.is_down();
+        if let Some(attempt) = &self.state.attempt
+            && matches!(attempt.part, Some(Part::Follows(_)))
+            && !mutated!(FollowerAsks)
+        {
+            if attempt.due(link_is_down) <= self.now {
+                self.withdraw(attempt.token);
+            }
+            return;
+        }
         self.with_attempt(|step, mut attempt| {
             if attempt.due(link_is_down) <= step.now {
                 step.ask(&mut attempt);
@@ -222,6 +241,13 @@ impl<W> Step<'_, W> {
 
     /// There is a new link, or pushes may have been missed.
     pub(super) fn ask_afresh(&mut self) {
+        if let Some(attempt) = &self.state.attempt
+            && matches!(attempt.part, Some(Part::Follows(_)))
+            && !mutated!(FollowerAsks)
+        {
+            self.withdraw(attempt.token);
+            return;
+        }
         self.with_attempt(|step, mut attempt| {
             if !mutated!(PairKeptOverReconnect) {
                 attempt.pair = None;
@@ -288,6 +314,12 @@ impl<W> Step<'_, W> {
             if attempt.asked.is_some_and(|(asked, _)| asked <= seq) {
                 attempt.asked = None;
             }
+            if let Some(part) = attempt.part.take() {
+                match step.entered_together(part, attempt, lease_end(sent, ttl), &result) {
+                    Turn::AsEver(same) => attempt = same,
+                    Turn::Over(left) => return left,
+                }
+            }
             match result {
                 // Another command of ours must have taken it; only `enter` says when.
                 Ok(Reply::Mine { us: None, .. }) => {
@@ -316,7 +348,8 @@ impl<W> Step<'_, W> {
                     | Reply::Cancelled
                     | Reply::NotYours
                     | Reply::Renewed { .. }
-                    | Reply::Fenced { .. },
+                    | Reply::Fenced { .. }
+                    | Reply::NotReached,
                 ) => {
                     let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
                     step.failed(attempt, odd)

@@ -25,12 +25,13 @@ mod lease;
 mod leaving;
 mod owed;
 mod renewal;
-mod server_clock;
+pub(crate) mod server_clock;
 mod shard;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -92,10 +93,18 @@ pub(crate) struct Want {
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Acquired(Arc<HoldCell>),
-    Busy { holder: Option<Arc<str>>, waited: Duration },
+    Busy {
+        holder: Option<Arc<str>>,
+        waited: Duration,
+    },
     Unavailable(OpError),
-    WrongKind { found: Arc<str> },
+    WrongKind {
+        found: Arc<str>,
+    },
     Closed,
+    /// Of several keys: not decided, because one before this was not acquired by the same command. Nothing of
+    /// it is left.
+    NotReached,
 }
 
 /// What a command was sent for; comes back with its result.
@@ -123,6 +132,8 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
     Send(Context, Op),
+    /// One command for several keys; its results go to [`Engine::reply_together`].
+    SendTogether(Vec<(Context, Op)>),
     Done(W, Outcome),
     /// The hold has ended without a release: wake its listeners, tell the world.
     Lost(Arc<HoldCell>, LostReason),
@@ -215,6 +226,11 @@ impl<W> Engine<W> {
     /// the longer one. False: not held any more.
     pub(crate) fn extend(&self, now: Time, cell: &HoldCell, ttl: Duration) -> (bool, Effects<W>) {
         self.enter(&cell.key, |shard, out| shard.extend(now, cell, ttl, out))
+    }
+
+    /// The key was taken away from whoever had it: if that was this process, its holder is to know at once.
+    pub(crate) fn ask_whether_held(&self, now: Time, key: &Arc<str>) -> Effects<W> {
+        self.enter(key, |shard, out| shard.ask_whether_held(now, key, out)).1
     }
 
     /// A command was answered, or failed.

@@ -64,6 +64,9 @@ pub(crate) enum Mutant {
     WrongKindLeavesEntry,
     AttemptOverwritten,
     ReadersPutOffRenewal,
+    FollowerAsks,
+    FollowerNotUndone,
+    TogetherGoesOn,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
@@ -71,6 +74,8 @@ pub(crate) enum Mutant {
     NothingOwed,
     YoungServersCount,
     ProposalAlwaysTaken,
+    ServerStepIgnored,
+    PaidTooLate,
 }
 
 #[cfg(test)]

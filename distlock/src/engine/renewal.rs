@@ -9,6 +9,9 @@ use crate::backend::{Op, OpResult, Reply, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
 
+/// A renewal never shortens a lease, so this one only asks.
+const NOTHING_MORE: Duration = Duration::from_millis(1);
+
 impl<W> Step<'_, W> {
     /// The server has promised the lease until `deadline`, counted on our clock.
     pub(super) fn extended(&mut self, token: Token, deadline: Time) {
@@ -75,6 +78,16 @@ impl<W> Step<'_, W> {
             }
         }
         self.renewals_are_due();
+    }
+
+    /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
+    pub(super) fn ask_whether_held(&mut self) {
+        for index in 0..self.state.leases.len() {
+            let Some(lease) = self.state.leases.get(index) else { return };
+            let ttl = lease.renewal_ttl().unwrap_or(NOTHING_MORE);
+            let (token, kind) = (lease.ready.token, lease.ready.kind);
+            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
+        }
     }
 
     /// The answer to a renewal; `ticket` if a holder asked for it.

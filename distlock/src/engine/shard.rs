@@ -159,6 +159,40 @@ impl<W> Shard<W> {
         self.step(now, key, out, |step| step.acquire(want, who))
     }
 
+    /// Nobody asks for the key or holds it here, and nobody elsewhere is known to.
+    pub(super) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
+        let able = !self.env.closed && !self.env.link.is_down();
+        able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
+    }
+
+    /// The key as part of a command for several.
+    pub(super) fn acquire_part(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        leads: bool,
+        want: &Want,
+        who: impl FnOnce() -> W,
+        out: &mut Vec<Effect<W>>,
+    ) -> Option<Ticket> {
+        self.step(now, key, out, |step| step.acquire_part(leads, want, who))
+    }
+
+    pub(super) fn withdraw(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        token: Token,
+        out: &mut Vec<Effect<W>>,
+    ) -> bool {
+        self.step(now, key, out, |step| step.withdraw(token))
+    }
+
+    /// The lease of `token` is ours, and held.
+    pub(super) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
+        self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some())
+    }
+
     pub(super) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
         self.step(now, key, out, |step| step.cancel(ticket));
     }
@@ -175,6 +209,10 @@ impl<W> Shard<W> {
         out: &mut Vec<Effect<W>>,
     ) -> bool {
         self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
+    }
+
+    pub(super) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+        self.step(now, key, out, |step| step.ask_whether_held());
     }
 
     pub(super) fn reply(

@@ -27,6 +27,7 @@ pub struct LockManagerBuilder {
     prefix: String,
     client_name: Option<String>,
     gap: Duration,
+    replicas: Option<u32>,
     defaults: Defaults,
 }
 
@@ -38,6 +39,7 @@ impl Default for LockManagerBuilder {
             prefix: String::new(),
             client_name: None,
             gap: Duration::from_millis(10),
+            replicas: None,
             defaults: Defaults::default(),
         }
     }
@@ -97,6 +99,21 @@ impl LockManagerBuilder {
         LockManagerBuilder { gap, ..self }
     }
 
+    /// Every acquisition is confirmed by so many replicas of the server before it counts (WAIT; an ACL user
+    /// needs `+wait`); zero, the default: by none. The same as `?replicas=n` in the URL.
+    ///
+    /// Replication is asynchronous: a master that dies may take an acquisition with it that nobody else has heard
+    /// of, and the promoted replica lets the next one in. With as many confirmations as there are replicas no
+    /// fail-over loses one; with fewer only one that promotes a replica which has not confirmed. A lock that too
+    /// few confirm is given back, and the request fails with [`LockError::Unavailable`] once that has lasted for
+    /// [`unavailable_after`](Self::unavailable_after). It costs a second round trip. Renewals are not confirmed:
+    /// a replica that has missed one lets the lock end earlier, and its holder is told.
+    ///
+    /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
+    pub fn replicas(self, replicas: u32) -> Self {
+        LockManagerBuilder { replicas: Some(replicas), ..self }
+    }
+
     /// Connects, and fails if that does not succeed within 5 s.
     ///
     /// # Errors
@@ -141,6 +158,9 @@ impl LockManagerBuilder {
             }
         };
         match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("memory") if self.replicas.is_some_and(|replicas| replicas > 0) => {
+                Err(LockError::options("`replicas` is for Redis: locks in memory have none"))
+            }
             Some("memory") => Ok(LockManager::memory(client, self.defaults)),
             Some(
                 "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "redis+sentinel"
@@ -193,6 +213,7 @@ impl LockManagerBuilder {
         config.prefix = self.prefix;
         config.lazy = lazy;
         config.tuning.gap = self.gap;
+        config.replicas = self.replicas.unwrap_or(config.replicas);
         let tuning = config.tuning.clone();
         let backend: Arc<dyn Backend> = if config.is_cluster() {
             ClusterBackend::new(config).map_err(LockError::options)?
@@ -210,6 +231,11 @@ impl LockManagerBuilder {
             each => each.iter().map(|url| RedisConfig::new(url, client)).collect(),
         };
         let mut configs = configs.map_err(LockError::options)?;
+        if self.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
+            return Err(LockError::options(
+                "`replicas` on a quorum: a lock there is safe by being on several masters already",
+            ));
+        }
         for config in &mut configs {
             config.prefix.clone_from(&self.prefix);
             config.lazy = lazy;

@@ -61,7 +61,8 @@ impl LockManager {
     /// at these hosts call the master `master`. User and password are for that server; those for the sentinels
     /// are given as `?sentinel_user=…&sentinel_pass=…`. A fail-over is followed; since replication is
     /// asynchronous, the new master may not know of a lock that was acquired just before, and then its holder
-    /// is told that it is lost.
+    /// is told that it is lost; unless replicas confirm every acquisition, with `?replicas=n` (see
+    /// [`LockManagerBuilder::replicas`]).
     ///
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster, of which these are some
     /// nodes. Everything that belongs to a lock lies in the slot of its key. A fail-over is followed as above, and
@@ -152,10 +153,15 @@ impl LockManager {
         LockRequest::new(self.clone(), key.into_lock_key().map(|key| vec![key]))
     }
 
-    /// A request for several locks: all or nothing. Keys are sorted and acquired one after the other, so
-    /// callers that name them in different orders cannot deadlock; duplicates count once. A lock that is
-    /// taken inside a held one is outside that order: only its `wait` bounds it. The `wait` counts for all
-    /// together.
+    /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order
+    /// only, so callers that name them in different orders cannot deadlock; duplicates count once. A lock
+    /// that is taken inside a held one is outside that order: only its `wait` bounds it. The `wait` counts
+    /// for all together.
+    ///
+    /// Free keys are taken by one command, up to 100 of them (in a cluster, those next to each other in the
+    /// order that share a slot, as `{order:42}:stock` and `{order:42}:cash` do). At one that is busy the
+    /// request waits, with those before it in hand and those behind it free; then another command takes the
+    /// rest. All of them are released in one round trip.
     ///
     /// ```
     /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {

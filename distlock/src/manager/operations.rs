@@ -1,5 +1,6 @@
 //! Looking at locks from outside, and ending.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
@@ -44,6 +45,18 @@ pub struct ShutdownReport {
     pub unconfirmed: usize,
 }
 
+/// Asks when it is dropped: behind the command that takes the lock away, whether that was awaited or not.
+struct AskWhetherHeld<'a> {
+    core: &'a Arc<Core>,
+    key: &'a LockKey,
+}
+
+impl Drop for AskWhetherHeld<'_> {
+    fn drop(&mut self) {
+        self.core.ask_whether_held(self.key.shared());
+    }
+}
+
 impl LockManager {
     /// Reads who holds `key`. `None`: it is free.
     ///
@@ -66,7 +79,8 @@ impl LockManager {
     }
 
     /// Takes the lock from whoever holds it, and hands it to the next in the queue. For operators: the holder
-    /// learns of it at its next renewal and may be in the middle of something. Returns whether it was held.
+    /// may be in the middle of something. A holder of this manager learns of it within a round trip, others at
+    /// their next renewal. Returns whether it was held.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
@@ -75,6 +89,7 @@ impl LockManager {
     /// Once polled it may take place although the future is dropped.
     pub async fn force_release(&self, key: impl IntoLockKey) -> Result<bool, LockError> {
         let key = key.into_lock_key()?;
+        let _ask = AskWhetherHeld { core: self.core(), key: &key };
         self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
     }
 

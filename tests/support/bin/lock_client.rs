@@ -4,13 +4,18 @@
 //! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew]   -> acquired {key, fence, at, until}
 //! release KEY                                      -> released {key}
 //! sections KEY COUNT TTL_MS HOLD_US TALLY          -> section {key, entered, left, fence} …, done {key}
+//! mixed SEED TASKS COUNT TTL_MS [unlocked]         -> entered {id, keys, kind, …}, left {id, at} …, done {key}
 //! ```
+//!
+//! `mixed` is explained in `mixed_sections.rs`.
 //!
 //! What fails is answered by `error {key, kind, text}`; a lost lease is reported as `lost {key, at}` when it happens.
 //! Commands run side by side. Times are microseconds of the clock that all processes of a machine share. The end of the
 //! input ends the process without any clean-up.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+mod mixed_sections;
 
 use std::{collections::HashMap, io::BufRead, sync::Arc, time::Duration};
 
@@ -66,6 +71,13 @@ impl Client {
             ["sections", key, count, ttl, hold, tally] => {
                 let hold = Duration::from_micros(hold.parse().unwrap());
                 self.sections(key, count.parse().unwrap(), millis(ttl), hold, tally).await
+            }
+            ["mixed", seed, tasks, count, ttl, ref flags @ ..] => {
+                let manager = (!flags.contains(&"unlocked")).then(|| self.manager.clone());
+                let tasks = tasks.parse().unwrap();
+                let work = mixed_sections::Work { manager, ttl: millis(ttl), count: count.parse().unwrap() };
+                work.run(seed.parse().unwrap(), tasks).await;
+                Ok(())
             }
             _ => panic!("unknown command {words:?}"),
         }

@@ -90,6 +90,17 @@ impl Backend for Memory {
         Box::pin(std::future::ready(results))
     }
 
+    fn together(&self, keys: &[Arc<str>]) -> usize {
+        keys.len()
+    }
+
+    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        let mut notes = Vec::new();
+        let replies = self.server().apply_together(self.now(), &self.client, &batch, &mut notes);
+        self.deliver(notes);
+        Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
+    }
+
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         let found = self.server().inspect(self.now(), key);
         Box::pin(std::future::ready(Ok(found)))

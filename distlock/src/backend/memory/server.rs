@@ -126,6 +126,26 @@ impl Server {
         reply
     }
 
+    /// Carries out operations that take locks, in order, up to the first that does not get its lock.
+    pub(crate) fn apply_together(
+        &mut self,
+        us: ServerTime,
+        client: &Arc<str>,
+        batch: &[(Arc<str>, Op)],
+        notes: &mut Vec<Note>,
+    ) -> Vec<Reply> {
+        let mut goes_on = true;
+        let one = |(key, op): &(Arc<str>, Op)| {
+            if !goes_on {
+                return Reply::NotReached;
+            }
+            let reply = self.apply(us, &Sender { client, key }, op, notes);
+            goes_on = reply.is_acquired();
+            reply
+        };
+        batch.iter().map(one).collect()
+    }
+
     fn set(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);

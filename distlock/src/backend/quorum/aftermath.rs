@@ -18,7 +18,8 @@ pub(super) fn leave(token: Token) -> Op {
     Op::Leave { token, hold: None, since: ServerTime(0) }
 }
 
-fn take(token: Token, ttl: Duration) -> Op {
+/// Takes the lock if it is free, and nothing else.
+pub(super) fn take(token: Token, ttl: Duration) -> Op {
     Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: EnterMode::Try, fences: 0 }
 }
 
@@ -29,13 +30,13 @@ impl Council {
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
         let (carried, queues, abandoned) = (round.carried, round.queues(), round.left);
         let (op, vote) = (round.op.clone(), round.vote(node).clone());
-        let latest = self.ledger.get(token).is_none_or(|entry| entry.asked == id);
+        let latest = !self.ledger.asked_later(token, node, id);
         let held = self.ledger.is_held(token);
         match (op, vote) {
             (Op::Leave { .. }, Vote::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
-                self.owe(now, node, key, token);
+                self.owe(now, node, key, token, id);
             }
             // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
             _ if abandoned => {}
@@ -50,12 +51,12 @@ impl Council {
             (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
                 if !carried && latest && !held && !mutated!(MinorityKept) =>
             {
-                self.give_back(now, node, key, token);
+                self.give_back(now, node, key, token, id);
             }
             (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(error))
                 if error.kind == Failure::Unknown && !held =>
             {
-                self.owe(now, node, key, token);
+                self.owe(now, node, key, token, id);
             }
             _ => {}
         }
@@ -85,39 +86,36 @@ impl Council {
         }
     }
 
-    /// Gives back whatever is left of a token at one server.
-    pub(super) fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token) {
+    /// Gives back what this round has left of a token at one server.
+    fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         if self.is_there(node) {
-            self.tell(node, Job::Undo { key: key.clone(), token, until }, &key, leave(token));
+            self.undo(node, Owed { key, token, round, at: Time::MAX, until });
         } else {
-            self.owe(now, node, key, token);
+            self.owe(now, node, key, token, round);
         }
     }
 
-    pub(super) fn given_back(
-        &mut self,
-        now: Now,
-        node: usize,
-        key: Arc<str>,
-        token: Token,
-        until: Time,
-        result: OpResult,
-    ) {
+    fn undo(&mut self, node: usize, owed: Owed) {
+        let Owed { key, token, round, until, .. } = owed;
+        self.tell(node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));
+    }
+
+    pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: OpResult) {
         if let Err(error) = result
             && error.kind != Failure::Refused
             && let Some(member) = self.members.get_mut(node)
         {
-            member.owe(now.time, Owed { key, token, at: Time::MAX, until });
+            member.owe(now.time, owed);
         }
     }
 
-    fn owe(&mut self, now: Now, node: usize, key: Arc<str>, token: Token) {
+    fn owe(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         if let Some(member) = self.members.get_mut(node)
             && !mutated!(NothingOwed)
         {
-            member.owe(now.time, Owed { key, token, at: Time::MAX, until });
+            member.owe(now.time, Owed { key, token, round, at: Time::MAX, until });
         }
     }
 
@@ -126,12 +124,13 @@ impl Council {
         now.time.after(self.lives(self.longest_ttl))
     }
 
-    /// Gives back what is owed at a server and due.
+    /// Gives back what is owed at a server and due, unless the lock is ours by now, or was asked for again.
     pub(super) fn pay(&mut self, now: Now, node: usize, came_up: bool) {
         let Some(member) = self.members.get_mut(node) else { return };
-        for Owed { key, token, until, .. } in member.take_due(now.time, came_up) {
-            if self.is_there(node) && !self.ledger.is_held(token) {
-                self.tell(node, Job::Undo { key: key.clone(), token, until }, &key, leave(token));
+        for owed in member.take_due(now.time, came_up) {
+            let again = self.ledger.asked_later(owed.token, node, owed.round) && !mutated!(PaidTooLate);
+            if self.is_there(node) && !again && !self.ledger.is_held(owed.token) {
+                self.undo(node, owed);
             }
         }
     }
@@ -141,12 +140,8 @@ impl Council {
     pub(super) fn owe_again(&mut self, now: Now, node: usize) {
         let Some(member) = self.members.get_mut(node) else { return };
         let at = now.time.after(TCP_USER_TIMEOUT);
-        let again: Vec<Owed> = member
-            .owed
-            .iter()
-            .filter(|owed| owed.at == Time::MAX)
-            .map(|owed| Owed { at, ..owed.clone() })
-            .collect();
+        let owed = member.owed.iter().filter(|owed| owed.at == Time::MAX);
+        let again: Vec<Owed> = owed.map(|owed| Owed { at, ..owed.clone() }).collect();
         member.owed.extend(again);
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
 };
+use super::aftermath::take;
+use super::courtesy::Courtesy;
 use super::ledger::Ledger;
-use super::member::Member;
+use super::member::{Member, Owed};
 use super::presence::Gathering;
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
@@ -41,7 +43,7 @@ pub(super) enum Job {
     /// The fencing tokens written back in a round.
     WriteBack(u64),
     /// Giving back what is left of a token, until then.
-    Undo { key: Arc<str>, token: Token, until: Time },
+    Undo { key: Arc<str>, token: Token, round: u64, until: Time },
     /// Nothing depends on it.
     Mend,
 }
@@ -61,6 +63,10 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
+    /// Ask the server what it is.
+    Look {
+        node: usize,
+    },
     /// Remember on the server that it counts as long as it runs.
     Vouch {
         node: usize,
@@ -75,10 +81,13 @@ pub(super) struct Council {
     pub(super) gathering: Gathering,
     pub(super) ledger: Ledger,
     pub(super) hints: Vec<(Time, Token)>,
+    pub(super) courtesy: Courtesy,
     pub(super) rng: fastrand::Rng,
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
+    /// How long a place in the queue lasts.
+    keep: Duration,
     rounds: HashMap<u64, Round>,
     next_round: u64,
     /// Fencing tokens below this are known to exist.
@@ -94,9 +103,11 @@ impl Council {
             gathering: Gathering::new(),
             ledger: Ledger::new(),
             hints: Vec::new(),
+            courtesy: Courtesy::new(),
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
+            keep: Tuning::default().keep,
             rounds: HashMap::new(),
             next_round: 1,
             fences: 1,
@@ -124,22 +135,28 @@ impl Council {
                     entry.until = entry.until.max(now.time.after(lives));
                     entry.rounds.push(id);
                 }
-                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
+                self.put(now, id, round, |_| op.clone());
             }
             Op::Fence { token, .. } => {
-                let round = Round::new(key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_, _| Some(op.clone()));
+                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
+                self.put(now, id, round, |_| op.clone());
             }
         }
         id
     }
 
     fn begin_asking(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
+        if let Some(op) = self.after_others(now, id, key, token, ttl, op) {
+            self.ask(now, id, key, token, ttl, op);
+        }
+    }
+
+    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
-        self.ledger.asks(now.time, key, token, id, lives);
-        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        self.ledger.asks(now.time, key, token, id, lives, self.members.len());
+        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         if let Op::Enter { fences, .. } = op
             && fences > 0
         {
@@ -147,12 +164,16 @@ impl Council {
             self.fences = first.saturating_add(u64::from(fences));
             round.proposal = Some((first, fences));
         }
-        self.put(now, id, round, |pushes, _| Some(as_told(&op, pushes)));
+        self.put(now, id, round, |pushes| as_told(&op, pushes));
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
+        self.withdraw(key, token);
         let entry = self.ledger.remove(token);
-        let mut round = Round::new(key.clone(), op.clone(), token, self.members.len());
+        if entry.as_ref().is_some_and(|entry| entry.held) {
+            self.stand_back(now, key, id);
+        }
+        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         round.left = true;
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
             || self.hints.iter().any(|(_, hinted)| *hinted == token);
@@ -170,11 +191,11 @@ impl Council {
         }
         let Op::Leave { hold, .. } = op else { return };
         let op = Op::Leave { token, hold, since: ServerTime(0) };
-        self.put(now, id, round, |_, _| Some(op.clone()));
+        self.put(now, id, round, |_| op.clone());
     }
 
     /// Sends every server its command, and counts those that are not there.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes, usize) -> Option<Op>) {
+    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes) -> Op) {
         for node in 0..self.members.len() {
             let member = &self.members[node];
             if !member.up {
@@ -185,7 +206,7 @@ impl Council {
                 round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
                 continue;
             }
-            let Some(op) = op(member.pushes, node) else { continue };
+            let op = op(member.pushes);
             round.touched.add(node);
             round.under_way += 1;
             self.tell(node, Job::Vote(id), &round.key, op);
@@ -199,6 +220,11 @@ impl Council {
             && let Some(entry) = self.ledger.get(round.token)
         {
             entry.touched.add_all(round.touched);
+            for (node, asked) in entry.asked.iter_mut().enumerate() {
+                if round.touched.has(node) {
+                    *asked = id;
+                }
+            }
         }
         self.rounds.insert(id, round);
         self.decide(now, id);
@@ -210,9 +236,16 @@ impl Council {
 
     /// A server has answered, or will not.
     pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
+        if let Job::Vote(id) = job {
+            self.look_at_clock(now, node, id, &result);
+        }
         let counts = self.members.get(node).is_some_and(Member::counts);
         match job {
             Job::Vote(id) => {
+                if let (Ok(Reply::Released { gap: true }), Some(round)) = (&result, self.rounds.get(&id)) {
+                    let key = round.key.clone();
+                    self.others_are_told(&key, id);
+                }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
             Job::Propose(id) => {
@@ -227,15 +260,29 @@ impl Council {
                     false
                 });
             }
-            Job::Undo { key, token, until } => self.given_back(now, node, key, token, until, result),
+            Job::Undo { key, token, round, until } => {
+                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, result);
+            }
             Job::Mend => {}
+        }
+    }
+
+    fn look_at_clock(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
+        let us = match result {
+            Ok(Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. }) => *us,
+            Ok(Reply::Renewed { us }) => Some(*us),
+            _ => None,
+        };
+        if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
+        {
+            member.heard_time(us, round.sent, now.time);
         }
     }
 
     /// `take` says whether the server's vote is complete by this.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        round.under_way -= 1;
+        round.under_way = round.under_way.saturating_sub(1);
         let complete = take(round);
         let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
         if decided && complete {
@@ -302,7 +349,8 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
-        let nobody = matches!(&result, Ok(Reply::Busy { remaining, .. }) if *remaining == Remaining::For(Duration::ZERO));
+        let taken = round.is_taken();
+        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
             && !left
@@ -315,7 +363,7 @@ impl Council {
                 entry.splits = 0;
             } else if !entry.held {
                 entry.waits |= queues;
-                entry.splits = if nobody { entry.splits.saturating_add(1) } else { 0 };
+                entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
                 told = entry.hinted && entry.open == 0;
             }
         }
@@ -329,15 +377,19 @@ impl Council {
         if acquires && !carried {
             self.forget_if_idle(token);
         }
+        if let Some(key) = gives_back {
+            self.released(now, &key, id);
+        }
     }
 
     pub(super) fn round(&self, id: u64) -> Option<&Round> {
         self.rounds.get(&id)
     }
 
-    /// For how long something of a lease of `ttl` may be on a server.
+    /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
-        ttl + drift(ttl) + LATE
+        let longest = ttl.max(self.keep);
+        longest + drift(longest) + LATE
     }
 
     /// Nothing is left of an attempt that did not queue.
@@ -352,26 +404,33 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due()].into_iter().flatten().min()
+        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
         self.fire_hints(now);
+        self.fire_courtesy(now);
         for node in 0..self.members.len() {
             self.pay(now, node, false);
         }
         self.fire_presence(now);
     }
 
+    /// What is still under way, or nothing.
     #[cfg(test)]
-    pub(super) fn is_idle(&self) -> bool {
-        self.rounds.is_empty() && self.ledger.len() == 0 && self.members.iter().all(|m| m.owed.is_empty())
+    pub(super) fn unfinished(&self) -> Option<String> {
+        let owed: Vec<_> = self.members.iter().flat_map(|member| &member.owed).collect();
+        let idle = self.rounds.is_empty() && self.ledger.is_empty() && owed.is_empty();
+        (!idle).then(|| format!("{:?} {:?} {owed:?}", self.rounds, self.ledger))
     }
 }
 
-/// Where nobody would hear a push the waiter asks by itself.
+/// Where nobody would hear a push the waiter asks by itself. Every answer is to tell the server's time.
 fn as_told(op: &Op, pushes: Pushes) -> Op {
-    let mut op = op.clone();
+    let mut op = match *op {
+        Op::Set { token, ttl } => take(token, ttl),
+        ref op => op.clone(),
+    };
     if let Op::Enter { mode, fences, .. } = &mut op {
         *fences = 0;
         if pushes == Pushes::Off {

@@ -7,9 +7,9 @@ use super::aftermath::leave;
 use super::council::Job;
 use super::council::{Council, Effect, Now};
 
-/// Whoever asked in vain although nobody got the lock waits for a random time before it asks again: at most
-/// so long, more each time, so that some day one is alone.
-const LONGEST_BACK_OFF: Duration = Duration::from_millis(32);
+/// Whoever asked in vain although nobody has the lock waits for a random time before it asks again: at most
+/// so long, longer each time, so that in the end one of them is alone.
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(256);
 
 impl Council {
     /// A server says that the lock is free, or (only by force) given to us there.

@@ -20,8 +20,9 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// It may stand in queues.
     pub(super) waits: bool,
-    /// The latest round that asks for the lock.
-    pub(super) asked: u64,
+    /// The latest round in which each server was asked for the lock. What an earlier one may have left behind
+    /// there, that one is told.
+    pub(super) asked: Vec<u64>,
     /// Rounds that ask for the lock and are not decided.
     pub(super) open: u32,
     /// Rounds for it that are not over, of all kinds.
@@ -73,7 +74,8 @@ impl Ledger {
         token: Token,
         round: u64,
         lives: Duration,
-    ) -> &mut Entry {
+        servers: usize,
+    ) {
         if self.entries.len() >= self.sweep_at {
             self.entries.retain(|_, entry| entry.until > now || entry.open > 0);
             self.sweep_at = FIRST_SWEEP.max(2 * self.entries.len());
@@ -83,19 +85,17 @@ impl Ledger {
             touched: Servers::default(),
             held: false,
             waits: false,
-            asked: round,
+            asked: vec![0; servers],
             open: 0,
             rounds: Vec::new(),
             hinted: false,
             splits: 0,
             until: now,
         });
-        entry.asked = round;
         entry.open += 1;
         entry.rounds.push(round);
         entry.hinted = false;
         entry.until = entry.until.max(now.after(lives));
-        entry
     }
 
     pub(super) fn get(&mut self, token: Token) -> Option<&mut Entry> {
@@ -107,12 +107,18 @@ impl Ledger {
         self.entries.remove(&token)
     }
 
+    /// Whether a round after this one has asked this server for the lock.
+    pub(super) fn asked_later(&self, token: Token, node: usize, round: u64) -> bool {
+        let asked = self.entries.get(&token).and_then(|entry| entry.asked.get(node));
+        asked.is_some_and(|asked| *asked > round)
+    }
+
     pub(super) fn is_held(&self, token: Token) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.held)
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{OpError, Pushes, Token};
+use super::super::{OpError, Pushes, ServerTime, Token};
 use crate::clock::Time;
+use crate::engine::server_clock::{ServerClock, Step};
 
 /// Between two attempts to give back what is left of a token on a server that is there.
 pub(super) const RETRY: Duration = Duration::from_millis(50);
@@ -15,6 +16,8 @@ pub(super) const RETRY: Duration = Duration::from_millis(50);
 pub(super) struct Owed {
     pub(super) key: Arc<str>,
     pub(super) token: Token,
+    /// The round that left it.
+    pub(super) round: u64,
     /// When to give it back; `Time::MAX`: as soon as the server is there.
     pub(super) at: Time,
     /// When nothing of it can be left any more.
@@ -30,6 +33,8 @@ pub(crate) struct Origin {
     pub(crate) age: Duration,
     /// The run in which somebody last found that it counts.
     pub(crate) vouched: Option<String>,
+    /// What its wall clock says.
+    pub(crate) us: ServerTime,
 }
 
 /// Whether a server's word counts.
@@ -40,6 +45,8 @@ pub(super) enum Standing {
     Counts,
     /// Started at this time, perhaps without what it knew before.
     Young(Time),
+    /// Its clock was set forward at this time, or before.
+    Stepped(Time),
 }
 
 #[derive(Debug)]
@@ -48,6 +55,8 @@ pub(super) struct Member {
     pub(super) pushes: Pushes,
     pub(super) standing: Standing,
     pub(super) run_id: Option<String>,
+    /// What its answers say about its wall clock.
+    pub(super) clock: ServerClock,
     /// Why it can never be one of these servers, as it is configured now.
     pub(super) misfit: Option<OpError>,
     /// The latest reason for not being up.
@@ -62,6 +71,7 @@ impl Member {
             pushes: Pushes::Off,
             standing: Standing::Unknown,
             run_id: None,
+            clock: ServerClock::default(),
             misfit: None,
             cause: None,
             owed: Vec::new(),
@@ -72,6 +82,25 @@ impl Member {
         self.standing == Standing::Counts || mutated!(YoungServersCount)
     }
 
+    /// Somebody has found that it counts during this run.
+    pub(super) fn is_vouched_for(&mut self, origin: &Origin) {
+        let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
+        let vouched = origin.vouched.as_deref() == Some(origin.run_id.as_str());
+        if same && vouched && matches!(self.standing, Standing::Young(_)) {
+            self.standing = Standing::Counts;
+        }
+    }
+
+    /// It said so between these times. A clock that was set forward has ended leases before their time, as if
+    /// the server had forgotten them.
+    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) {
+        if let Some(Step::Forward(_)) = self.clock.observe(us, sent, seen)
+            && !mutated!(ServerStepIgnored)
+        {
+            self.standing = Standing::Stepped(seen);
+        }
+    }
+
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.
     pub(super) fn owe(&mut self, now: Time, owed: Owed) {
         if owed.until > now {
@@ -80,9 +109,13 @@ impl Member {
         }
     }
 
+    /// What is to be given back now. While the server is not there that is nothing, and later everything.
     pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<Owed> {
-        let mut due = Vec::new();
-        self.owed.retain(|owed| {
+        let (mut due, up) = (Vec::new(), self.up);
+        self.owed.retain_mut(|owed| {
+            if !up && owed.at <= now {
+                owed.at = Time::MAX;
+            }
             if owed.at <= now || (came_up && owed.at == Time::MAX) {
                 due.push(owed.clone());
                 return false;

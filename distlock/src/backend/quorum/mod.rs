@@ -6,7 +6,8 @@
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
-//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters.
+//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
+//!   [`courtesy`] lets them go first.
 //! - Here: carrying out what the council wants, on the I/O thread.
 //!
 //! The rules, and what they are for:
@@ -20,7 +21,8 @@
 //!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.)
 //! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
 //!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
-//!   both fail at worst, and back off for a random time.
+//!   both fail at worst, and back off for a random time. Who has released a lock asks for it again after those
+//!   who were told.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
 //!   clock, or one more than the highest it knows; if a majority knew of nothing as high, that is the token;
 //!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
@@ -28,11 +30,16 @@
 
 mod aftermath;
 mod council;
+mod courtesy;
 mod hints;
 mod ledger;
 mod member;
 mod presence;
 mod round;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -50,7 +57,7 @@ use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
     Pushes, Sending, Tuning,
 };
-use crate::clock;
+use crate::clock::{self, Time};
 use council::{Council, Effect, Job, Now};
 use ledger::Servers;
 pub(crate) use member::Origin;
@@ -79,7 +86,8 @@ pub(crate) struct QuorumBackend {
 enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
-    Joined { node: usize, settled: bool, pushes: Pushes, origin: Origin },
+    Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
+    Looked { node: usize, sent: Time, origin: Origin },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -313,10 +321,10 @@ impl Events for Tap {
         let at = self.at;
         match event {
             LinkEvent::Up { settled, pushes } => {
-                let (origin, inbox) = (self.node.origin(), self.inbox.clone());
+                let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
                 tokio::spawn(async move {
                     let input = match origin.await {
-                        Ok(origin) => Input::Joined { node: at, settled, pushes, origin },
+                        Ok(origin) => Input::Joined { node: at, sent, settled, pushes, origin },
                         Err(cause) => Input::Parted { node: at, cause },
                     };
                     drop(inbox.send(input));
@@ -368,9 +376,10 @@ impl Desk<'_> {
                 self.replies.insert(round, reply);
             }
             Input::Answer { node, job, result } => council.answered(now(), node, job, result),
-            Input::Joined { node, settled, pushes, origin } => {
-                council.joined(now(), node, settled, pushes, origin);
+            Input::Joined { node, sent, settled, pushes, origin } => {
+                council.joined(now(), node, sent, settled, pushes, origin);
             }
+            Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -400,6 +409,18 @@ impl Desk<'_> {
                         self.events.link(event);
                     }
                     Effect::Push(push) => self.events.push(push),
+                    Effect::Look { node: at } => {
+                        if let Some(node) = self.quorum.nodes.get(at) {
+                            let (sent, origin, inbox) =
+                                (clock::now(), node.origin(), self.quorum.inbox.clone());
+                            tokio::spawn(async move {
+                                // Whatever is wrong with the server shows elsewhere.
+                                if let Ok(origin) = origin.await {
+                                    drop(inbox.send(Input::Looked { node: at, sent, origin }));
+                                }
+                            });
+                        }
+                    }
                     Effect::Vouch { node, run_id } => {
                         if let Some(node) = self.quorum.nodes.get(node) {
                             // A server without the mark only counts later, for those who come new.

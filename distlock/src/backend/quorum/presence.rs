@@ -11,6 +11,11 @@ use crate::clock::{Time, drift};
 /// How long the first majority waits for the others.
 const TOGETHER: Duration = Duration::from_millis(250);
 
+/// What is known of a server's clock is refreshed so often: what is old tells nothing.
+const LOOK: Duration = Duration::from_secs(10);
+/// The same while a server is young that somebody else may vouch for.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// Whether there is a majority.
 #[derive(Debug)]
 pub(super) struct Gathering {
@@ -18,6 +23,8 @@ pub(super) struct Gathering {
     pushes: Pushes,
     /// No server was ever seen that somebody had vouched for, so nobody can ever have held a lock.
     untouched: bool,
+    /// When to ask all servers for their time and their mark.
+    look_at: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +37,21 @@ enum Stage {
 
 impl Gathering {
     pub(super) fn new() -> Gathering {
-        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true }
+        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true, look_at: Time(0) }
     }
 }
 
 impl Council {
-    /// A server is ready for commands. `settled`: see [`LinkEvent::Up`].
-    pub(super) fn joined(&mut self, now: Now, node: usize, settled: bool, pushes: Pushes, origin: Origin) {
+    /// A server is ready for commands, and was asked at `sent` what it is. `settled`: see [`LinkEvent::Up`].
+    pub(super) fn joined(
+        &mut self,
+        now: Now,
+        node: usize,
+        sent: Time,
+        settled: bool,
+        pushes: Pushes,
+        origin: Origin,
+    ) {
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });
@@ -58,10 +73,10 @@ impl Council {
         }
         member.run_id = Some(origin.run_id.clone());
         self.gathering.untouched &= origin.vouched.is_none();
-        if origin.vouched.as_deref() == Some(origin.run_id.as_str()) {
-            member.standing = Standing::Counts;
-        }
+        member.is_vouched_for(&origin);
+        member.heard_time(origin.us, sent, now.time);
         self.grow_up(now);
+        self.look_soon(now);
         if !settled {
             self.owe_again(now, node);
         }
@@ -101,8 +116,13 @@ impl Council {
         let first_use = self.gathering.untouched && met;
         let after = self.grown_after();
         for (node, member) in self.members.iter_mut().enumerate() {
-            if let (Standing::Young(born), Some(run_id)) = (member.standing, &member.run_id)
-                && (first_use || now.time.since(born) >= after)
+            let since = match member.standing {
+                Standing::Young(born) if first_use => born.before(after),
+                Standing::Young(at) | Standing::Stepped(at) => at,
+                Standing::Unknown | Standing::Counts => continue,
+            };
+            if let Some(run_id) = &member.run_id
+                && now.time.since(since) >= after
             {
                 member.standing = Standing::Counts;
                 self.out.push(Effect::Vouch { node, run_id: run_id.clone() });
@@ -120,18 +140,43 @@ impl Council {
 
     pub(super) fn presence_due(&self) -> Option<Time> {
         let grown = self.members.iter().filter_map(|member| match member.standing {
-            Standing::Young(born) => Some(born.after(self.grown_after())),
-            _ => None,
+            Standing::Young(at) | Standing::Stepped(at) => Some(at.after(self.grown_after())),
+            Standing::Unknown | Standing::Counts => None,
         });
         let forming = match self.gathering.stage {
             Stage::Forming(until) => until,
             Stage::Up | Stage::Down => None,
         };
-        grown.chain(forming).min()
+        grown.chain(forming).chain([self.gathering.look_at]).min()
+    }
+
+    /// A server was asked at `sent` what it is.
+    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, origin: &Origin) {
+        if let Some(member) = self.members.get_mut(node) {
+            member.heard_time(origin.us, sent, now.time);
+            member.is_vouched_for(origin);
+        }
+    }
+
+    /// Whoever comes while another process begins to use new servers finds only some of its marks.
+    fn look_soon(&mut self, now: Now) {
+        if self.members.iter().any(|member| matches!(member.standing, Standing::Young(_))) {
+            self.gathering.look_at = self.gathering.look_at.min(now.time.after(LOOK_AGAIN));
+        }
+    }
+
+    fn look(&mut self, now: Now) {
+        if self.gathering.look_at <= now.time {
+            self.gathering.look_at = now.time.after(LOOK);
+            self.look_soon(now);
+            let here = (0..self.members.len()).filter(|node| self.members[*node].up);
+            self.out.extend(here.map(|node| Effect::Look { node }));
+        }
     }
 
     pub(super) fn fire_presence(&mut self, now: Now) {
         self.grow_up(now);
+        self.look(now);
         if matches!(self.gathering.stage, Stage::Forming(Some(_))) {
             self.gather(now, None);
         }

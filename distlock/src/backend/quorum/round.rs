@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::{EnterMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
 use super::ledger::Servers;
+use crate::clock::Time;
 
 /// What one server has to say about an operation.
 #[derive(Clone, Debug)]
@@ -66,6 +67,7 @@ pub(super) struct WriteBack {
 
 #[derive(Clone, Debug)]
 pub(super) struct Round {
+    pub(super) sent: Time,
     pub(super) key: Arc<str>,
     pub(super) op: Op,
     pub(super) token: Token,
@@ -90,9 +92,10 @@ pub(super) fn majority(servers: usize) -> usize {
 }
 
 impl Round {
-    pub(super) fn new(key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
+    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
         let answer = Answer { vote: Vote::Open, half: None, counts: true };
         Round {
+            sent,
             key,
             op,
             token,
@@ -254,19 +257,31 @@ impl Round {
         }
     }
 
+    /// Who is in at most servers, and at how many.
+    fn holder(&self) -> Option<(Arc<str>, usize)> {
+        let busy = || {
+            self.answers.iter().filter_map(|answer| match &answer.vote {
+                Vote::Busy { holder, .. } => Some(holder),
+                _ => None,
+            })
+        };
+        let counted = busy().map(|holder| (holder.clone(), busy().filter(|other| *other == holder).count()));
+        counted.max_by_key(|(_, seen)| *seen)
+    }
+
+    /// Whether somebody else is known to have a majority.
+    pub(super) fn is_taken(&self) -> bool {
+        self.holder().is_some_and(|(_, seen)| seen >= majority(self.answers.len()))
+    }
+
     /// Why there is no majority.
     fn rejection(&self, us: ServerTime) -> OpResult {
-        let busy = self.answers.iter().filter_map(|answer| match &answer.vote {
-            Vote::Busy { holder, remaining, front } => Some((holder, *remaining, *front)),
-            _ => None,
-        });
-        let busy: Vec<_> = busy.collect();
-        let Some((holder, seen)) = busy
-            .iter()
-            .map(|(holder, ..)| (*holder, busy.iter().filter(|other| other.0 == *holder).count()))
-            .max_by_key(|(_, seen)| *seen)
-        else {
-            return Err(self.failure());
+        let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
+        let busy = || {
+            self.answers.iter().filter_map(|answer| match answer.vote {
+                Vote::Busy { remaining, front, .. } => Some((remaining, front)),
+                _ => None,
+            })
         };
         let most = majority(self.answers.len());
         let elsewhere = self.count(|vote| matches!(vote, Vote::Open | Vote::Failed(_)));
@@ -274,14 +289,9 @@ impl Round {
             // Nobody has a majority: whoever asks again first may get one.
             Remaining::For(Duration::ZERO)
         } else {
-            until_enough(busy.iter().map(|(_, remaining, _)| *remaining), most - self.ours().0.len())
+            until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
         };
-        Ok(Reply::Busy {
-            us: Some(us),
-            holder: holder.clone(),
-            remaining,
-            front: busy.iter().any(|(.., front)| *front),
-        })
+        Ok(Reply::Busy { us: Some(us), holder, remaining, front: busy().any(|(_, front)| front) })
     }
 
     /// The failure that speaks for the others: one that will not go away, before one that may.
@@ -377,7 +387,8 @@ fn vote_of(result: OpResult) -> Vote {
         Ok(Reply::WrongKind { found }) => Vote::WrongKind(found),
         Ok(Reply::Released { .. }) => Vote::Released,
         Ok(Reply::Cancelled) => Vote::Cancelled,
-        Ok(Reply::NotYours) => Vote::NotYours,
+        // No server is asked for several locks at once.
+        Ok(Reply::NotYours | Reply::NotReached) => Vote::NotYours,
         Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => Vote::Renewed,
         Err(error) if mutated!(ErrorsAreConsent) => {
             drop(error);

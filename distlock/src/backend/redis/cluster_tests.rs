@@ -9,12 +9,12 @@ use super::super::{
     Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
 };
 use super::slots::slot_of;
-use super::test_server::{Rig, Seen, TestServer, block_on, finish, free_port, wait_until};
+use super::test_cluster::{Cluster, MASTERS, REPLICA};
+use super::test_server::{LONG, Rig, Seen, TestServer, block_on, finish, wait_until};
 use super::{ClusterBackend, RedisConfig};
 use crate::LockManager;
 
 const TTL: Duration = Duration::from_secs(10);
-const LONG: Duration = Duration::from_secs(30);
 
 fn set(token: u64) -> Op {
     Op::Set { token: Token(token), ttl: TTL }
@@ -48,127 +48,6 @@ fn enter_as(kind: Kind, token: u64) -> Op {
 
 fn renew_as(kind: Kind, token: u64) -> Op {
     Op::Renew { token: Token(token), kind, ttl: TTL }
-}
-
-/// Three masters, and a replica of the first.
-struct Cluster {
-    servers: Vec<TestServer>,
-    ids: Vec<String>,
-}
-
-const MASTERS: usize = 3;
-const REPLICA: usize = 3;
-/// First slots of the masters.
-const FIRST: [u16; 4] = [0, 5461, 10923, 16384];
-
-impl Cluster {
-    fn start() -> Cluster {
-        let (mut servers, mut buses) = (Vec::new(), Vec::new());
-        for _ in 0..=MASTERS {
-            let chosen = std::cell::Cell::new(0);
-            servers.push(TestServer::start_with(|| {
-                chosen.set(free_port());
-                let bus = chosen.get().to_string();
-                let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
-                let more = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
-                args.iter().chain(&more).map(|&arg| arg.to_owned()).collect()
-            }));
-            buses.push(chosen.get());
-        }
-        let mut ids = Vec::new();
-        for (at, server) in servers.iter().enumerate() {
-            server.run::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1));
-            if at < MASTERS {
-                server.run::<()>(&format!("CLUSTER ADDSLOTSRANGE {} {}", FIRST[at], FIRST[at + 1] - 1));
-            }
-            server.run::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {}", servers[0].port, buses[0]));
-            ids.push(server.run::<String>("CLUSTER MYID"));
-        }
-        let cluster = Cluster { servers, ids };
-        cluster.wait_until("every node knows the others", |info| info.contains("cluster_known_nodes:4"));
-        let replica = &cluster.servers[REPLICA];
-        wait_until("the replica may follow", LONG, || {
-            let command = format!("CLUSTER REPLICATE {}", cluster.ids[0]);
-            let mut words = redis::Cmd::new();
-            words.arg(command.split(' ').collect::<Vec<_>>());
-            words.query::<()>(&mut replica.connection()).is_ok()
-        });
-        cluster.wait_until("the cluster is up", |info| info.contains("cluster_state:ok"));
-        wait_until("the replica is known and up to date", LONG, || {
-            let known =
-                cluster.servers.iter().all(|server| server.run::<String>("CLUSTER NODES").contains("slave"));
-            known && replica.run::<String>("INFO replication").contains("master_link_status:up")
-        });
-        cluster
-    }
-
-    fn wait_until(&self, what: &str, done: impl Fn(&str) -> bool) {
-        wait_until(what, LONG, || {
-            self.servers.iter().all(|server| done(&server.run::<String>("CLUSTER INFO")))
-        });
-    }
-
-    fn url(&self) -> String {
-        let hosts: Vec<_> = self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
-        format!("redis+cluster://{}", hosts[..2].join(","))
-    }
-
-    fn start_rig(&self, client: &str) -> Rig<ClusterBackend> {
-        let config = RedisConfig::new(&self.url(), client).unwrap();
-        Rig::run(ClusterBackend::new(config).unwrap())
-    }
-
-    fn rig(&self, client: &str) -> Rig<ClusterBackend> {
-        let rig = self.start_rig(client);
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
-        rig
-    }
-
-    /// The master that serves `key` at first.
-    fn home(&self, key: &str) -> usize {
-        let slot = slot_of("", key);
-        (0..MASTERS).find(|at| slot < FIRST[at + 1]).unwrap()
-    }
-
-    /// A key served by the master at `at`.
-    fn key_at(&self, at: usize) -> String {
-        (0..).map(|number| format!("k{number}")).find(|key| self.home(key) == at).unwrap()
-    }
-
-    fn masters(&self) -> &[TestServer] {
-        &self.servers[..MASTERS]
-    }
-
-    fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> =
-            self.masters().iter().flat_map(|server| server.run::<Vec<String>>("KEYS *")).collect();
-        keys.sort();
-        keys
-    }
-
-    fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
-        self.servers[to].run::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from]));
-        self.servers[from].run::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to]));
-    }
-
-    fn move_keys(&self, slot: u16, from: usize, to: usize) {
-        loop {
-            let keys: Vec<String> = self.servers[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 100"));
-            if keys.is_empty() {
-                return;
-            }
-            let port = self.servers[to].port.to_string();
-            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
-            words.extend(keys.iter().map(String::as_str));
-            self.servers[from].run_words::<()>(&words);
-        }
-    }
-
-    fn end_to_move(&self, slot: u16, from: usize, to: usize) {
-        for at in [to, from].into_iter().chain((0..MASTERS).filter(|at| *at != to && *at != from)) {
-            self.servers[at].run::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to]));
-        }
-    }
 }
 
 /// Sends until there is a reply.
@@ -303,6 +182,52 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
 
 fn granted(rig: &Rig<ClusterBackend>, token: u64) {
     assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
+}
+
+#[test]
+fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_slot_moves() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let (tag, elsewhere) = (cluster.key_at(0), Arc::from(cluster.key_at(1)));
+    let slot = slot_of("", &tag);
+    let keys: Vec<Arc<str>> = ["1", "2", "3"].map(|end| Arc::from(format!("{{{tag}}}{end}"))).into();
+    let with_other = [&keys[..], &[Arc::clone(&elsewhere)]].concat();
+    assert_eq!(a.backend.together(&with_other), 3);
+    assert_eq!(a.backend.together(&[elsewhere, keys[0].clone()]), 1);
+    let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
+        let batch = keys.iter().cloned().zip((first..).map(|token| {
+            let Op::Enter { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
+            Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences }
+        }));
+        block_on(rig.backend.send_together(batch.collect())).into_iter().map(|reply| reply.unwrap()).collect()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
+    for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
+        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Fresh { .. })));
+        let replies = take(&a, kind, 1);
+        assert!(
+            matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]),
+            "{replies:?}"
+        );
+        a.send(&keys[0], leave(1)).unwrap();
+        b.send(&keys[1], leave(9)).unwrap();
+        let request = || match kind {
+            Kind::Shared => manager.lock_all(keys.iter().map(|key| &**key)).shared(),
+            _ => manager.lock_all(keys.iter().map(|key| &**key)),
+        };
+        cluster.begin_to_move(slot, from, to);
+        let meanwhile = runtime.spawn(request().wait(LONG).acquire());
+        cluster.move_keys(slot, from, to);
+        cluster.end_to_move(slot, from, to);
+        runtime.block_on(async { meanwhile.await.unwrap().unwrap().release().await.unwrap() });
+        assert!(take(&a, kind, 11).iter().all(Reply::is_acquired));
+        for (key, token) in keys.iter().zip(11..) {
+            assert_eq!(a.send(key, leave(token)).unwrap(), Reply::Released { gap: false });
+        }
+    }
+    runtime.block_on(manager.shutdown(Duration::from_secs(5)));
+    wait_until("nothing is left", LONG, || cluster.keys().is_empty());
 }
 
 #[test]

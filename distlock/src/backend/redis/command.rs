@@ -1,5 +1,6 @@
 //! Operations as commands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
@@ -133,13 +134,7 @@ impl Wire {
             EnterMode::WaitAgain => "held",
             EnterMode::PollAgain => "heldpoll",
         });
-        match kind {
-            Kind::Exclusive => {}
-            Kind::Shared => {
-                cmd.arg("s");
-            }
-            Kind::Limited(limit) => cmd.write_arg_fmt(format_args!("p:{limit}")),
-        }
+        word(&mut cmd, kind);
         cmd
     }
 
@@ -163,6 +158,33 @@ impl Wire {
                 cmd
             },
         )
+    }
+
+    /// Operations `Enter` of one kind and ttl, which do not queue, as one command.
+    pub(super) fn enter_all(&self, form: Form, batch: &[(Arc<str>, Op)]) -> Cmd {
+        let wanted = batch.iter().find_map(|(_, op)| match op {
+            Op::Enter { kind, ttl, .. } => Some((*kind, *ttl)),
+            _ => None,
+        });
+        let (kind, ttl) = wanted.unwrap_or((Kind::Exclusive, Duration::ZERO));
+        let mut names = Vec::with_capacity(4 * batch.len());
+        for (key, _) in batch {
+            names.push(self.names.lock(key));
+            if kind != Kind::Exclusive {
+                let tag = self.names.tag(key);
+                names.push(self.names.queue(tag, key));
+                names.push(self.names.entries(tag, key));
+                names.push(self.names.members(tag, key));
+            }
+        }
+        let script = if kind == Kind::Exclusive { &SCRIPTS.enter_all } else { &SCRIPTS.enter_all_n };
+        let mut cmd = call(form, script, &names, 32 + batch.len() * (32 + self.client.len()));
+        cmd.arg(millis(ttl));
+        word(&mut cmd, kind);
+        for (_, op) in batch {
+            self.token(&mut cmd, op.token());
+        }
+        cmd
     }
 
     /// The hash of the script that carries out `op`.
@@ -191,6 +213,17 @@ impl Wire {
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
         cmd.write_arg_fmt(format_args!("{MARK}{}:{}", self.client, token.0));
+    }
+}
+
+/// What a kind is called in scripts; exclusive locks have their own, which do not ask.
+fn word(cmd: &mut Cmd, kind: Kind) {
+    match kind {
+        Kind::Exclusive => {}
+        Kind::Shared => {
+            cmd.arg("s");
+        }
+        Kind::Limited(limit) => cmd.write_arg_fmt(format_args!("p:{limit}")),
     }
 }
 

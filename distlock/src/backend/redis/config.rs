@@ -124,6 +124,10 @@ pub(crate) struct RedisConfig {
     pub(crate) op_timeout: Duration,
     /// How long one attempt to connect may take, greeting included.
     pub(crate) connect_timeout: Duration,
+    /// How often sentinels are asked while all is well.
+    pub(super) sentinels_every: Duration,
+    /// An acquisition counts once so many replicas have it; zero: at once.
+    pub(crate) replicas: u32,
     /// Connect when the first operation is sent instead of at once.
     pub(crate) lazy: bool,
     /// One of several independent servers.
@@ -166,7 +170,7 @@ struct Url<'a> {
     others: Vec<&'a str>,
 }
 
-const OURS: [&str; 5] = ["sentinel_user", "sentinel_pass", "ca", "cert", "key"];
+const OURS: [&str; 6] = ["sentinel_user", "sentinel_pass", "ca", "cert", "key", "replicas"];
 
 impl<'a> Url<'a> {
     fn cut(url: &'a str) -> Result<Url<'a>, String> {
@@ -301,6 +305,12 @@ impl RedisConfig {
                  write `redis://user:password@host`, or `redis://:password@host` for the default user"
                 .to_owned());
         }
+        let replicas = match url.our("replicas") {
+            Some(count) => count.parse().map_err(|_| {
+                "`replicas=` in the Redis URL is not a number: write, for example, `?replicas=1`".to_owned()
+            })?,
+            None => 0,
+        };
         Ok(RedisConfig {
             tuning: Tuning {
                 // Every node has a clock of its own.
@@ -314,6 +324,8 @@ impl RedisConfig {
             client: client.to_owned(),
             op_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(3),
+            sentinels_every: Duration::from_secs(1),
+            replicas,
             lazy: false,
             member: false,
         })
@@ -368,6 +380,12 @@ impl RedisConfig {
         }
         if self.op_timeout.is_zero() || self.connect_timeout.is_zero() {
             return Err("the timeouts of the Redis connection must be longer than zero".to_owned());
+        }
+        if self.replicas > 0 && self.is_cluster() {
+            return Err(
+                "`replicas` is not available for a cluster: use it with one server or with sentinels"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
@@ -457,6 +475,18 @@ mod tests {
             let error = RedisConfig::new(&format!("rediss://h?{query}"), "c").unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn replicas_are_a_number_and_not_for_a_cluster() {
+        assert_eq!(RedisConfig::new("redis://h", "c").unwrap().replicas, 0);
+        assert_eq!(RedisConfig::new("redis+sentinel://h/m?replicas=2", "c").unwrap().replicas, 2);
+        for count in ["", "-1", "two"] {
+            let error = RedisConfig::new(&format!("redis://h?replicas={count}"), "c").unwrap_err();
+            assert!(error.contains("`?replicas=1`"), "{error}");
+        }
+        let cluster = RedisConfig::new("redis+cluster://h?replicas=1", "c").unwrap();
+        assert!(cluster.check().unwrap_err().contains("not available for a cluster"));
     }
 
     #[test]

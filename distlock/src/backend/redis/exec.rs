@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, RedisWrite, ServerError, Value};
 
 use super::super::quorum::Origin;
-use super::super::{Failure, Inspection, Op, OpError, OpResult};
+use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply};
 use super::command::{Form, Wire};
 use super::link::Link;
 use super::{errors, greet, reply};
@@ -17,6 +17,9 @@ pub(super) const PIECE: usize = 500;
 
 /// How long a server is remembered to count, if nobody connects to it.
 const MARK_LIVES: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// One command takes at most so many locks: the server does nothing else meanwhile.
+pub(super) const MOST_TOGETHER: usize = 100;
 
 /// What one server is told, and how.
 #[derive(Debug)]
@@ -126,7 +129,7 @@ impl Exec {
         mark.write_arg_fmt(self.wire.names.run());
         let mut info = redis::cmd("INFO");
         info.arg("server");
-        let answers = self.ask_all(&link, vec![info, mark]).await?;
+        let answers = self.ask_all(&link, vec![info, mark, redis::cmd("TIME")]).await?;
         for answer in &answers {
             if let Value::ServerError(error) = answer {
                 return Err(failed(&link, error.clone()));
@@ -135,12 +138,14 @@ impl Exec {
         let info = answers.first().and_then(greet::text);
         let run_id = greet::field(info, "run_id").map(str::to_owned);
         let uptime = greet::field(info, "uptime_in_seconds").and_then(|seconds| seconds.parse::<u64>().ok());
-        match (run_id, uptime) {
-            (Some(run_id), Some(uptime)) => Ok(Origin {
+        let us = answers.get(2).and_then(reply::of_time);
+        match (run_id, uptime, us) {
+            (Some(run_id), Some(uptime), Some(us)) => Ok(Origin {
                 run_id,
                 // Of two times that are cut to seconds.
                 age: Duration::from_secs(uptime.saturating_sub(1)),
                 vouched: answers.get(1).and_then(greet::text).map(str::to_owned),
+                us,
             }),
             _ => Err(errors::found(
                 Failure::Refused,
@@ -220,6 +225,40 @@ impl Exec {
         }
         let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
         if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
+    }
+
+    /// Several locks by one command.
+    pub(super) async fn together(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        batch: Vec<(Arc<str>, Op)>,
+    ) -> Vec<OpResult> {
+        match self.ask_together(&link, &batch).await {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn ask_together(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
+        let mut value = self.ask(link, &self.wire.enter_all(Form::Hash, batch)).await?;
+        if self.again(&value, Put::Script) {
+            value = self.ask(link, &self.wire.enter_all(Form::Text, batch)).await?;
+        }
+        self.decode_together(link, batch, &value)
+    }
+
+    pub(super) fn decode_together(
+        &self,
+        link: &Link,
+        batch: &[(Arc<str>, Op)],
+        value: &Value,
+    ) -> Result<Vec<Reply>, OpError> {
+        match value {
+            Value::ServerError(error) => Err(failed(link, error.clone())),
+            value => {
+                reply::of_enter_all(&self.wire.client, batch, value).map_err(|reply::Garbled| garbled(link))
+            }
+        }
     }
 
     pub(super) async fn inspect(

@@ -5,6 +5,7 @@ use redis::{Pipeline, Value};
 use super::super::{Failure, OpError};
 use super::errors;
 use super::link::Link;
+use super::replicas;
 use super::scripts::SCRIPTS;
 
 /// What the server told about itself. Whatever it did not want to tell is `None`.
@@ -42,7 +43,8 @@ pub(super) struct Identity {
 }
 
 /// Introduces us as `client`, loads the scripts, and asks who is there, in one round trip.
-pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Server, OpError> {
+/// With `confirms` it must know WAIT, too.
+pub(super) async fn greet(link: &Link, client: &str, role: Role, confirms: bool) -> Result<Server, OpError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("CLIENT").arg("SETNAME").arg(client);
     pipeline.cmd("CLIENT").arg("INFO");
@@ -54,6 +56,10 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Serve
         Role::Master | Role::Member => pipeline.cmd("ROLE"),
         Role::ClusterNode => pipeline.cmd("CLUSTER").arg("MYID"),
     };
+    if confirms {
+        // For no replica at all, which is answered at once.
+        pipeline.cmd("WAIT").arg(0).arg(1);
+    }
     for script in SCRIPTS.all() {
         // So that NOSCRIPT is rare: a command sent again loses its place in the order.
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code);
@@ -66,6 +72,9 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role) -> Result<Serve
                 return Err(errors::replied(error.clone()));
             }
         }
+    }
+    if let (true, Some(Value::ServerError(error))) = (confirms, replies.get(6)) {
+        return Err(replicas::unknowable(error));
     }
     let mut texts = replies.iter().skip(1).map(text);
     let [identity, server, replication, memory] = std::array::from_fn(|_| texts.next().flatten());

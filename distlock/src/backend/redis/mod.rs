@@ -16,7 +16,9 @@ mod exec;
 mod greet;
 mod link;
 mod names;
+mod news;
 mod push;
+mod replicas;
 mod reply;
 mod scripts;
 mod sentinel;
@@ -30,14 +32,25 @@ mod trace;
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod replicas_tests;
+#[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
-mod test_server;
+mod test_cluster;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod test_papers;
+#[cfg(test)]
+mod test_sentinels;
+#[cfg(test)]
+pub(super) mod test_server;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod tls_tests;
+#[cfg(test)]
+mod together_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;

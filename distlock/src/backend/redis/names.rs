@@ -105,6 +105,11 @@ impl Names {
         self.name("dl1:run", Tag(None), "")
     }
 
+    /// What `client` writes for the replicas to confirm; gone at once.
+    pub(super) fn mark<'a>(&'a self, client: &'a str) -> Name<'a> {
+        self.name("dl1:w:", Tag(None), client)
+    }
+
     /// Where `client` listens for grants.
     pub(super) fn channel<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name("dl1:c:", Tag(None), client)

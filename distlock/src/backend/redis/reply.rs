@@ -20,7 +20,7 @@ pub(super) fn wrong_type() -> Reply {
 }
 
 impl Op {
-    fn token(&self) -> Token {
+    pub(super) fn token(&self) -> Token {
         match *self {
             Op::Set { token, .. }
             | Op::Enter { token, .. }
@@ -114,6 +114,29 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
     }
 }
 
+/// The reply of the scripts that take several locks: one for each, up to the first that was not taken.
+pub(super) fn of_enter_all(
+    client: &str,
+    batch: &[(Arc<str>, Op)],
+    value: &Value,
+) -> Result<Vec<Reply>, Garbled> {
+    let Value::Array(values) = value else { return Err(Garbled) };
+    if values.is_empty() || values.len() > batch.len() {
+        return Err(Garbled);
+    }
+    let mut replies = Vec::with_capacity(batch.len());
+    for ((_, op), value) in batch.iter().zip(values) {
+        replies.push(of_script(client, op, value)?);
+    }
+    // It ends at the first that was not taken, and nowhere else.
+    let taken = replies.iter().take_while(|reply| reply.is_acquired()).count();
+    if values.len() != batch.len().min(taken + 1) {
+        return Err(Garbled);
+    }
+    replies.resize(batch.len(), Reply::NotReached);
+    Ok(replies)
+}
+
 /// The reply of the `force` script: whether there was a lock.
 pub(super) fn of_force(value: &Value) -> Result<bool, Garbled> {
     let Value::Array(fields) = value else { return Err(Garbled) };
@@ -122,6 +145,14 @@ pub(super) fn of_force(value: &Value) -> Result<bool, Garbled> {
         "RELEASED" => Ok(true),
         _ => Err(Garbled),
     }
+}
+
+/// The reply to TIME.
+pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
+    let Value::Array(parts) = value else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let (seconds, micros) = (number(seconds).ok()?, number(micros).ok()?);
+    Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
 }
 
 /// The replies to GET, PTTL and LLEN.
@@ -196,6 +227,35 @@ mod tests {
             assert!(of_script("c", &leave, &value).is_err(), "{value:?}");
         }
         assert!(of_set("c", Token(7), &Value::Okay).is_err());
+    }
+
+    #[test]
+    fn several_locks_are_answered_up_to_the_first_that_was_not_taken() {
+        let ops = [7, 8, 9].map(|token| {
+            let (ttl, kind) = (Duration::from_secs(1), Kind::Exclusive);
+            let mode = super::super::super::EnterMode::Try;
+            let op = Op::Enter { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
+            (Arc::from("k"), op)
+        });
+        let fresh = |token: &str| Value::Array(vec![bulk("FRESH"), bulk(token), bulk("5")]);
+        let busy = |token: &str| {
+            let fields = vec![bulk("BUSY"), bulk(token), bulk("5"), bulk("x"), Value::Int(9), Value::Int(0)];
+            Value::Array(fields)
+        };
+        let read = |values: Vec<Value>| of_enter_all("c", &ops, &Value::Array(values));
+        let replies = read(vec![fresh("dl1:c:7"), busy("dl1:c:8")]).unwrap();
+        assert!(matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]));
+        let replies = read(vec![fresh("dl1:c:7"), fresh("dl1:c:8"), fresh("dl1:c:9")]).unwrap();
+        assert!(replies.iter().all(Reply::is_acquired));
+        for odd in [
+            vec![],
+            vec![fresh("dl1:c:7")],
+            vec![fresh("dl1:c:8")],
+            vec![busy("dl1:c:7"), fresh("dl1:c:8")],
+            vec![fresh("dl1:c:7"), fresh("dl1:c:8"), fresh("dl1:c:9"), fresh("dl1:c:9")],
+        ] {
+            assert!(read(odd.clone()).is_err(), "{odd:?}");
+        }
     }
 
     #[test]

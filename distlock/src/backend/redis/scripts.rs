@@ -21,6 +21,8 @@ impl Lua {
 pub(super) struct Scripts {
     pub(super) enter: Lua,
     pub(super) enter_n: Lua,
+    pub(super) enter_all: Lua,
+    pub(super) enter_all_n: Lua,
     pub(super) leave: Lua,
     pub(super) renew: Lua,
     pub(super) renew_n: Lua,
@@ -29,8 +31,18 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 7] {
-        [&self.enter, &self.enter_n, &self.leave, &self.renew, &self.renew_n, &self.force, &self.fence]
+    pub(super) fn all(&self) -> [&Lua; 9] {
+        [
+            &self.enter,
+            &self.enter_n,
+            &self.enter_all,
+            &self.enter_all_n,
+            &self.leave,
+            &self.renew,
+            &self.renew_n,
+            &self.force,
+            &self.fence,
+        ]
     }
 }
 
@@ -43,7 +55,9 @@ macro_rules! lua {
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter: lua!("clock" "enter" "front" "queue" "enter_end"),
-    enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_end"),
+    enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_admit" "enter_n_end"),
+    enter_all: lua!("clock" "enter_all"),
+    enter_all_n: lua!("clock" "enter_all_n" "front" "members" "enter_n_admit" "enter_all_n_end"),
     leave: lua!("leave_args" "clock" "members" "leave" "serve"),
     renew: lua!("clock" "renew"),
     renew_n: lua!("clock" "renew_n_args" "members" "renew_n"),

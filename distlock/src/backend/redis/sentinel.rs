@@ -1,7 +1,7 @@
 //! Where the master is, as the sentinels see it.
 //!
-//! Every sentinel is asked once a second, over a connection of its own that is kept, and ten times a second
-//! while the master is being looked for. The answer of the highest configuration epoch counts: that number
+//! Every sentinel is asked once a second, over a connection of its own that is kept, ten times a second while the
+//! master is being looked for, and at once when any of them has news (see news.rs). The answer of the highest configuration epoch counts: that number
 //! rises with every fail-over, so a sentinel that has not heard of the newest one cannot lead us back. Among
 //! answers of the same epoch the more frequent one counts. A sentinel that does not answer costs nothing while
 //! another one does.
@@ -23,11 +23,10 @@ use super::config::{Address, SentinelPlace};
 use super::errors;
 use super::greet::text;
 use super::link::{self, Driver};
+use super::news;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 
-/// How often a sentinel is asked while the link is good.
-const CALM: Duration = Duration::from_secs(1);
 /// How often while there is none.
 const HURRY: Duration = Duration::from_millis(100);
 /// How long a sentinel may take to answer, connecting included.
@@ -63,13 +62,24 @@ pub(super) struct Sentinels {
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
+    /// Changes whenever a sentinel has news.
+    news: watch::Sender<()>,
+    /// How often a sentinel is asked while the link is good.
+    calm: Duration,
 }
 
 impl Sentinels {
-    pub(super) fn new(place: SentinelPlace, tls: Tls) -> Sentinels {
+    pub(super) fn new(place: SentinelPlace, tls: Tls, calm: Duration) -> Sentinels {
         let ballots =
             vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
-        Sentinels { place, tls, ballots: watch::Sender::new(ballots), looking: watch::Sender::new(true) }
+        Sentinels {
+            place,
+            tls,
+            ballots: watch::Sender::new(ballots),
+            looking: watch::Sender::new(true),
+            news: watch::Sender::new(()),
+            calm,
+        }
     }
 
     /// Keeps asking, for ever.
@@ -77,16 +87,23 @@ impl Sentinels {
         let mut all = JoinSet::new();
         for number in 0..self.place.sentinels.len() {
             all.spawn(Arc::clone(&self).ask_for_ever(number));
+            all.spawn(Arc::clone(&self).hear_for_ever(number));
         }
         while all.join_next().await.is_some() {}
     }
 
+    async fn hear_for_ever(self: Arc<Self>, number: usize) {
+        let Some(address) = self.place.sentinels.get(number) else { return };
+        news::hear(address, &self.place.login.settings(), &self.tls, || self.news.send_modify(|()| {})).await;
+    }
+
     async fn ask_for_ever(self: Arc<Self>, number: usize) {
         let Some(address) = self.place.sentinels.get(number) else { return };
-        let mut looking = self.looking.subscribe();
+        let (mut looking, mut news) = (self.looking.subscribe(), self.news.subscribe());
         let mut connection = None;
         loop {
             let began = Instant::now();
+            news.mark_unchanged();
             let answer = timeout(PATIENCE, self.ask(address, &mut connection)).await;
             let vote = match answer {
                 Ok(Ok(vote)) => vote,
@@ -106,9 +123,11 @@ impl Sentinels {
                 }
             });
             let hurried = *looking.borrow_and_update();
-            let pause = if hurried { HURRY } else { CALM };
+            let pause = if hurried { HURRY } else { self.calm };
             tokio::select! {
                 () = sleep(pause.saturating_sub(began.elapsed())) => {}
+                // What is new may be newer than the answer. Fails only without a sender, which is ours.
+                _ = news.changed() => {}
                 // A wish to look must not wait for the rest of a second.
                 _ = looking.wait_for(|now| *now && !hurried) => {}
             }

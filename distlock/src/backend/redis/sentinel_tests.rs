@@ -1,18 +1,15 @@
 //! The contract behind Sentinel, held against real processes.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
-use super::test_server::{Rig, Seen, TestServer, finish, free_port, server_binary, wait_until};
+use super::test_sentinels::{Guarded, Sentinel, is_master};
+use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
 
 const TTL: Duration = Duration::from_secs(10);
-const LONG: Duration = Duration::from_secs(30);
 
 fn set(token: u64) -> Op {
     Op::Set { token: Token(token), ttl: TTL }
@@ -20,104 +17,6 @@ fn set(token: u64) -> Op {
 
 fn leave(token: u64) -> Op {
     Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
-}
-
-/// One `redis-sentinel`.
-struct Sentinel {
-    child: Child,
-    port: u16,
-    conf: PathBuf,
-}
-
-impl Sentinel {
-    fn start(master: u16, extra: &str) -> Sentinel {
-        let port = free_port();
-        let conf = std::env::temp_dir().join(format!("distlock-sentinel-{port}.conf"));
-        let text = format!(
-            "port {port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n{extra}\n"
-        );
-        fs::write(&conf, text).unwrap();
-        let child = Command::new(server_binary())
-            .arg(&conf)
-            .arg("--sentinel")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Sentinel { child, port, conf }
-    }
-
-    fn ask(&self, words: &[&str]) -> Option<redis::Value> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).unwrap();
-        let mut connection = client.get_connection().ok()?;
-        redis::cmd("SENTINEL").arg(words).query(&mut connection).ok()
-    }
-
-    fn signal(&self, signal: &str) {
-        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
-        assert!(status.success());
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        fs::remove_file(&self.conf).unwrap();
-    }
-}
-
-/// A master with one replica and three sentinels that know each other.
-struct Guarded {
-    sentinels: Vec<Sentinel>,
-    servers: Vec<TestServer>,
-}
-
-impl Guarded {
-    fn start() -> Guarded {
-        Guarded::with("")
-    }
-
-    fn with(extra: &str) -> Guarded {
-        let master = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
-        let at = master.port.to_string();
-        let replica = TestServer::start(&[
-            "--replicaof",
-            &format!("127.0.0.1 {at}"),
-            "--repl-diskless-sync-delay",
-            "0",
-        ]);
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(master.port, extra)).collect();
-        let guarded = Guarded { sentinels, servers: vec![master, replica] };
-        if extra.is_empty() {
-            wait_until("sentinels and replicas know each other", LONG, || {
-                guarded.sentinels.iter().all(|sentinel| sentinel.ask(&["CKQUORUM", "mymaster"]).is_some())
-                    && guarded.sentinels.iter().all(|sentinel| {
-                        let others = sentinel.ask(&["SENTINELS", "mymaster"]);
-                        let replicas = sentinel.ask(&["REPLICAS", "mymaster"]);
-                        let count = |value| match value {
-                            Some(redis::Value::Array(items)) => items.len(),
-                            _ => 0,
-                        };
-                        count(others) == 2 && count(replicas) == 1
-                    })
-                    && guarded.servers[1].run::<String>("INFO replication").contains("master_link_status:up")
-            });
-        }
-        guarded
-    }
-
-    fn url(&self) -> String {
-        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
-        format!("redis+sentinel://{}/mymaster", hosts.join(","))
-    }
-
-    fn rig(&self, client: &str) -> Rig {
-        let rig = Rig::start(RedisConfig::new(&self.url(), client).unwrap());
-        rig.wait_until_up();
-        rig
-    }
 }
 
 /// Sends until it succeeds.
@@ -131,11 +30,6 @@ fn persist(backend: &RedisBackend, key: &str, op: &Op) -> (Reply, Duration) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn is_master(server: &TestServer) -> bool {
-    // Connections are killed when a server changes its role.
-    server.try_run::<String>("INFO replication").is_some_and(|info| info.contains("role:master"))
 }
 
 #[test]
@@ -155,7 +49,7 @@ fn the_master_is_found_through_any_sentinel_that_answers() {
 
 #[test]
 fn a_name_that_no_sentinel_knows_is_refused() {
-    let sentinel = Sentinel::start(free_port(), "");
+    let sentinel = Sentinel::start(free_port(), "", &[]);
     wait_until("the sentinel answers", LONG, || sentinel.ask(&["MASTERS"]).is_some());
     let url = format!("redis+sentinel://127.0.0.1:{}/other", sentinel.port);
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
@@ -178,7 +72,7 @@ fn without_sentinels_the_reason_names_each_of_them() {
 
 #[test]
 fn sentinels_have_a_login_of_their_own() {
-    let guarded = Guarded::with("requirepass secret");
+    let guarded = Guarded::with("requirepass secret", &[]);
     let rig = Rig::start(RedisConfig::new(&guarded.url(), "a").unwrap());
     rig.wait_for("the sentinels' refusal", |seen| match seen {
         Seen::Link(LinkEvent::Down { cause }) => cause.to_string().contains("NOAUTH").then_some(()),
@@ -252,6 +146,29 @@ fn a_demoted_master_is_left_long_before_it_refuses() {
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();
     assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
+}
+
+#[test]
+fn sentinels_tell_of_a_new_master_without_being_asked() {
+    let guarded = Guarded::start();
+    let mut config = RedisConfig::new(&guarded.url(), "a").unwrap();
+    config.sentinels_every = LONG * 100;
+    let rig = Rig::start(config);
+    rig.wait_until_up();
+    // The sentinels listen to each other, but not to two channels.
+    let hears = |sentinel: &Sentinel| match sentinel.run(&["CLIENT", "LIST"]) {
+        Some(redis::Value::BulkString(list)) => String::from_utf8_lossy(&list).contains(" sub=2 "),
+        _ => false,
+    };
+    wait_until("every sentinel is listened to", LONG, || guarded.sentinels.iter().all(hears));
+    assert!(guarded.sentinels[0].ask(&["FAILOVER", "mymaster"]).is_some());
+    wait_until("the replica is promoted", LONG, || is_master(&guarded.servers[1]));
+    let promoted = Instant::now();
+    assert!(rig.wait_for_down().to_string().contains("another master"));
+    eprintln!("SENTINEL FAILOVER: the old master was left {:?} after the promotion", promoted.elapsed());
+    rig.wait_until_up();
+    rig.send("k", set(1)).unwrap();
+    assert_eq!(guarded.servers[1].run::<String>("GET k"), "dl1:a:1");
 }
 
 #[test]

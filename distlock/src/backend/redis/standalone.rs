@@ -13,14 +13,15 @@ use super::super::{
 };
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::exec::Exec;
+use super::exec::{Exec, MOST_TOGETHER};
 use super::greet::{Role, Server};
 use super::link::Link;
 use super::names::Names;
 use super::push::Listener;
+use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervise::{Connected, Keeper};
-use super::{errors, push, supervise};
+use super::{errors, push, supervise, trace};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
 const TOGETHER: Duration = Duration::from_millis(250);
@@ -92,6 +93,8 @@ struct Shared {
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
     moved: Notify,
+    /// Where acquisitions count only once replicas have them.
+    replicas: Option<Replicas>,
     /// Whom to ask where the server is.
     sentinels: Option<Arc<Sentinels>>,
 }
@@ -116,7 +119,7 @@ pub(super) struct Whereabouts {
 
 impl Whereabouts {
     /// As far as is known.
-    fn is_elsewhere(&self, other: &Whereabouts) -> bool {
+    pub(super) fn is_elsewhere(&self, other: &Whereabouts) -> bool {
         let known = self.run_id.is_some() && other.run_id.is_some();
         self.address != other.address || (known && self.run_id != other.run_id)
     }
@@ -143,9 +146,13 @@ impl Shared {
             wanted: watch::Sender::new(!config.lazy),
             state: Mutex::default(),
             tried: watch::Sender::new(false),
+            replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), config.tls.clone()))),
+                Place::Sentinel(place) => {
+                    let (place, tls) = (place.clone(), config.tls.clone());
+                    Some(Arc::new(Sentinels::new(place, tls, config.sentinels_every)))
+                }
                 Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,
@@ -167,12 +174,39 @@ impl Shared {
         })
     }
 
+    /// An operation that went over `link`, confirmed if it acquires.
+    async fn vouched(self: Arc<Self>, link: Arc<Link>, executed: impl Future<Output = OpResult>) -> OpResult {
+        let result = executed.await;
+        match &self.replicas {
+            Some(replicas) => replicas.vouch(&link, result).await,
+            None => result,
+        }
+    }
+
+    async fn all_vouched(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        executed: impl Future<Output = Vec<OpResult>>,
+    ) -> Vec<OpResult> {
+        let results = executed.await;
+        match &self.replicas {
+            Some(replicas) => replicas.vouch_all(&link, results).await,
+            None => results,
+        }
+    }
+
     fn set_link(&self, link: Option<Arc<Link>>) {
         *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the commands go, if they go anywhere.
+    fn whereabouts(&self) -> Option<Whereabouts> {
+        let state = self.state();
+        state.at.clone().filter(|_| state.up)
     }
 
     /// Waits for the first attempt to subscribe, but not for long.
@@ -299,14 +333,9 @@ impl Listener for Running {
         Keeper::wanted(self).await;
     }
 
-    /// Where the commands go, if they go anywhere.
     async fn locate(&self) -> Result<Address, OpError> {
-        let at = {
-            let state = self.state();
-            state.at.as_ref().filter(|_| state.up).map(|at| at.address.clone())
-        };
-        match at {
-            Some(address) => Ok(address),
+        match self.whereabouts() {
+            Some(at) => Ok(at.address),
             None => Keeper::locate(self).await,
         }
     }
@@ -343,7 +372,20 @@ impl Listener for Running {
     }
 
     fn push(&self, push: Push, _from: Option<&str>) {
-        self.events.push(push);
+        if self.replicas.is_none() || matches!(push, Push::Gap { .. }) {
+            return self.events.push(push);
+        }
+        // Nobody would believe it without a link.
+        let Some(link) = self.link() else { return };
+        let (shared, events) = (Arc::clone(&self.shared), Arc::clone(&self.events));
+        tokio::spawn(async move {
+            if let Some(replicas) = &shared.replicas {
+                match replicas.confirm(&link).await {
+                    Ok(()) => events.push(push),
+                    Err(error) => trace::debug(&format!("a grant is not believed: {error}")),
+                }
+            }
+        });
     }
 }
 
@@ -353,7 +395,12 @@ impl Backend for RedisBackend {
         match shared.link_or_connect() {
             Ok(link) => {
                 let put = shared.exec.encode(key, &op);
-                Sending::Pending(Box::pin(Arc::clone(&shared.exec).carry_out(link, Arc::clone(key), op, put)))
+                let executed =
+                    Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, put);
+                Sending::Pending(match &shared.replicas {
+                    None => Box::pin(executed),
+                    Some(_) => Box::pin(Arc::clone(shared).vouched(link, executed)),
+                })
             }
             Err(error) => Sending::Ready(Err(error)),
         }
@@ -361,7 +408,24 @@ impl Backend for RedisBackend {
 
     fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).batch(link, batch)),
+            Ok(link) => {
+                let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
+                match &self.shared.replicas {
+                    None => Box::pin(executed),
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
+                }
+            }
+            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+        }
+    }
+
+    fn together(&self, keys: &[Arc<str>]) -> usize {
+        keys.len().min(MOST_TOGETHER)
+    }
+
+    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).together(link, batch)),
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
         }
     }
@@ -389,7 +453,15 @@ impl Backend for RedisBackend {
                     sentinels.watch().await;
                 }
             };
-            tokio::join!(supervise::keep(Arc::clone(&running)), push::listen(Arc::clone(&running)), ask);
+            let confirm = async {
+                if let Some(replicas) = &running.replicas {
+                    let wire = &running.exec.wire;
+                    let mark = wire.names.mark(&wire.client).to_string();
+                    replicas.serve(&running.config, &mark, || running.whereabouts()).await;
+                }
+            };
+            let (keep, listen) = (Arc::clone(&running), Arc::clone(&running));
+            tokio::join!(supervise::keep(keep), push::listen(listen), ask, confirm);
         })
     }
 

@@ -130,7 +130,7 @@ async fn connect(keeper: &impl Keeper, former: &mut Former) -> Result<(Connected
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
         let greeting = async {
-            let server = greet(&link, &config.client, keeper.role()).await?;
+            let server = greet(&link, &config.client, keeper.role(), config.replicas > 0).await?;
             let settled = settle(&link, former, &server).await?;
             Ok((server, settled))
         };

@@ -18,6 +18,8 @@ use super::{RedisBackend, RedisConfig};
 
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same where several servers have to agree first.
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
 /// The server's binary: another version is named by the environment variable `DISTLOCK_TEST_SERVER`.
 pub(super) fn server_binary() -> String {
@@ -29,7 +31,11 @@ pub(super) fn free_port() -> u16 {
 }
 
 /// Waits until `done` says so, and returns how long that took.
-pub(super) fn wait_until(what: &str, patience: Duration, mut done: impl FnMut() -> bool) -> Duration {
+pub(in crate::backend) fn wait_until(
+    what: &str,
+    patience: Duration,
+    mut done: impl FnMut() -> bool,
+) -> Duration {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < patience, "{what}: not within {patience:?}");
@@ -39,22 +45,22 @@ pub(super) fn wait_until(what: &str, patience: Duration, mut done: impl FnMut() 
 }
 
 /// A server on a free loopback port; gone with the value.
-pub(super) struct TestServer {
+pub(in crate::backend) struct TestServer {
     child: Child,
-    pub(super) port: u16,
+    pub(in crate::backend) port: u16,
     /// A directory of its own, so that no other one's data is loaded.
     dir: PathBuf,
     args: Vec<String>,
 }
 
 impl TestServer {
-    pub(super) fn start(args: &[&str]) -> TestServer {
+    pub(in crate::backend) fn start(args: &[&str]) -> TestServer {
         TestServer::start_with(|| args.iter().map(|&arg| arg.to_owned()).collect())
     }
 
     /// A port that was free a moment ago may be taken by now, one among the arguments too: then others are
     /// tried.
-    pub(super) fn start_with(args: impl Fn() -> Vec<String>) -> TestServer {
+    pub(in crate::backend) fn start_with(args: impl Fn() -> Vec<String>) -> TestServer {
         for _ in 0..20 {
             let mut server = TestServer::spawn_on(free_port(), args());
             if server.answers() {
@@ -71,13 +77,13 @@ impl TestServer {
         TestServer { child, port, dir, args }
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(in crate::backend) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// On the same port, without data.
-    pub(super) fn start_again(&mut self) {
+    pub(in crate::backend) fn start_again(&mut self) {
         drop(std::fs::remove_file(self.dir.join("dump.rdb")));
         self.child = spawn(self.port, &self.dir, &self.args);
         assert!(self.answers(), "redis-server does not start again on port {}", self.port);
@@ -112,36 +118,36 @@ impl TestServer {
         stream.read_exact(&mut [0])
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::backend) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    pub(super) fn connection(&self) -> Connection {
+    pub(in crate::backend) fn connection(&self) -> Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
 
     /// The same, but nothing where the connection breaks or the command fails.
-    pub(super) fn try_run<T: FromRedisValue>(&self, command: &str) -> Option<T> {
+    pub(in crate::backend) fn try_run<T: FromRedisValue>(&self, command: &str) -> Option<T> {
         let mut connection = redis::Client::open(self.url()).ok()?.get_connection().ok()?;
         redis::Cmd::new().arg(command.split(' ').collect::<Vec<_>>()).query(&mut connection).ok()
     }
 
     /// Runs one command, its words separated by blanks.
-    pub(super) fn run<T: FromRedisValue>(&self, command: &str) -> T {
+    pub(in crate::backend) fn run<T: FromRedisValue>(&self, command: &str) -> T {
         self.run_words(&command.split(' ').collect::<Vec<_>>())
     }
 
-    pub(super) fn run_words<T: FromRedisValue>(&self, words: &[&str]) -> T {
+    pub(in crate::backend) fn run_words<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut cmd = redis::Cmd::new();
         cmd.arg(words);
         cmd.query(&mut self.connection()).unwrap()
     }
 
-    pub(super) fn stop(&self) {
+    pub(in crate::backend) fn stop(&self) {
         self.signal("-STOP");
     }
 
-    pub(super) fn resume(&self) {
+    pub(in crate::backend) fn resume(&self) {
         self.signal("-CONT");
     }
 
@@ -151,7 +157,7 @@ impl TestServer {
     }
 
     /// The ids and names of the clients that match `what`, from CLIENT LIST.
-    pub(super) fn client_ids(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(in crate::backend) fn client_ids(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
         let list: String = self.run("CLIENT LIST");
         list.lines()
             .filter(|line| what(line))
@@ -250,7 +256,7 @@ impl<B: Backend> Rig<B> {
         Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
     }
 
-    pub(super) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
+    pub(in crate::backend) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
         self.wait_for("Up", |seen| match seen {
             Seen::Link(LinkEvent::Up { settled, pushes }) => Some((*settled, *pushes)),
             _ => None,

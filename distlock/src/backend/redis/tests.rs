@@ -9,7 +9,7 @@ use super::super::{
     Backend, EnterMode, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
     Token, Tuning,
 };
-use super::test_server::{Rig, Seen, TestServer, block_on, finish};
+use super::test_server::{Rig, Seen, TestServer, block_on, finish, wait_until};
 use super::{RedisBackend, RedisConfig};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -239,6 +239,9 @@ fn a_queue_of_the_dead_leaves_the_lock_free() {
         let gone = Rig::up(&server, "gone");
         busy(gone.send("k", enter(1, EnterMode::Wait)));
     }
+    wait_until("the server has seen it go", Duration::from_secs(10), || {
+        server.run::<Vec<String>>("PUBSUB CHANNELS dl1:c:gone").is_empty()
+    });
     assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
     assert_eq!(server.run::<i64>("DBSIZE"), 0);
 }

@@ -1,87 +1,55 @@
 //! TLS, with an authority and certificates of our own, held against a real server.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{EnterMode, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
-use super::RedisConfig;
-use super::test_server::{Rig, TestServer, free_port};
+use super::super::{Backend, EnterMode, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
+use super::test_cluster::{Cluster, MASTERS, REPLICA};
+use super::test_papers::Papers;
+use super::test_sentinels::Guarded;
+use super::test_server::{LONG, Rig, finish, wait_until};
+use super::{ClusterBackend, RedisConfig};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// A directory with `ca`, `server`, `client` and `other` (not of this authority): each a `.pem` and a `.key`.
-struct Papers(PathBuf);
-
-impl Papers {
-    fn issue() -> Papers {
-        let dir = std::env::temp_dir().join(format!("distlock-tls-{}-{}", std::process::id(), free_port()));
-        fs::create_dir_all(&dir).unwrap();
-        let papers = Papers(dir);
-        for authority in ["ca", "other"] {
-            papers.openssl(&format!(
-                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=distlock-{authority} \
-                 -keyout {authority}.key -out {authority}.pem"
-            ));
-        }
-        fs::write(papers.0.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
-        for name in ["server", "client"] {
-            papers.openssl(&format!(
-                "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
-            ));
-            papers.openssl(&format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
-            ));
-        }
-        papers
-    }
-
-    fn openssl(&self, words: &str) {
-        let status = Command::new("openssl")
-            .args(words.split_whitespace())
-            .current_dir(&self.0)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .expect("these tests need `openssl` on the PATH: install the package openssl");
-        assert!(status.success(), "openssl {words}");
-    }
-
-    fn path(&self, name: &str) -> String {
-        Path::new(&self.0).join(name).to_str().unwrap().to_owned()
-    }
-
-    /// A server that speaks TLS on the port returned, and plainly to the test.
-    fn serve(&self, auth_clients: &str) -> (TestServer, u16) {
-        let port = free_port();
-        let (cert, key, ca) = (self.path("server.pem"), self.path("server.key"), self.path("ca.pem"));
-        let args = ["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key];
-        let more = ["--tls-ca-cert-file", &ca, "--tls-auth-clients", auth_clients];
-        (TestServer::start(&[&args[..], &more[..]].concat()), port)
-    }
-}
-
-impl Drop for Papers {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
 fn rig(url: &str, client: &str) -> Rig {
     Rig::start(RedisConfig::new(url, client).unwrap())
+}
+
+/// Sends until there is a reply.
+fn persist<B: Backend>(rig: &Rig<B>, key: &str, op: &Op) -> Reply {
+    let mut reply = None;
+    wait_until("a reply", LONG, || {
+        reply = finish(rig.backend.send(&Arc::from(key), op.clone())).ok();
+        reply.is_some()
+    });
+    reply.unwrap()
+}
+
+fn waiting(token: u64) -> Op {
+    Op::Enter {
+        token: Token(token),
+        kind: Kind::Exclusive,
+        ttl: TTL,
+        claim: Duration::from_secs(3),
+        mode: EnterMode::Wait,
+        fences: 0,
+    }
+}
+
+fn leaving(token: u64) -> Op {
+    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+}
+
+fn renewing(token: u64) -> Op {
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
 #[test]
 fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     let papers = Papers::issue();
     let (server, port) = papers.serve("yes");
-    let files = format!(
-        "ca={}&cert={}&key={}",
-        papers.path("ca.pem"),
-        papers.path("client.pem"),
-        papers.path("client.key")
-    );
+    let files = papers.files();
     let (a, b) = (
         rig(&format!("rediss://localhost:{port}/?{files}"), "a"),
         rig(&format!("rediss://127.0.0.1:{port}?{files}"), "b"),
@@ -89,18 +57,9 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
-    let enter = |token| Op::Enter {
-        token: Token(token),
-        kind: Kind::Exclusive,
-        ttl: TTL,
-        claim: Duration::from_secs(3),
-        mode: EnterMode::Wait,
-        fences: 0,
-    };
-    assert!(matches!(a.send("k", enter(1)), Ok(Reply::Fresh { .. })));
-    assert!(matches!(b.send("k", enter(2)), Ok(Reply::Busy { .. })));
-    let leave = Op::Leave { token: Token(1), hold: None, since: ServerTime(0) };
-    a.send("k", leave).unwrap();
+    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
+    a.send("k", leaving(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     // A link that breaks is replaced here too.
     for id in server.client_ids(|line| line.contains("name=b ")) {
@@ -131,4 +90,59 @@ fn a_server_that_asks_for_a_certificate_gets_one_or_no_link() {
     let (_server, port) = papers.serve("yes");
     let rig = rig(&format!("rediss://localhost:{port}/?ca={}", papers.path("ca.pem")), "a");
     rig.wait_for_down();
+}
+
+#[test]
+fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
+    let papers = Papers::issue();
+    let mut guarded = Guarded::start_over_tls(&papers.options("yes"));
+    let url = guarded.tls_url();
+    // Neither sentinels nor servers talk to somebody without a certificate.
+    let stranger = rig(&format!("{url}?ca={}", papers.path("ca.pem")), "x");
+    assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
+    let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", papers.files()), client));
+    for rig in [&a, &b] {
+        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    }
+    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
+    wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
+    guarded.servers[0].kill();
+    assert!(matches!(persist(&a, "k", &renewing(1)), Reply::Renewed { .. }));
+    assert!(matches!(persist(&b, "k", &waiting(2)), Reply::Busy { .. }));
+    wait_until("both listen at the new master", LONG, || {
+        guarded.servers[1].client_ids(|line| line.contains("sub=1") && line.contains("resp=3")).len() == 2
+    });
+    a.send("k", leaving(1)).unwrap();
+    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+}
+
+#[test]
+fn the_nodes_of_a_cluster_are_reached_over_tls() {
+    let papers = Papers::issue();
+    let mut cluster = Cluster::with(&papers.options("yes"));
+    let url = cluster.tls_url();
+    let start =
+        |url: &str, client| Rig::run(ClusterBackend::new(RedisConfig::new(url, client).unwrap()).unwrap());
+    let stranger = start(&format!("{url}?ca={}", papers.path("ca.pem")), "x");
+    assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
+    let [a, b] = ["a", "b"].map(|client| start(&format!("{url}?{}", papers.files()), client));
+    for rig in [&a, &b] {
+        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    }
+    for at in 0..MASTERS {
+        let key = cluster.key_at(at);
+        assert!(matches!(persist(&a, &key, &waiting(1)), Reply::Fresh { .. }));
+        assert!(matches!(persist(&b, &key, &waiting(2)), Reply::Busy { .. }));
+        assert_eq!(cluster.servers[at].run::<String>(&format!("GET {key}")), "dl1:a:1");
+        a.send(&key, leaving(1)).unwrap();
+        assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    }
+    let key = cluster.key_at(0);
+    wait_until("the lock is replicated", LONG, || {
+        let (master, replica) = (&cluster.servers[0], &cluster.servers[REPLICA]);
+        master.run::<i64>("WAIT 1 1") == 1 && replica.run::<String>("INFO keyspace").contains("keys=")
+    });
+    cluster.servers[0].kill();
+    assert!(matches!(persist(&b, &key, &renewing(2)), Reply::Renewed { .. }));
 }

@@ -16,14 +16,25 @@ use crate::engine::{Context, Effect, Effects, Engine, Purpose, Verdict};
 /// What happens in a process.
 #[derive(Debug)]
 pub(super) enum What {
-    Answer { job: usize, result: OpResult },
+    Answer {
+        job: usize,
+        result: OpResult,
+    },
+    /// To one command for several keys.
+    Answers(Vec<(usize, OpResult)>),
     Push(Push),
     Link(LinkEvent),
-    Timer { number: u64 },
+    Timer {
+        number: u64,
+    },
     Start(usize),
     Cancel(usize),
     Body(usize, BodyStep),
     Send(Vec<(Context, Op)>, Option<usize>),
+    SendTogether(Vec<(Context, Op)>),
+    /// A request for several keys goes on, or ends: the number of the group.
+    GoOn(usize),
+    GiveUp(usize),
     Close,
     LoseAll,
 }
@@ -166,6 +177,14 @@ impl World {
     fn step(&mut self, c: usize, local: Time, what: What) {
         match what {
             What::Answer { job, result } => self.answer(c, local, job, result),
+            What::Answers(answers) => self.answers(c, local, answers),
+            What::SendTogether(batch) => {
+                if let Some(effects) = self.send_together(c, batch) {
+                    self.perform(c, effects, None);
+                }
+            }
+            What::GoOn(group) => self.go_on(c, local, group),
+            What::GiveUp(group) => self.give_up(c, local, group),
             What::Push(push) => {
                 note!(self, "process {c}: push {push:?}");
                 self.count_unknown(c, &push);
@@ -224,6 +243,25 @@ impl World {
         }
     }
 
+    fn answers(&mut self, c: usize, local: Time, answers: Vec<(usize, OpResult)>) {
+        let mut taken_anew = Vec::new();
+        let mut pairs = Vec::new();
+        for (job, result) in answers {
+            let context = self.jobs[job].context.clone();
+            note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
+            self.time_was_heard(c, job, &result);
+            if matches!(result, Ok(Reply::Fresh { .. })) {
+                taken_anew.push((context.token, self.jobs[job].applied_at));
+            }
+            pairs.push((context, result));
+        }
+        let effects = self.clients[c].engine.reply_together(local, pairs);
+        self.perform(c, effects, None);
+        for (token, applied_at) in taken_anew {
+            self.check_taken_anew(c, token, applied_at);
+        }
+    }
+
     /// Carries out effects. `request` awaits the verdict on the first `leave` or renewal among them.
     pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
         let mut rearm = effects.rearm;
@@ -237,6 +275,16 @@ impl World {
                     let mine = !matches!(context.purpose, Purpose::Enter { .. });
                     let awaiting = if mine { request.take() } else { None };
                     if let Some(more) = self.send(c, context, op, awaiting) {
+                        rearm |= more.rearm;
+                        todo.extend(more.list);
+                    }
+                }
+                Effect::SendTogether(batch) if preempted => {
+                    let late = self.rng.u64(0..3 * MILLI);
+                    self.post(c, late, What::SendTogether(batch));
+                }
+                Effect::SendTogether(batch) => {
+                    if let Some(more) = self.send_together(c, batch) {
                         rearm |= more.rearm;
                         todo.extend(more.list);
                     }

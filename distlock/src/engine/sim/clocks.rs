@@ -6,25 +6,25 @@ use crate::clock::Time;
 
 /// A process's clock: it starts anywhere, and is off by a constant rate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LocalClock {
+pub(crate) struct LocalClock {
     base: u64,
     /// Parts per million; positive is fast.
     rate: i64,
 }
 
 impl LocalClock {
-    pub(super) fn new(base: u64, rate: i64) -> Self {
+    pub(crate) fn new(base: u64, rate: i64) -> Self {
         LocalClock { base, rate }
     }
 
-    pub(super) fn at(self, now: u64) -> Time {
+    pub(crate) fn at(self, now: u64) -> Time {
         let off = i128::from(now) * i128::from(self.rate) / 1_000_000;
         let local = i128::from(self.base) + i128::from(now) + off;
         Time(u64::try_from(local).unwrap_or(0))
     }
 
     /// The first true time at which this clock says `local`, or a little later.
-    pub(super) fn when(self, local: Time) -> u64 {
+    pub(crate) fn when(self, local: Time) -> u64 {
         let span = i128::from(local.0.saturating_sub(self.base)) * 1_000_000;
         let guess = span / (1_000_000 + i128::from(self.rate));
         u64::try_from(guess).unwrap_or(u64::MAX).saturating_add(2)
@@ -33,21 +33,21 @@ impl LocalClock {
 
 /// The server's wall clock: true time, somewhere in the twenties, and steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WallClock {
+pub(crate) struct WallClock {
     /// Microseconds.
     offset: u64,
 }
 
 impl WallClock {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         WallClock { offset: 1_790_000_000_000_000 }
     }
 
-    pub(super) fn at(self, now: u64) -> ServerTime {
+    pub(crate) fn at(self, now: u64) -> ServerTime {
         ServerTime(self.offset + now / MICRO)
     }
 
-    pub(super) fn step(&mut self, micros: i64) {
+    pub(crate) fn step(&mut self, micros: i64) {
         self.offset = self.offset.saturating_add_signed(micros);
     }
 }

@@ -181,6 +181,8 @@ pub(super) struct Config {
     pub(super) min_hold: f64,
     pub(super) extend: f64,
     pub(super) careless: f64,
+    /// A request is for several keys.
+    pub(super) several: f64,
 }
 
 impl Config {
@@ -299,6 +301,7 @@ impl Config {
             min_hold: pick(rng, &[0.0, 0.1]),
             extend: pick(rng, &[0.0, 0.2]),
             careless: pick(rng, &[0.0, 0.3]),
+            several: 0.0,
         }
     }
 

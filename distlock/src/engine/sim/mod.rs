@@ -8,7 +8,7 @@
 mod trace;
 
 mod client;
-mod clocks;
+pub(crate) mod clocks;
 mod config;
 mod faults;
 mod foreign;
@@ -18,6 +18,7 @@ mod oracle;
 mod progress;
 mod pushes;
 mod residue;
+mod several;
 mod tests;
 mod wire;
 mod workload;

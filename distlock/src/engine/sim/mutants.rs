@@ -193,6 +193,23 @@ fn set_forward(c: &mut Config) {
     c.cancel = 0.0;
 }
 
+/// Requests for several keys, in the way of each other.
+fn several(c: &mut Config) {
+    c.keys = 3;
+    c.several = 0.8;
+    c.clients = c.clients.max(3);
+    c.requests = c.requests.max(16);
+    c.once = 0.0;
+}
+
+/// The same, and commands get lost.
+fn several_cut_off(c: &mut Config) {
+    several(c);
+    c.breaks = c.breaks.max(8);
+    c.longest_hold = 20;
+    c.ttls = vec![20_000];
+}
+
 use Profile::{
     Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Forced, Foreign, Forward, Links, Polling,
     Pushes, Short, Unsettled, Wiped,
@@ -207,6 +224,9 @@ const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(
 }
 
 const CASES: &[Case] = &[
+    case(Mutant::TogetherGoesOn, &[Calm], several),
+    case(Mutant::FollowerAsks, &[Links, Unsettled], several_cut_off),
+    case(Mutant::FollowerNotUndone, &[Links, Unsettled], several_cut_off),
     other(Mutant::MembersOutliveTheirMarker, &[Forced], Use::Readers(0.9), forced),
     other(Mutant::RenewalChecksOnlyTheMarker, &[Forced], Use::Readers(0.9), forced),
     other(Mutant::RenewalChecksOnlyTheMembers, &[Forced], Use::Readers(0.9), forced),

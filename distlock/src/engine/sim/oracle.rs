@@ -339,7 +339,13 @@ impl World {
 
     pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize) {
         // Who does not wait for a round trip cannot tell.
-        let patient = self.requests[index].waits.longer_than(self.reaction());
+        let patient = match self.requests[index].time_left(&self.clients[c].clock) {
+            // The keys before it may have taken nearly all of its time.
+            Some(left) if self.requests[index].group.is_some() => {
+                left > Duration::from_nanos(self.reaction())
+            }
+            _ => self.requests[index].waits.longer_than(self.reaction()),
+        };
         if self.cfg.is_whole() && !self.cfg.is_short() && patient {
             self.fail("availability", format!("request {index} of process {c}: the server was there"));
         }

@@ -1,6 +1,6 @@
 //! The runs that the test command makes.
 
-use super::config::{Use, Uses};
+use super::config::{Config, Use, Uses};
 use super::{Violation, profile_of, run};
 
 fn number(name: &str) -> Option<u64> {
@@ -9,18 +9,26 @@ fn number(name: &str) -> Option<u64> {
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
-/// The seeds from `first` on. Tests run side by side. Shows the first violation step by step.
-fn runs(uses: Uses, of: u64, first: u64) {
+fn as_drawn(_: &mut Config) {}
+
+/// Most of the requests are for several of three keys.
+fn several(c: &mut Config) {
+    c.keys = 3;
+    c.several = 0.7;
+}
+
+/// Tests run side by side. Shows the first violation step by step.
+fn runs(uses: Uses, bias: fn(&mut Config)) {
     let seeds = number("SEEDS").unwrap_or(20_000);
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();
-    let mut seed = first;
+    let mut seed = 0;
     while seed < seeds && others.len() < 40 {
-        if let Err(violation) = run(seed, profile_of(seed), uses, |_| {}) {
+        if let Err(violation) = run(seed, profile_of(seed), uses, bias) {
             others.push(violation.line());
             found.get_or_insert(violation);
         }
-        seed += of;
+        seed += 1;
     }
     if let Some(first) = found {
         panic!("{}\n{}", first.report(), others.join("\n"));
@@ -29,15 +37,26 @@ fn runs(uses: Uses, of: u64, first: u64) {
 
 #[test]
 fn no_seed_breaks_a_rule_of_exclusive_locks() {
-    runs(EXCLUSIVE, 1, 0);
+    runs(EXCLUSIVE, as_drawn);
 }
 
 #[test]
 fn no_seed_breaks_a_rule_of_shared_and_limited_locks() {
-    runs(Uses::Drawn, 1, 0);
+    runs(Uses::Drawn, as_drawn);
 }
 
-/// Shows the run of `SEED`, of exclusive locks if `USES=exclusive`; without it, that a run is the same each time.
+#[test]
+fn no_seed_breaks_a_rule_of_several_keys_at_once() {
+    runs(EXCLUSIVE, several);
+}
+
+#[test]
+fn no_seed_breaks_a_rule_of_several_shared_keys_at_once() {
+    runs(Uses::All(Use::Readers(0.6)), several);
+}
+
+/// Shows the run of `SEED`, of exclusive locks if `USES=exclusive`, of several keys if `SEVERAL` is set; without it,
+/// that a run is the same each time.
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else {
@@ -47,7 +66,8 @@ fn replay() {
         return;
     };
     let uses = if std::env::var("USES").as_deref() == Ok("exclusive") { EXCLUSIVE } else { Uses::Drawn };
-    match run(seed, profile_of(seed), uses, |_| {}) {
+    let bias = if std::env::var_os("SEVERAL").is_some() { several } else { as_drawn };
+    match run(seed, profile_of(seed), uses, bias) {
         Ok(stats) => println!("seed {seed}: {stats:?}"),
         Err(violation) => panic!("{}", violation.report()),
     }

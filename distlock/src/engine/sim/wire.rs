@@ -47,16 +47,18 @@ impl Link {
 /// A command under way.
 #[derive(Debug)]
 pub(super) struct Job {
-    client: usize,
-    life: u32,
-    conn: u32,
+    pub(super) client: usize,
+    pub(super) life: u32,
+    pub(super) conn: u32,
     pub(super) context: Context,
-    op: Op,
-    arrives: Option<u64>,
-    result: Option<Reply>,
+    pub(super) op: Op,
+    pub(super) arrives: Option<u64>,
+    pub(super) result: Option<Reply>,
     pub(super) applied_at: u64,
     /// The request that awaits the verdict.
     pub(super) verdict: Option<usize>,
+    /// The rest of one command for several keys, in order.
+    pub(super) followers: Vec<usize>,
 }
 
 pub(super) fn failure(kind: Failure) -> OpError {
@@ -106,11 +108,27 @@ impl World {
             result: None,
             applied_at: 0,
             verdict,
+            followers: Vec::new(),
         });
         if let Some(at) = arrives {
             self.at(at, Event::Arrive { job, at });
         }
         None
+    }
+
+    /// What there is to say about a command, with what it carried.
+    fn with_followers(&self, job: usize, result: impl Fn(&Job) -> Option<OpResult>) -> What {
+        let mut answers = Vec::new();
+        for job in std::iter::once(job).chain(self.jobs[job].followers.iter().copied()) {
+            answers.extend(result(&self.jobs[job]).map(|result| (job, result)));
+        }
+        match (answers.len(), answers.pop()) {
+            (1, Some((job, result))) => What::Answer { job, result },
+            (_, last) => {
+                answers.extend(last);
+                What::Answers(answers)
+            }
+        }
     }
 
     pub(super) fn arrive(&mut self, job: usize, at: u64) {
@@ -121,10 +139,14 @@ impl World {
         self.jobs[job].arrives = None;
         let reply = self.carry_out(job);
         self.jobs[job].applied_at = self.now;
+        self.carry_out_together(job, &reply);
         let client = &self.clients[c];
         if client.life != self.jobs[job].life || client.link.conn != conn || !client.link.works() {
             note!(self, "server: {job} arrives late, nobody hears {reply:?}");
             self.late_arrival(job);
+            for follower in self.jobs[job].followers.clone() {
+                self.late_arrival(follower);
+            }
             return;
         }
         self.jobs[job].result = Some(reply);
@@ -134,7 +156,7 @@ impl World {
         self.at(at, Event::Received { job });
     }
 
-    fn carry_out(&mut self, job: usize) -> Reply {
+    pub(super) fn carry_out(&mut self, job: usize) -> Reply {
         let op = self.jobs[job].op.clone();
         let twice = matches!(op, Op::Enter { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
         let mut reply = self.carry_out_once(job, &op);
@@ -194,9 +216,10 @@ impl World {
         if self.chance(self.cfg.shifted) && self.is_out_of_step(c, job) {
             return;
         }
-        if let Some(reply) = self.jobs[job].result.clone() {
+        if self.jobs[job].result.is_some() {
             let late = self.some(self.cfg.notice * 1000);
-            self.post(c, late, What::Answer { job, result: Ok(reply) });
+            let what = self.with_followers(job, |job| job.result.clone().map(Ok));
+            self.post(c, late, what);
         }
     }
 
@@ -292,7 +315,8 @@ impl World {
         for job in std::mem::take(&mut self.clients[c].link.open) {
             let most = if self.rng.u32(0..10) == 0 { SECOND } else { 2 * MILLI };
             let late = self.some(most);
-            self.post(c, late, What::Answer { job, result: Err(failure(Failure::Unknown)) });
+            let what = self.with_followers(job, |_| Some(Err(failure(Failure::Unknown))));
+            self.post(c, late, what);
         }
         self.post(c, 0, What::Link(LinkEvent::Down { cause: failure(Failure::Unknown) }));
         let life = self.clients[c].life;
@@ -328,7 +352,8 @@ impl World {
         if !client.alive || client.life != life || client.link.conn != conn {
             return;
         }
-        if !self.server_is_up {
+        // The server that was asked may be gone, and another in its place.
+        if !self.server_is_up || self.killed.contains(&(c, conn)) {
             let late = self.some(300 * MILLI);
             self.after(late, Event::Connect { client: c, life });
             return;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::What;
+use super::clocks::LocalClock;
 use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
 use crate::backend::Kind;
@@ -51,15 +52,17 @@ pub(super) enum BodyStep {
 pub(super) struct Request {
     pub(super) client: usize,
     pub(super) key: usize,
+    /// One of a request for several keys.
+    pub(super) group: Option<usize>,
     pub(super) kind: Kind,
     pub(super) waits: Waits,
     pub(super) renewal: Renewal,
     ttl: Duration,
-    fenced: bool,
+    pub(super) fenced: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
     pub(super) reach: Duration,
-    cancel_after: Option<u64>,
+    pub(super) cancel_after: Option<u64>,
     hold: u64,
     extend: Option<(u64, Duration)>,
     /// Ignores the loss of the lock.
@@ -69,7 +72,7 @@ pub(super) struct Request {
     pub(super) ticket: Option<Ticket>,
     pub(super) state: State,
     pub(super) started: u64,
-    until: Time,
+    pub(super) until: Time,
     pub(super) acquired: u64,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
@@ -91,6 +94,26 @@ impl Request {
         if let State::Holding(cell) = &self.state { Some(cell) } else { None }
     }
 
+    /// What the engine is asked for at `local`.
+    pub(super) fn want(&self, local: Time) -> Want {
+        let patience = match self.waits {
+            Waits::Once => Patience::Once,
+            Waits::For(d) => Patience::Until(local.after(d)),
+            Waits::Forever => Patience::Forever,
+        };
+        Want {
+            kind: self.kind,
+            ttl: Duration::from_millis(u64::try_from(self.ttl.as_millis()).unwrap_or(1)),
+            renewal: self.renewal,
+            patience,
+            reach: self.reach,
+            fenced: self.fenced,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            label: Cow::Borrowed("simulated"),
+        }
+    }
+
     /// Its process is gone.
     pub(super) fn forget(&mut self) {
         self.state = State::Ended;
@@ -99,6 +122,11 @@ impl Request {
     /// There is more than `slack` to go at `local`.
     pub(super) fn ends_after(&self, local: Time, slack: Duration) -> bool {
         matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
+    }
+
+    /// How long it was to wait when it began to, if not for ever.
+    pub(super) fn time_left(&self, clock: &LocalClock) -> Option<Duration> {
+        matches!(self.waits, Waits::For(_)).then(|| self.until.since(clock.at(self.started)))
     }
 
     /// Its time is up at `local`, whatever the engine says.
@@ -113,12 +141,16 @@ impl World {
         let spread = if self.rng.bool() { cfg.horizon * 9 / 10 } else { 60 * MILLI };
         for index in 0..cfg.requests {
             let request = self.draw_request();
+            let first = self.requests.len();
             self.requests.push(request);
+            if self.chance(cfg.several) {
+                self.make_several(first);
+            }
             let mut late = MILLI + self.rng.u64(0..spread);
             if index % 5 == 4 {
                 late = self.rng.u64(MILLI..cfg.horizon);
             }
-            self.after(late, Event::Request(index));
+            self.after(late, Event::Request(first));
         }
     }
 
@@ -147,6 +179,7 @@ impl World {
         Request {
             client,
             key,
+            group: None,
             kind,
             waits,
             renewal,
@@ -176,6 +209,9 @@ impl World {
 
     pub(super) fn request_is_due(&mut self, index: usize) {
         let c = self.requests[index].client;
+        if let Some(group) = self.requests[index].group {
+            return self.group_is_due(c, group);
+        }
         if self.clients[c].alive {
             self.requests[index].life = Some(self.clients[c].life);
             self.post(c, 0, What::Start(index));
@@ -185,44 +221,41 @@ impl World {
     }
 
     pub(super) fn start_request(&mut self, c: usize, local: Time, index: usize) {
-        let request = self.requests[index].clone();
-        let (patience, until) = match request.waits {
-            Waits::Once => (Patience::Once, Time::MAX),
-            Waits::For(d) => (Patience::Until(local.after(d)), local.after(d)),
-            Waits::Forever => (Patience::Forever, Time::MAX),
-        };
-        let want = Want {
-            kind: request.kind,
-            ttl: Duration::from_millis(u64::try_from(request.ttl.as_millis()).unwrap_or(1)),
-            renewal: request.renewal,
-            patience,
-            reach: request.reach,
-            fenced: request.fenced,
-            max_hold: request.max_hold,
-            min_hold: request.min_hold,
-            label: Cow::Borrowed("simulated"),
-        };
-        let key = self.keys[request.key].name.clone();
+        let want = self.requests[index].want(local);
+        let key = self.keys[self.requests[index].key].name.clone();
         note!(self, "process {c}: request {index} for {key}: {want:?}");
-        let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want, index);
-        let now = self.now;
-        let request = &mut self.requests[index];
-        request.ticket = Some(ticket);
-        request.state = State::Waiting;
-        request.started = now;
-        if request.kind == Kind::Exclusive {
-            let key = request.key;
-            self.keys[key].room_since = None;
-        }
-        let request = &mut self.requests[index];
-        request.until = until;
-        if let Some(late) = request.cancel_after {
+        let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
+        self.requested(index, ticket, want.patience);
+        if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
         }
         self.perform(c, effects, None);
     }
 
+    pub(super) fn requested(&mut self, index: usize, ticket: Ticket, patience: Patience) {
+        let now = self.now;
+        let request = &mut self.requests[index];
+        request.ticket = Some(ticket);
+        request.state = State::Waiting;
+        request.started = now;
+        if let Patience::Until(until) = patience {
+            request.until = until;
+        }
+        if request.kind == Kind::Exclusive {
+            let key = request.key;
+            self.keys[key].room_since = None;
+        }
+    }
+
     pub(super) fn cancel_request(&mut self, c: usize, local: Time, index: usize) {
+        if let Some(group) = self.requests[index].group {
+            return self.give_up(c, local, group);
+        }
+        self.end_request(c, local, index);
+    }
+
+    /// Nobody wants it any more, whatever has become of it.
+    pub(super) fn end_request(&mut self, c: usize, local: Time, index: usize) {
         let key = self.keys[self.requests[index].key].name.clone();
         match self.requests[index].state.clone() {
             State::Waiting => {
@@ -251,13 +284,16 @@ impl World {
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);
-                let Request { hold, extend, .. } = self.requests[index].clone();
-                let wake = self.some(self.cfg.notice * 500);
-                let half = self.some(hold);
-                self.post(c, wake + half, What::Body(index, BodyStep::Check));
-                self.post(c, wake + hold, What::Body(index, BodyStep::End));
-                if let Some((late, _)) = extend {
-                    self.post(c, wake + late, What::Body(index, BodyStep::Extend));
+                if let Some(group) = self.requests[index].group {
+                    return self.one_of_several_was_acquired(c, index, group);
+                }
+                self.begin_body(c, index);
+            }
+            Outcome::NotReached => {
+                self.requests[index].state = State::Planned;
+                match self.requests[index].group {
+                    Some(group) => self.several_may_go_on(c, group),
+                    None => self.fail("one answer", format!("request {index} is for one key")),
                 }
             }
             Outcome::Busy { .. } => {
@@ -281,6 +317,21 @@ impl World {
                 }
             }
         }
+        if let (Some(group), State::Ended) = (self.requests[index].group, &self.requests[index].state) {
+            self.post(c, 0, What::GiveUp(group));
+        }
+    }
+
+    /// The lock is in hand.
+    pub(super) fn begin_body(&mut self, c: usize, index: usize) {
+        let Request { hold, extend, .. } = self.requests[index].clone();
+        let wake = self.some(self.cfg.notice * 500);
+        let half = self.some(hold);
+        self.post(c, wake + half, What::Body(index, BodyStep::Check));
+        self.post(c, wake + hold, What::Body(index, BodyStep::End));
+        if let Some((late, _)) = extend {
+            self.post(c, wake + late, What::Body(index, BodyStep::Extend));
+        }
     }
 
     pub(super) fn body(&mut self, c: usize, local: Time, index: usize, step: BodyStep) {
@@ -288,7 +339,7 @@ impl World {
         let held = matches!(cell.state(local), CellState::Until(_));
         let stops = !held && !self.requests[index].careless;
         match step {
-            BodyStep::Check if stops => self.let_go(c, local, index),
+            BodyStep::Check if stops => self.cancel_request(c, local, index),
             BodyStep::Check => {}
             BodyStep::Extend => {
                 let Some((_, ttl)) = self.requests[index].extend else { return };
@@ -296,7 +347,7 @@ impl World {
                 let (_, effects) = self.clients[c].engine.extend(local, &cell, ttl);
                 self.perform(c, effects, Some(index));
             }
-            BodyStep::End | BodyStep::Stop => self.let_go(c, local, index),
+            BodyStep::End | BodyStep::Stop => self.cancel_request(c, local, index),
         }
     }
 
@@ -323,6 +374,10 @@ impl World {
         }
         self.requests[index].was_lost = true;
         self.check_loss(c, index, reason);
+        if self.requests[index].careless {
+            // It keeps the lease until that runs out, and hands on to nobody.
+            self.nobody_was_told(self.requests[index].key);
+        }
         if matches!(self.requests[index].state, State::Holding(_)) && !self.requests[index].careless {
             let wake = self.some(self.cfg.notice * 500);
             self.post(c, wake, What::Body(index, BodyStep::Stop));
@@ -342,5 +397,6 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::Unavailable(error) => format!("unavailable, {:?}", error.kind),
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
+        Outcome::NotReached => "not reached".into(),
     }
 }

@@ -156,6 +156,8 @@ pub(super) struct World {
     pub(super) clients: Vec<Client>,
     pub(super) jobs: Vec<Job>,
     pub(super) requests: Vec<Request>,
+    /// Requests for several keys: those for each, in the order of the keys.
+    pub(super) groups: Vec<Vec<usize>>,
     pub(super) pollers: Vec<Poller>,
     pub(super) keys: Vec<KeyWatch>,
     /// The latest fault that the promises do not cover, for all keys.
@@ -191,6 +193,7 @@ impl World {
             clients: Vec::new(),
             jobs: Vec::new(),
             requests: Vec::new(),
+            groups: Vec::new(),
             pollers: Vec::new(),
             keys,
             fault_at: 0,

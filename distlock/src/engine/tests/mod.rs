@@ -11,6 +11,7 @@ mod queueing;
 mod renewal;
 mod server_steps;
 mod shared;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -38,6 +39,7 @@ struct Desk {
     key: Arc<str>,
     now: Time,
     sent: VecDeque<(Context, Op)>,
+    together: VecDeque<Vec<(Context, Op)>>,
     done: VecDeque<(u32, Outcome)>,
     lost: Vec<LostReason>,
 }
@@ -51,6 +53,7 @@ impl Desk {
             key: "k".into(),
             now: Time(1_000_000_000_000),
             sent: VecDeque::new(),
+            together: VecDeque::new(),
             done: VecDeque::new(),
             lost: Vec::new(),
         };
@@ -71,6 +74,7 @@ impl Desk {
         for effect in effects.list {
             match effect {
                 Effect::Send(context, op) => self.sent.push_back((context, op)),
+                Effect::SendTogether(batch) => self.together.push_back(batch),
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
                 Effect::Renewed(_) => {}
@@ -93,6 +97,11 @@ impl Desk {
         let (release, effects) = self.engine.release(self.now, cell);
         self.take(effects);
         release
+    }
+
+    fn ask_whether_held(&mut self) {
+        let effects = self.engine.ask_whether_held(self.now, &self.key);
+        self.take(effects);
     }
 
     fn timer(&mut self) {

@@ -61,3 +61,52 @@ fn nothing_is_renewed_that_the_holder_does_not_want() {
     assert_eq!(desk.now, until);
     assert_eq!(desk.lost, [LostReason::Expired]);
 }
+
+#[test]
+fn a_lock_taken_away_from_here_is_asked_about_at_once() {
+    let capped = Want { max_hold: Some(ms(5_000)), ..want() };
+    let unrenewed = Want { renewal: Renewal::Never, ..want() };
+    for held in [want(), capped, unrenewed] {
+        let mut desk = Desk::new();
+        let cell = desk.hold(held);
+        desk.pass(ms(5));
+        let until = desk.until(&cell);
+        // Of no effect while it is ours.
+        desk.ask_whether_held();
+        let (context, op) = desk.next();
+        assert!(matches!(op, Op::Renew { token, .. } if token == cell.token), "{op:?}");
+        let us = desk.us();
+        desk.answer(context, Ok(Reply::Renewed { us }));
+        assert!(desk.until(&cell) >= until);
+        desk.ask_whether_held();
+        let (context, _) = desk.next();
+        let verdict = desk.answer(context, Ok(Reply::NotYours));
+        assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+        assert_eq!(desk.lost, [LostReason::Taken]);
+        desk.quiet();
+    }
+}
+
+#[test]
+fn asking_about_a_lock_that_is_not_renewed_does_not_extend_it() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { max_hold: Some(ms(5_000)), ..want() });
+    let until = desk.until(&cell);
+    desk.pass(ms(5));
+    desk.ask_whether_held();
+    let (context, op) = desk.next();
+    assert!(matches!(op, Op::Renew { ttl, .. } if ttl <= ms(1)), "{op:?}");
+    let us = desk.us();
+    desk.answer(context, Ok(Reply::Renewed { us }));
+    assert_eq!(desk.until(&cell), until);
+}
+
+#[test]
+fn a_key_that_is_not_held_is_not_asked_about() {
+    let mut desk = Desk::new();
+    desk.ask_whether_held();
+    desk.quiet();
+    desk.queue(want());
+    desk.ask_whether_held();
+    desk.quiet();
+}

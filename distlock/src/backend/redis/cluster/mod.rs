@@ -47,7 +47,7 @@ use tokio::sync::{Notify, watch};
 use super::super::{Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending};
 use super::command::{Form, Wire};
 use super::config::{Address, Place, RedisConfig};
-use super::exec::{self, Exec, PIECE, Put};
+use super::exec::{self, Exec, MOST_TOGETHER, PIECE, Put};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
@@ -85,6 +85,8 @@ struct Shared {
 #[derive(Clone, Copy, Debug)]
 enum Question<'a> {
     Op(&'a Op),
+    /// Several locks of one slot.
+    Together(&'a [(Arc<str>, Op)]),
     Inspect,
     Force,
 }
@@ -97,6 +99,7 @@ impl Question<'_> {
                 (vec![cmd], put)
             }
             Question::Op(op) => (vec![exec.script(form, key, op)], Put::Script),
+            Question::Together(batch) => (vec![exec.wire.enter_all(form, batch)], Put::Script),
             Question::Inspect => (exec.wire.inspect(key).into(), Put::Script),
             Question::Force => (vec![exec.force_cmd(form, key)], Put::Script),
         }
@@ -330,6 +333,25 @@ impl Shared {
         }
     }
 
+    /// Several locks of one slot.
+    async fn carry_out_together(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        batch: Vec<(Arc<str>, Op)>,
+    ) -> Vec<OpResult> {
+        let Some((key, _)) = batch.first() else { return Vec::new() };
+        let replies = match self.inquire(route, key, Question::Together(&batch)).await {
+            Ok(Answered { node, link, values, .. }) => {
+                node.exec.decode_together(&link, &batch, values.first().unwrap_or(&Value::Nil))
+            }
+            Err(error) => Err(error),
+        };
+        match replies {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
     async fn inspect(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
@@ -464,6 +486,24 @@ impl Backend for ClusterBackend {
                 || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
             results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
         })
+    }
+
+    fn together(&self, keys: &[Arc<str>]) -> usize {
+        let slot = |key: &Arc<str>| self.shared.wire.names.slot(key);
+        let first = keys.first().map(slot);
+        keys.iter().take(MOST_TOGETHER).take_while(|key| Some(slot(key)) == first).count()
+    }
+
+    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        let route = match batch.first() {
+            Some((key, _)) => self.shared.route(key),
+            None => return Box::pin(std::future::ready(Vec::new())),
+        };
+        let shared = Arc::clone(&self.shared);
+        match route {
+            Ok(route) => Box::pin(shared.carry_out_together(route, batch)),
+            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+        }
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {

@@ -1,5 +1,5 @@
--- The same as enter.lua for shared and limited locks. (Behind clock.lua; front.lua, queue.lua and members.lua
--- stand before the end.)
+-- The same as enter.lua for shared and limited locks. (Behind clock.lua; front.lua, queue.lua, members.lua and
+-- enter_n_admit.lua stand before the end.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  keep ms  0  mode  kind

@@ -1,0 +1,58 @@
+//! The council in a simulated world: several processes, several servers with clocks of their own, links that
+//! break, servers that hang, stop, and come back empty. Everything is drawn from one seed.
+//!
+//! The processes are simpler than the engine (one attempt per process and key), but as careful about what they
+//! believe: a lease lasts from before the command was sent, and a late answer to a dead token is undone.
+//!
+//! `SEEDS=100000 cargo test -p distlock --lib quorum::sim` looks at more seeds, `SEED=17 cargo test -p distlock
+//! --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.
+
+mod config;
+mod network;
+mod process;
+mod tests;
+mod world;
+
+use config::Config;
+use fastrand::Rng;
+use world::World;
+
+/// A run that broke a rule.
+struct Violation {
+    seed: u64,
+    what: String,
+    trace: Vec<String>,
+}
+
+impl Violation {
+    fn line(&self) -> String {
+        format!("seed {}: {}", self.seed, self.what)
+    }
+}
+
+/// What happened, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stats {
+    acquired: u64,
+    lost: u64,
+    busy: u64,
+    commands: u64,
+    written_back: u64,
+}
+
+/// Runs one seed; again with a trace if it broke a rule.
+fn run(seed: u64, bias: impl Fn(&mut Config)) -> Result<Stats, Violation> {
+    let once = |traced: bool| {
+        let mut rng = Rng::with_seed(seed);
+        let mut config = Config::draw(&mut rng);
+        bias(&mut config);
+        let mut world = World::new(config, rng, traced);
+        world.run();
+        world
+    };
+    let world = once(false);
+    match world.failure {
+        None => Ok(world.stats),
+        Some(what) => Err(Violation { seed, what, trace: once(true).trace.unwrap_or_default() }),
+    }
+}

@@ -1,0 +1,252 @@
+//! Connections of processes to servers: in order while they last, and everything may be lost with them.
+
+use std::sync::Arc;
+
+use super::config::{MILLI, SECOND};
+use super::process::Process;
+use super::world::{Event, World};
+use crate::backend::memory::server::{News, Sender};
+use crate::backend::quorum::council::Job;
+use crate::backend::quorum::member::Origin;
+use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
+
+/// How long a process takes to give up a connection that is silent.
+const PATIENCE: u64 = 750 * MILLI;
+
+/// One process's connection to one server.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    pub(super) conn: u32,
+    pub(super) up: bool,
+    broken: bool,
+    arrival: u64,
+    reply: u64,
+    open: Vec<usize>,
+}
+
+impl Link {
+    /// None yet; numbers go on.
+    pub(super) fn after(former: &Link) -> Link {
+        Link { conn: former.conn, ..Link::default() }
+    }
+}
+
+/// A command under way.
+pub(super) struct Flight {
+    process: usize,
+    life: u32,
+    node: usize,
+    conn: u32,
+    job: Option<Job>,
+    key: Arc<str>,
+    op: Op,
+    result: Option<OpResult>,
+}
+
+pub(super) fn error(kind: Failure) -> OpError {
+    OpError::new(kind, "simulated")
+}
+
+impl World {
+    pub(super) fn start(&mut self, process: usize) {
+        let life = self.processes[process].life;
+        for node in 0..self.nodes.len() {
+            let at = self.now + self.rng.u64(MILLI..20 * MILLI);
+            self.at(at, Event::Connect { process, node, life });
+        }
+    }
+
+    fn delay(&mut self) -> u64 {
+        let (least, most) = self.cfg.delay;
+        self.rng.u64(least..=most) * 1_000
+    }
+
+    pub(super) fn send(&mut self, process: usize, node: usize, job: Job, key: Arc<str>, op: Op) {
+        if !self.processes[process].links[node].up {
+            // It is known that there is none, but the council has not heard of it yet.
+            let now = self.instant(process);
+            return self.processes[process].council.answered(now, node, job, Err(error(Failure::NotSent)));
+        }
+        let index = self.jobs.len();
+        self.stats.commands += 1;
+        self.note(|| format!("process {process} → server {node}: {index}: {op:?}"));
+        let delay = self.delay();
+        let (now, life) = (self.now, self.processes[process].life);
+        let link = &mut self.processes[process].links[node];
+        let conn = link.conn;
+        link.open.push(index);
+        // What is sent into a broken connection arrives, or does not.
+        let lost = link.broken && self.rng.bool();
+        link.arrival = (now + delay).max(link.arrival + 1);
+        let at = link.arrival;
+        self.jobs.push(Flight { process, life, node, conn, job: Some(job), key, op, result: None });
+        if !lost {
+            self.at(at, Event::Arrive { job: index });
+        }
+    }
+
+    pub(super) fn arrive(&mut self, index: usize) {
+        let Flight { process, life, node, conn, .. } = self.jobs[index];
+        if !self.nodes[node].up {
+            return;
+        }
+        if self.nodes[node].hangs_until > self.now {
+            // In order: what waits in the socket is read first.
+            let at = self.nodes[node].hangs_until;
+            return self.at(at, Event::Arrive { job: index });
+        }
+        let current =
+            self.processes[process].life == life && self.processes[process].links[node].conn == conn;
+        // The former connection was killed when the present one was made.
+        if !current && self.processes[process].links[node].up {
+            return;
+        }
+        let us = self.us(node);
+        let name = self.processes[process].name_in(life);
+        let (key, op) = (self.jobs[index].key.clone(), self.jobs[index].op.clone());
+        let mut notes = Vec::new();
+        let reply = self.nodes[node].server.apply(us, &Sender { client: &name, key: &key }, &op, &mut notes);
+        self.note(|| format!("server {node}: {index}: {reply:?}"));
+        self.jobs[index].result = Some(Ok(reply));
+        for note in notes {
+            if let News::Gap = note.news {
+                self.publish(node, &note.client, note.key, note.token);
+            }
+        }
+        if current && !self.processes[process].links[node].broken {
+            let delay = self.delay();
+            let now = self.now;
+            let link = &mut self.processes[process].links[node];
+            link.reply = (now + delay).max(link.reply + 1);
+            let at = link.reply;
+            self.at(at, Event::Answer { job: index });
+        }
+    }
+
+    fn publish(&mut self, node: usize, client: &Arc<str>, key: Arc<str>, token: Token) {
+        let Some(process) = self.processes.iter().position(|process| process.name == *client) else { return };
+        let (life, conn) = (self.processes[process].life, self.processes[process].links[node].conn);
+        if self.chance(self.cfg.push_loss) {
+            return self.note(|| format!("server {node}: the push for process {process} is lost"));
+        }
+        let at = self.now + self.delay();
+        self.at(at, Event::Push { process, life, node, conn, key, token });
+    }
+
+    pub(super) fn push_arrives(
+        &mut self,
+        process: usize,
+        life: u32,
+        node: usize,
+        conn: u32,
+        key: Arc<str>,
+        token: Token,
+    ) {
+        let Process { life: current, links, .. } = &self.processes[process];
+        if *current != life || links[node].conn != conn || !links[node].up || links[node].broken {
+            return;
+        }
+        self.note(|| format!("process {process}: server {node} says that {token:?} may ask"));
+        let now = self.instant(process);
+        self.processes[process].council.heard(now, node, Push::Gap { key, token });
+        self.carry_out(process);
+    }
+
+    pub(super) fn answer(&mut self, index: usize) {
+        let Flight { process, life, node, conn, .. } = self.jobs[index];
+        let link = &mut self.processes[process].links[node];
+        if link.conn != conn || link.broken || !link.up || self.processes[process].life != life {
+            return;
+        }
+        self.processes[process].links[node].open.retain(|open| *open != index);
+        let result = self.jobs[index].result.clone();
+        self.give(process, node, index, result.unwrap_or(Err(error(Failure::Unknown))));
+    }
+
+    fn give(&mut self, process: usize, node: usize, index: usize, result: OpResult) {
+        let Some(job) = self.jobs[index].job.take() else { return };
+        let now = self.instant(process);
+        self.processes[process].council.answered(now, node, job, result);
+        self.carry_out(process);
+    }
+
+    pub(super) fn break_link(&mut self, process: usize, node: usize) {
+        let link = &mut self.processes[process].links[node];
+        if !link.up || link.broken {
+            return;
+        }
+        link.broken = true;
+        let conn = link.conn;
+        let late = self.rng.u64(0..PATIENCE);
+        self.at(self.now + late, Event::Notice { process, node, conn });
+    }
+
+    /// The process finds out that its connection is no good.
+    pub(super) fn notice(&mut self, process: usize, node: usize, conn: u32) {
+        let life = self.processes[process].life;
+        let link = &mut self.processes[process].links[node];
+        if link.conn != conn || !link.up {
+            return;
+        }
+        link.up = false;
+        let open = std::mem::take(&mut link.open);
+        self.note(|| format!("process {process}: server {node} is lost"));
+        let now = self.instant(process);
+        // Either may be noticed first.
+        let failed_first = self.rng.bool();
+        if !failed_first {
+            self.processes[process].council.parted(now, node, error(Failure::Unknown));
+        }
+        for index in open {
+            self.give(process, node, index, Err(error(Failure::Unknown)));
+        }
+        if failed_first {
+            self.processes[process].council.parted(now, node, error(Failure::Unknown));
+        }
+        self.carry_out(process);
+        let at = self.now + self.rng.u64(MILLI..300 * MILLI);
+        self.at(at, Event::Connect { process, node, life });
+    }
+
+    pub(super) fn connect(&mut self, process: usize, node: usize, life: u32) {
+        if self.processes[process].life != life {
+            return;
+        }
+        let now = self.instant(process);
+        if !self.nodes[node].up || self.nodes[node].hangs_until > self.now {
+            self.processes[process].council.parted(now, node, error(Failure::NotSent));
+            self.carry_out(process);
+            let at = self.now + self.rng.u64(50 * MILLI..SECOND);
+            return self.at(at, Event::Connect { process, node, life });
+        }
+        let link = &mut self.processes[process].links[node];
+        *link = Link { conn: link.conn + 1, up: true, ..Link::default() };
+        let name = self.processes[process].name.clone();
+        self.nodes[node].server.subscribe(&name);
+        let origin = self.origin(node);
+        self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
+        self.processes[process].council.joined(now, node, now.time, true, Pushes::On, origin);
+        self.carry_out(process);
+    }
+
+    pub(super) fn origin(&self, node: usize) -> Origin {
+        let server = &self.nodes[node];
+        Origin {
+            us: server.wall.at(self.now),
+            run_id: format!("{node}.{}", server.run),
+            age: std::time::Duration::from_nanos(self.now - server.born),
+            vouched: server.vouched.clone(),
+        }
+    }
+
+    /// A server that hangs is noticed by whoever waits for its answer.
+    pub(super) fn suspect_hung(&mut self, process: usize) {
+        for node in 0..self.nodes.len() {
+            let link = &self.processes[process].links[node];
+            if self.nodes[node].hangs_until > self.now + PATIENCE && link.up && !link.open.is_empty() {
+                let conn = link.conn;
+                self.at(self.now + PATIENCE, Event::Notice { process, node, conn });
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! One run: true time, the servers, the judge, and whatever is due.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::Stats;
+use super::config::{Config, MILLI, SECOND};
+use super::process::{Process, Step};
+use crate::backend::memory::server::{Server, owner};
+use crate::backend::{ServerTime, Token, Tuning};
+use crate::clock::Time;
+use crate::engine::sim::clocks::WallClock;
+
+/// One of the servers.
+pub(super) struct Node {
+    pub(super) server: Server,
+    pub(super) wall: WallClock,
+    pub(super) up: bool,
+    pub(super) hangs_until: u64,
+    pub(super) born: u64,
+    pub(super) run: u32,
+    pub(super) vouched: Option<String>,
+    /// Its clock was set back: leases there last longer than anybody can know.
+    set_back: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Break(usize, usize),
+    Hang(usize),
+    Stop(usize),
+    Start(usize),
+    Clock(usize, i64),
+    Crash(usize),
+}
+
+#[derive(Debug)]
+pub(super) enum Event {
+    Arrive { job: usize },
+    Answer { job: usize },
+    Notice { process: usize, node: usize, conn: u32 },
+    Connect { process: usize, node: usize, life: u32 },
+    Push { process: usize, life: u32, node: usize, conn: u32, key: Arc<str>, token: Token },
+    Timer { process: usize, life: u32 },
+    Step { process: usize, life: u32, step: Step },
+    Fault(Fault),
+}
+
+/// Whoever believes to hold a key.
+#[derive(Clone, Debug)]
+pub(super) struct Believer {
+    pub(super) process: usize,
+    pub(super) token: Token,
+    pub(super) until: Time,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct KeyWatch {
+    pub(super) believers: Vec<Believer>,
+    /// The highest fencing token given out.
+    last_fence: u64,
+    free_since: u64,
+}
+
+pub(super) struct World {
+    pub(super) cfg: Config,
+    pub(super) rng: Rng,
+    pub(super) now: u64,
+    order: u64,
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    events: std::collections::HashMap<u64, Event>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) processes: Vec<Process>,
+    pub(super) jobs: Vec<super::network::Flight>,
+    pub(super) keys: Vec<KeyWatch>,
+    pub(super) trace: Option<Vec<String>>,
+    pub(super) failure: Option<String>,
+    pub(super) stats: Stats,
+}
+
+/// How long everything has, once nobody wants anything any more, before the judge looks for what was left behind.
+const AFTER: u64 = 20 * SECOND;
+
+impl World {
+    pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
+        // As on the real servers: nothing is given away, the first in the queue is always told.
+        let tuning = Tuning { gap: Duration::from_millis(1), every: Duration::ZERO, ..Tuning::default() };
+        let node = |_| Node {
+            server: Server::new(tuning.clone()),
+            wall: WallClock::new(),
+            up: true,
+            hangs_until: 0,
+            born: 0,
+            run: 0,
+            vouched: None,
+            set_back: false,
+        };
+        let mut world = World {
+            nodes: (0..cfg.servers).map(node).collect(),
+            keys: (0..cfg.keys).map(|_| KeyWatch::default()).collect(),
+            cfg,
+            rng,
+            now: SECOND,
+            order: 0,
+            due: BinaryHeap::new(),
+            events: std::collections::HashMap::new(),
+            processes: Vec::new(),
+            jobs: Vec::new(),
+            trace: traced.then(Vec::new),
+            failure: None,
+            stats: Stats::default(),
+        };
+        for index in 0..world.cfg.processes {
+            let process = Process::new(&world.cfg, index, 0, &mut world.rng);
+            world.processes.push(process);
+            world.start(index);
+        }
+        world.plan();
+        world
+    }
+
+    fn plan(&mut self) {
+        for _ in 0..self.cfg.requests {
+            let process = self.rng.usize(0..self.cfg.processes);
+            let key = self.rng.usize(0..self.cfg.keys);
+            let at = SECOND + self.rng.u64(500 * MILLI..500 * MILLI + self.cfg.horizon);
+            self.at(at, Event::Step { process, life: u32::MAX, step: Step::Want { key } });
+        }
+        for process in 0..self.cfg.processes {
+            self.at(self.closing(), Event::Step { process, life: u32::MAX, step: Step::Close });
+        }
+        let mut faults = Vec::new();
+        let (servers, minority) = (self.cfg.servers, self.cfg.minority());
+        for _ in 0..self.cfg.breaks {
+            let process = self.rng.usize(0..self.cfg.processes);
+            faults.push(Fault::Break(process, self.rng.usize(0..servers)));
+        }
+        for _ in 0..self.cfg.hangs {
+            faults.push(Fault::Hang(self.rng.usize(0..servers)));
+        }
+        for _ in 0..self.cfg.stops {
+            // One server keeps its data: somebody must know that there were locks at all.
+            faults.push(Fault::Stop(self.rng.usize(0..servers - 1)));
+        }
+        for _ in 0..self.cfg.steps {
+            let by = self.rng.i64(-30_000_000..60_000_000);
+            faults.push(Fault::Clock(self.rng.usize(0..minority), by));
+        }
+        for _ in 0..self.cfg.crashes {
+            faults.push(Fault::Crash(self.rng.usize(0..self.cfg.processes)));
+        }
+        for fault in faults {
+            let at = SECOND + self.rng.u64(400 * MILLI..500 * MILLI + self.cfg.horizon);
+            self.at(at, Event::Fault(fault));
+        }
+    }
+
+    /// When the last request comes, and a little more.
+    fn closing(&self) -> u64 {
+        3 * SECOND + self.cfg.horizon
+    }
+
+    pub(super) fn at(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.due.push(Reverse((at.max(self.now), self.order)));
+        self.events.insert(self.order, event);
+    }
+
+    pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
+        let now = self.now;
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>9.3} ms  {}", (now - SECOND) as f64 / MILLI as f64, text()));
+        }
+    }
+
+    pub(super) fn fail(&mut self, what: String) {
+        self.note(|| format!("VIOLATION: {what}"));
+        self.failure.get_or_insert(what);
+    }
+
+    pub(super) fn chance(&mut self, p: f64) -> bool {
+        p > 0.0 && self.rng.f64() < p
+    }
+
+    pub(super) fn run(&mut self) {
+        let mut left = 300_000_u32;
+        let end = self.closing() + self.cfg.longest_hold * MILLI + AFTER;
+        while self.failure.is_none() {
+            let Some(Reverse((at, order))) = self.due.pop() else { break };
+            if at > end {
+                break;
+            }
+            self.now = at;
+            left -= 1;
+            if left == 0 {
+                self.fail("no end: more events than any run needs".to_owned());
+            }
+            if let Some(event) = self.events.remove(&order) {
+                self.happen(event);
+            }
+        }
+        if self.failure.is_none() {
+            self.look_for_residue();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive { job } => self.arrive(job),
+            Event::Answer { job } => self.answer(job),
+            Event::Notice { process, node, conn } => self.notice(process, node, conn),
+            Event::Connect { process, node, life } => self.connect(process, node, life),
+            Event::Push { process, life, node, conn, key, token } => {
+                self.push_arrives(process, life, node, conn, key, token);
+            }
+            Event::Timer { process, life } => self.timer(process, life),
+            Event::Step { process, life, step } => self.step(process, life, step),
+            Event::Fault(fault) => self.fault(fault),
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.note(|| format!("fault: {fault:?}"));
+        match fault {
+            Fault::Break(process, node) => self.break_link(process, node),
+            Fault::Hang(node) => {
+                self.nodes[node].hangs_until = self.now + self.rng.u64(MILLI..4 * SECOND);
+            }
+            Fault::Stop(node) => {
+                if !self.nodes[node].up {
+                    return;
+                }
+                self.nodes[node].up = false;
+                for process in 0..self.processes.len() {
+                    self.break_link(process, node);
+                }
+                let down = self.rng.u64(5 * MILLI..3 * SECOND);
+                self.at(self.now + down, Event::Fault(Fault::Start(node)));
+            }
+            Fault::Start(node) => {
+                let (now, wiped) = (self.now, self.cfg.wiped);
+                let node = &mut self.nodes[node];
+                node.up = true;
+                node.born = now;
+                node.run += 1;
+                node.server.lose_listeners();
+                if wiped {
+                    node.server.lose_data();
+                    node.vouched = None;
+                }
+            }
+            Fault::Clock(node, by) => {
+                self.nodes[node].wall.step(by);
+                self.nodes[node].set_back |= by < 0;
+            }
+            Fault::Crash(process) => self.crash(process),
+        }
+    }
+
+    pub(super) fn us(&self, node: usize) -> ServerTime {
+        self.nodes[node].wall.at(self.now)
+    }
+
+    /// A process believes from now on that it holds the key.
+    pub(super) fn believes(
+        &mut self,
+        process: usize,
+        key: usize,
+        token: Token,
+        until: Time,
+        fence: Option<(u64, u32)>,
+    ) {
+        let believers = std::mem::take(&mut self.keys[key].believers);
+        let still = believers
+            .into_iter()
+            .filter(|other| self.processes[other.process].clock.at(self.now) < other.until);
+        let still: Vec<Believer> = still.collect();
+        if let Some(other) = still.first() {
+            self.fail(format!(
+                "overlap: process {process} holds k{key} with {token:?} and so does {other:?}"
+            ));
+        }
+        if still.is_empty() && self.cfg.is_calm() && self.cfg.drift == 0 {
+            let waited = self
+                .now
+                .saturating_sub(self.keys[key].free_since.max(self.processes[process].wanted_since(key)));
+            if waited > 4 * SECOND {
+                self.fail(format!(
+                    "progress: k{key} stayed free for {} ms while somebody waited",
+                    waited / MILLI
+                ));
+            }
+        }
+        self.keys[key].believers = still;
+        self.keys[key].believers.push(Believer { process, token, until });
+        if let Some((first, count)) = fence {
+            if first <= self.keys[key].last_fence {
+                let last = self.keys[key].last_fence;
+                self.fail(format!("fence: process {process} got {first} for k{key} after {last}"));
+            }
+            self.keys[key].last_fence = first + u64::from(count) - 1;
+        }
+    }
+
+    pub(super) fn extends(&mut self, key: usize, token: Token, until: Time) {
+        for believer in &mut self.keys[key].believers {
+            if believer.token == token {
+                believer.until = believer.until.max(until);
+            }
+        }
+    }
+
+    pub(super) fn gives_up(&mut self, process: usize, key: usize, token: Token) {
+        let watch = &mut self.keys[key];
+        watch.believers.retain(|one| one.process != process || one.token != token);
+        if watch.believers.is_empty() {
+            watch.free_since = self.now;
+        }
+    }
+
+    /// Everything was given back, everywhere, but by those who crashed.
+    fn look_for_residue(&mut self) {
+        for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
+            let us = self.us(at);
+            for (key, text) in self.nodes[at].server.contents(us) {
+                let Some((name, _)) = owner(&text) else { continue };
+                if self.processes.iter().any(|process| &*process.name == name) {
+                    self.fail(format!("residue: {text} is left in {key} of server {at}"));
+                }
+            }
+        }
+        for index in 0..self.processes.len() {
+            if let Some(rest) = self.processes[index].council.unfinished() {
+                self.fail(format!("residue: process {index} still has something to do: {rest}"));
+            }
+        }
+    }
+}

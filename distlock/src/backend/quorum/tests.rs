@@ -1,0 +1,192 @@
+//! A quorum of real servers.
+
+use std::time::{Duration, Instant};
+
+use crate::backend::redis::test_server::{TestServer, wait_until};
+use crate::{LockError, LockManager};
+
+const TTL: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(20);
+
+struct Servers(Vec<TestServer>);
+
+impl Servers {
+    fn start(count: usize) -> Servers {
+        Servers((0..count).map(|_| TestServer::start(&[])).collect())
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.0.iter().map(TestServer::url).collect()
+    }
+
+    async fn manager(&self) -> LockManager {
+        try_manager(self.urls()).await.unwrap()
+    }
+
+    /// How many servers have the key.
+    fn with_key(&self, key: &str) -> usize {
+        self.0.iter().filter(|server| server.run::<bool>(&format!("EXISTS {key}"))).count()
+    }
+}
+
+async fn try_manager(urls: Vec<String>) -> Result<LockManager, LockError> {
+    LockManager::builder().quorum(urls).default_ttl(TTL).connect().await
+}
+
+fn refused(result: Result<LockManager, LockError>) -> String {
+    match result.unwrap_err() {
+        LockError::InvalidOptions { reason, .. } => reason.to_string(),
+        LockError::Unavailable { source, .. } => source.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_count_that_makes_no_quorum_is_refused_before_connecting() {
+    let urls =
+        |ports: &[u16]| ports.iter().map(|port| format!("redis://127.0.0.1:{port}")).collect::<Vec<_>>();
+    for (ports, reason) in [
+        (&[1][..], "at least three"),
+        (&[1, 2], "at least three"),
+        (&[1, 2, 3, 4], "even number"),
+        (&[1, 2, 2], "named twice"),
+    ] {
+        let text = refused(try_manager(urls(ports)).await);
+        assert!(text.contains(reason), "{ports:?}: {text}");
+    }
+    let one = refused(LockManager::connect("redis+quorum://h1,h2").await);
+    assert!(one.contains("at least three"), "{one}");
+    let text = refused(
+        try_manager(vec!["redis+cluster://a".into(), "redis://b".into(), "redis+sentinel://c/m".into()])
+            .await,
+    );
+    assert!(text.contains("single independent server"), "{text}");
+    let replicas = LockManager::builder().quorum(urls(&[1, 2, 3])).replicas(1).connect_lazy();
+    assert!(refused(replicas).contains("several masters"));
+    let both = LockManager::builder().url("redis://a").quorum(["redis://b"]).connect_lazy();
+    assert!(refused(both).contains("both"));
+}
+
+#[tokio::test]
+async fn servers_that_depend_on_each_other_are_refused() {
+    let servers = Servers::start(2);
+    let clustered = TestServer::start(&["--cluster-enabled", "yes"]);
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &servers.0[0].port.to_string()]);
+    let third = |url: String| {
+        let mut urls = servers.urls();
+        urls.push(url);
+        urls
+    };
+    let text = refused(try_manager(third(clustered.url())).await);
+    assert!(text.contains("cluster mode"), "{text}");
+    let text = refused(try_manager(third(replica.url())).await);
+    assert!(text.contains("replica"), "{text}");
+    let again = servers.urls()[0].replace("127.0.0.1", "localhost");
+    let text = refused(try_manager(third(again)).await);
+    assert!(text.contains("the same server"), "{text}");
+}
+
+#[tokio::test]
+async fn kinds_that_do_not_compose_are_refused_with_the_reason() {
+    let servers = Servers::start(3);
+    let manager = servers.manager().await;
+    for request in [manager.lock("k").shared(), manager.lock("k").max_holders(3)] {
+        let Err(LockError::InvalidOptions { reason, .. }) = request.try_acquire().await else { panic!() };
+        assert!(reason.contains("quorum"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_on_every_server_and_leaves_nothing_behind() {
+    let servers = Servers::start(5);
+    let url = format!(
+        "redis+quorum://{}",
+        servers.0.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect::<Vec<_>>().join(",")
+    );
+    let manager = LockManager::connect(&url).await.unwrap();
+    let guard = manager.lock("k").fenced().acquire().await.unwrap();
+    wait_until("every server has it", LONG, || servers.with_key("k") == 5);
+    let other = servers.manager().await;
+    assert!(other.lock("k").try_acquire().await.unwrap().is_none());
+    let seen = other.inspect("k").await.unwrap().unwrap();
+    assert!(seen.remaining.unwrap() > Duration::from_secs(20), "{seen:?}");
+    let first = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    wait_until("no server has it", LONG, || servers.with_key("k") == 0);
+    let guard = other.lock("k").fenced().acquire().await.unwrap();
+    assert!(guard.fencing_token().unwrap() > first);
+    assert!(other.force_release("k").await.unwrap());
+    assert!(other.inspect("k").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_one_is_woken_by_a_release() {
+    let servers = Servers::start(5);
+    let (holder, waiter) = (servers.manager().await, servers.manager().await);
+    let guard = holder.lock("k").ttl(Duration::from_secs(60)).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { waiter.lock("k").wait(LONG).acquire().await });
+    wait_until("somebody waits", LONG, || {
+        servers.0.iter().filter(|server| server.run::<u64>("LLEN dl1:q:k") == 1).count() == 5
+    });
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    // Its own heartbeat would come after about two seconds.
+    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    guard.release().await.unwrap();
+    wait_until("nothing is left", LONG, || {
+        servers.with_key("k") + servers.with_key("dl1:q:k") + servers.with_key("dl1:e:k") == 0
+    });
+}
+
+#[tokio::test]
+async fn a_minority_that_is_gone_or_hung_changes_nothing() {
+    let mut servers = Servers::start(5);
+    let manager = servers.manager().await;
+    servers.0[0].kill();
+    servers.0[1].stop();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    assert!(servers.manager().await.lock("k").try_acquire().await.unwrap().is_none());
+    guard.extend(Duration::from_secs(3)).await.unwrap();
+    guard.release().await.unwrap();
+    servers.0[1].resume();
+    servers.0[0].start_again();
+    wait_until("nothing is left on any server", LONG, || servers.with_key("k") == 0);
+}
+
+#[tokio::test]
+async fn without_a_majority_it_is_unavailable_and_says_so() {
+    let mut servers = Servers::start(3);
+    let manager = servers.manager().await;
+    servers.0[0].kill();
+    servers.0[1].kill();
+    let request = manager.lock("k").wait(Duration::from_millis(500));
+    let LockError::Unavailable { key, source } = request.acquire().await.unwrap_err() else { panic!() };
+    assert_eq!(key.as_str(), "k");
+    assert!(source.to_string().contains("of 3 servers"), "{source}");
+    assert!(try_manager(servers.urls()).await.unwrap_err().is_unavailable());
+    servers.0[0].start_again();
+    servers.0[1].start_again();
+}
+
+/// Three of five forget a lock: nobody else gets it, because for its ttl they do not count.
+#[tokio::test]
+async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
+    let mut servers = Servers::start(5);
+    let manager = servers.manager().await;
+    let guard = manager.lock("k").no_renew().acquire().await.unwrap();
+    wait_until("every server has it", LONG, || servers.with_key("k") == 5);
+    for server in &mut servers.0[..3] {
+        server.kill();
+        server.start_again();
+    }
+    // One that knew them before, and one that comes new.
+    for other in [&servers.manager().await, &manager] {
+        let request = other.lock("other").wait(Duration::from_millis(300));
+        let LockError::Unavailable { source, .. } = request.acquire().await.unwrap_err() else { panic!() };
+        assert!(source.to_string().contains("restarted"), "{source}");
+    }
+    drop(guard);
+    let request = servers.manager().await.lock("k").wait(LONG);
+    request.acquire().await.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,231 @@
+//! Acquisitions that count only once so many replicas have them.
+//!
+//! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
+//! sent on a connection of its own, behind a write of ours that leaves nothing behind: that one is later in the
+//! server's one ordered stream than any acquisition answered before, so a replica that has it has those, too.
+//! Whoever asks while a round is under way shares the next one.
+//!
+//! What is not confirmed may stand on the server: it fails as [`Failure::Unknown`], and the engine asks again or
+//! gives it back. A grant that is not confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals
+//! need nothing: a replica that has an old expiry loses the lock early, and the holder learns of that.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Pipeline, RedisError, ServerError, Value, cmd};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::super::{Failure, OpError, OpResult, Reply};
+use super::backoff::Backoff;
+use super::config::RedisConfig;
+use super::link::{self, Driver, Link};
+use super::standalone::Whereabouts;
+use super::stream::{Pulse, Stream};
+use super::{errors, greet};
+
+/// The longest pause between two attempts to connect within one round.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the server keeps the write of a connection that breaks right behind it.
+const MARK_LIVES: Duration = Duration::from_secs(1);
+/// So many may share a round.
+const SHARE: usize = 1 << 16;
+
+type Ask = oneshot::Sender<Result<(), OpError>>;
+
+/// Whom to ask for confirmations. Answers come from [`Replicas::serve`].
+#[derive(Debug)]
+pub(super) struct Replicas {
+    count: u32,
+    /// What one round may take the server.
+    limit: Duration,
+    ask: mpsc::UnboundedSender<Ask>,
+    asked: Mutex<Option<mpsc::UnboundedReceiver<Ask>>>,
+}
+
+/// A connection for nothing but confirmations.
+struct Line {
+    connection: MultiplexedConnection,
+    _driver: Driver,
+    at: Whereabouts,
+}
+
+impl Replicas {
+    /// `None`: nobody asks for confirmations.
+    pub(super) fn new(config: &RedisConfig) -> Option<Replicas> {
+        let (ask, asked) = mpsc::unbounded_channel();
+        let asked = Mutex::new(Some(asked));
+        (config.replicas > 0).then(|| Replicas {
+            count: config.replicas,
+            // To the server zero means for ever.
+            limit: config.op_timeout.max(Duration::from_millis(1)),
+            ask,
+            asked,
+        })
+    }
+
+    /// Passes on what was answered over `link`, an acquisition once it is confirmed.
+    pub(super) async fn vouch(&self, link: &Link, result: OpResult) -> OpResult {
+        if acquires(&result) { self.confirm(link).await.and(result) } else { result }
+    }
+
+    /// The same for many.
+    pub(super) async fn vouch_all(&self, link: &Link, mut results: Vec<OpResult>) -> Vec<OpResult> {
+        if results.iter().any(acquires)
+            && let Err(error) = self.confirm(link).await
+        {
+            for result in results.iter_mut().filter(|result| acquires(result)) {
+                *result = Err(error.clone());
+            }
+        }
+        results
+    }
+
+    /// Returns once everything that was answered over `link` before is confirmed. Needs no runtime.
+    pub(super) async fn confirm(&self, link: &Link) -> Result<(), OpError> {
+        let (ask, answer) = oneshot::channel();
+        let ended = || Err(errors::found(Failure::Unknown, "the manager ended before replicas had the lock"));
+        if self.ask.send(ask).is_err() {
+            return ended();
+        }
+        answer.await.unwrap_or_else(|_| ended())?;
+        // Otherwise the line may have led to another server than the link did.
+        if link.pulse.has_ended() {
+            return Err(errors::found(
+                Failure::Unknown,
+                "the connection broke before enough replicas had the lock",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Answers, for ever. `at`: where the link leads, while there is one.
+    pub(super) async fn serve(
+        &self,
+        config: &RedisConfig,
+        mark: &str,
+        at: impl Fn() -> Option<Whereabouts> + Send + Sync,
+    ) {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut asked) = asked else { return };
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("SET").arg(mark).arg("").arg("PX").arg(MARK_LIVES.as_millis());
+        pipeline.cmd("DEL").arg(mark);
+        pipeline.cmd("WAIT").arg(self.count).arg(self.limit.as_millis());
+        let (mut line, mut waiting) = (None, Vec::new());
+        while asked.recv_many(&mut waiting, SHARE).await > 0 {
+            let mut trouble = None;
+            let round = self.round(&mut line, &mut trouble, config, &pipeline, &at);
+            let answer = timeout(self.limit * 2, round).await.unwrap_or_else(|_| {
+                line = None;
+                Err(trouble.unwrap_or_else(|| {
+                    let text = format!("no word about the replicas within {:?}", self.limit * 2);
+                    errors::found(Failure::Unknown, text)
+                }))
+            });
+            for ask in waiting.drain(..) {
+                // Whoever does not listen any more does not want it.
+                drop(ask.send(answer.clone()));
+            }
+        }
+    }
+
+    /// One confirmation, over another line if the first one is broken. `trouble`: why there is none yet.
+    async fn round(
+        &self,
+        line: &mut Option<Line>,
+        trouble: &mut Option<OpError>,
+        config: &RedisConfig,
+        pipeline: &Pipeline,
+        at: &(impl Fn() -> Option<Whereabouts> + Send + Sync),
+    ) -> Result<(), OpError> {
+        let mut backoff = Backoff::up_to(PAUSE);
+        loop {
+            let Some(at) = at() else {
+                return Err(errors::found(
+                    Failure::Unknown,
+                    "the connection broke before any replica was asked",
+                ));
+            };
+            line.take_if(|line| line.at.is_elsewhere(&at));
+            let error = match self.attempt(line, config, pipeline, &at).await {
+                Ok(values) => return self.judge(&values),
+                Err(error) => error,
+            };
+            *line = None;
+            *trouble = Some(errors::unanswered(error));
+            sleep(backoff.next()).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        line: &mut Option<Line>,
+        config: &RedisConfig,
+        pipeline: &Pipeline,
+        at: &Whereabouts,
+    ) -> Result<Vec<Value>, RedisError> {
+        let open = match line {
+            Some(open) => open,
+            None => line.insert(Line::open(config, at).await?),
+        };
+        open.connection.send_packed_commands(pipeline, 0, pipeline.len()).await
+    }
+
+    fn judge(&self, values: &[Value]) -> Result<(), OpError> {
+        if let Some(error) = values.iter().find_map(|value| match value {
+            Value::ServerError(error) => Some(error),
+            _ => None,
+        }) {
+            let told = if values.last().is_some_and(|last| matches!(last, Value::ServerError(_))) {
+                unknowable(error)
+            } else {
+                errors::replied(error.clone())
+            };
+            return Err(OpError { kind: Failure::Unknown, ..told });
+        }
+        let Some(Value::Int(found)) = values.last() else {
+            return Err(errors::found(Failure::Unknown, "the server's answer to WAIT is not a number"));
+        };
+        if *found >= i64::from(self.count) {
+            return Ok(());
+        }
+        let text = format!(
+            "{found} of the {} replicas asked for confirmed the lock within {:?}: bring replicas back, or ask for \
+             fewer (`replicas`)",
+            self.count, self.limit
+        );
+        Err(errors::found(Failure::Unknown, text))
+    }
+}
+
+fn acquires(result: &OpResult) -> bool {
+    matches!(result, Ok(Reply::Fresh { .. } | Reply::Mine { .. }))
+}
+
+impl Line {
+    async fn open(config: &RedisConfig, to: &Whereabouts) -> Result<Line, RedisError> {
+        let stream = Stream::connect(&to.address, &config.tls, Arc::new(Pulse::default())).await?;
+        let (mut connection, driver) =
+            link::start(&config.login, stream, AsyncConnectionConfig::new()).await?;
+        let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;
+        let run_id = greet::field(greet::text(&info), "run_id").map(str::to_owned);
+        let at = Whereabouts { address: to.address.clone(), run_id };
+        if at.is_elsewhere(to) {
+            // It was started anew: what the link has written is gone, and so will be the link.
+            return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
+        }
+        Ok(Line { connection, _driver: driver, at })
+    }
+}
+
+/// The server refuses WAIT.
+pub(super) fn unknowable(error: &ServerError) -> OpError {
+    let reason = RedisError::from(error.clone());
+    let text = format!(
+        "the server does not say what its replicas have ({reason}): allow `+wait`, or do without `replicas`"
+    );
+    errors::found(Failure::Refused, text)
+}

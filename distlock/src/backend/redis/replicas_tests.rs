@@ -1,0 +1,286 @@
+//! Acquisitions that replicas confirm, held against real processes.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::{EnterMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
+use super::RedisConfig;
+use super::test_sentinels::{Guarded, is_master};
+use super::test_server::{LONG, Rig, Seen, TestServer, finish, wait_until};
+use crate::backend::Backend;
+use crate::{LockError, LockManager};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn set(token: u64) -> Op {
+    Op::Set { token: Token(token), ttl: TTL }
+}
+
+fn enter(token: u64, mode: EnterMode) -> Op {
+    let claim = Duration::from_secs(3);
+    Op::Enter { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
+}
+
+fn leave(token: u64) -> Op {
+    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+}
+
+/// A master with two replicas.
+struct Trio {
+    master: TestServer,
+    replicas: [TestServer; 2],
+}
+
+impl Trio {
+    fn start() -> Trio {
+        let master = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
+        let at = format!("127.0.0.1 {}", master.port);
+        let replicas = std::array::from_fn(|_| TestServer::start(&["--replicaof", &at]));
+        let trio = Trio { master, replicas };
+        wait_until("the replicas follow", LONG, || {
+            let mut pipeline = redis::pipe();
+            pipeline.set("k", "").del("k").cmd("WAIT").arg(2).arg(100);
+            let answers: (redis::Value, redis::Value, u32) =
+                pipeline.query(&mut trio.master.connection()).unwrap();
+            answers.2 == 2
+        });
+        trio
+    }
+
+    /// A client that asks for `count` confirmations and waits `patience` for them.
+    fn rig(&self, client: &str, count: u32, patience: Duration) -> Rig {
+        let mut config = RedisConfig::new(&self.master.url(), client).unwrap();
+        config.replicas = count;
+        config.op_timeout = patience;
+        let rig = Rig::start(config);
+        assert_eq!(rig.wait_until_up().1, Pushes::On);
+        rig
+    }
+
+    async fn manager(&self, count: u32) -> LockManager {
+        let url = format!("{}?replicas={count}", self.master.url());
+        let builder = LockManager::builder().url(url).unavailable_after(Duration::from_secs(1));
+        builder.connect().await.unwrap()
+    }
+
+    fn stop_replicas(&self) {
+        self.replicas.iter().for_each(TestServer::stop);
+    }
+
+    fn resume_replicas(&self) {
+        self.replicas.iter().for_each(TestServer::resume);
+    }
+
+    /// Connections on which WAIT is being answered.
+    fn blocked(&self) -> Vec<String> {
+        self.master.client_ids(|line| line.contains(" flags=b ") && line.contains(" cmd=wait "))
+    }
+}
+
+#[test]
+fn an_acquisition_counts_once_the_replicas_have_it() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, LONG);
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    for replica in &trio.replicas {
+        assert_eq!(replica.run::<String>("GET k"), "dl1:a:1");
+    }
+    trio.stop_replicas();
+    let pending = rig.begin("j", set(2));
+    wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
+    assert!(!pending.is_finished());
+    trio.resume_replicas();
+    assert!(matches!(pending.join().unwrap(), Ok(Reply::Fresh { .. })));
+    // What does not acquire is not confirmed.
+    trio.stop_replicas();
+    assert!(matches!(rig.send("j", set(3)), Ok(Reply::Busy { .. })));
+    rig.send("j", leave(2)).unwrap();
+    rig.send("k", leave(1)).unwrap();
+    assert_eq!(trio.master.run::<i64>("DBSIZE"), 0, "no residue");
+    trio.resume_replicas();
+}
+
+#[test]
+fn too_few_confirmations_are_counted_in_the_reason() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, Duration::from_millis(300));
+    trio.replicas[0].stop();
+    let error = rig.send("k", set(1)).unwrap_err();
+    assert_eq!(error.kind, Failure::Unknown);
+    assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
+    trio.replicas[0].resume();
+    // The engine asks again.
+    wait_until("the replica has caught up", LONG, || {
+        matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. }))
+    });
+}
+
+#[tokio::test]
+async fn without_its_replicas_a_lock_is_unavailable_and_given_back() {
+    let trio = Trio::start();
+    let manager = trio.manager(2).await;
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    trio.stop_replicas();
+    let start = Instant::now();
+    for request in [manager.lock("k"), manager.lock("j").no_wait()] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        let LockError::Unavailable { source, .. } = &error else { unreachable!() };
+        assert!(source.to_string().contains("0 of the 2 replicas"), "{error}");
+    }
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    trio.resume_replicas();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_dropped_before_its_confirmation_leaves_nothing() {
+    let trio = Trio::start();
+    let manager = trio.manager(1).await;
+    trio.stop_replicas();
+    {
+        let mut request = std::pin::pin!(manager.lock("k").acquire());
+        let poll =
+            |cx: &mut std::task::Context<'_>| std::task::Poll::Ready(request.as_mut().poll(cx).is_pending());
+        assert!(std::future::poll_fn(poll).await, "not confirmed, but acquired");
+        wait_until("the server has it", LONG, || trio.master.run::<i64>("EXISTS k") == 1);
+    }
+    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    trio.resume_replicas();
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[test]
+fn a_broken_line_to_the_replicas_is_replaced() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, LONG);
+    rig.send("i", set(1)).unwrap();
+    // While it is idle.
+    let lines = trio.master.client_ids(|line| line.contains(" cmd=wait "));
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &lines[0]]);
+    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Fresh { .. })));
+    // While WAIT is under way.
+    trio.stop_replicas();
+    let pending = rig.begin("k", set(3));
+    wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
+    let cut = trio.blocked();
+    trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &cut[0]]);
+    wait_until("it waits for them elsewhere", LONG, || trio.blocked().iter().any(|line| !cut.contains(line)));
+    assert!(!pending.is_finished());
+    trio.resume_replicas();
+    assert!(matches!(pending.join().unwrap(), Ok(Reply::Fresh { .. })));
+}
+
+#[test]
+fn a_lost_link_ends_the_wait_for_its_replicas() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, LONG);
+    trio.stop_replicas();
+    let pending = rig.begin("k", set(1));
+    wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
+    for id in trio.master.client_ids(|line| line.contains(" name=a ")) {
+        trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
+    }
+    rig.wait_for_down();
+    rig.wait_until_up();
+    trio.resume_replicas();
+    let error = pending.join().unwrap().unwrap_err();
+    assert_eq!(error.kind, Failure::Unknown, "{error}");
+    assert!(matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. })));
+}
+
+#[test]
+fn a_grant_is_delivered_once_the_replicas_have_it() {
+    let trio = Trio::start();
+    let (a, b) = (trio.rig("a", 0, LONG), trio.rig("b", 2, LONG));
+    a.send("k", enter(1, EnterMode::Try)).unwrap();
+    assert!(matches!(b.send("k", enter(2, EnterMode::Wait)), Ok(Reply::Busy { .. })));
+    trio.stop_replicas();
+    a.send("k", leave(1)).unwrap();
+    wait_until("the grant waits for the replicas", LONG, || !trio.blocked().is_empty());
+    assert!(!b.seen().iter().any(|seen| matches!(seen, Seen::Push(_))));
+    trio.resume_replicas();
+    b.wait_for_push();
+    assert_eq!(trio.replicas[0].run::<String>("GET k"), "dl1:b:2");
+}
+
+#[test]
+fn acquisitions_of_one_moment_share_a_confirmation() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, LONG);
+    trio.stop_replicas();
+    let pending: Vec<_> = (1..=100).map(|number| rig.begin(&format!("k{number}"), set(number))).collect();
+    wait_until("they wait for the replicas", LONG, || {
+        !trio.blocked().is_empty() && trio.master.run::<i64>("DBSIZE") == 100
+    });
+    trio.resume_replicas();
+    for reply in pending {
+        assert!(matches!(reply.join().unwrap(), Ok(Reply::Fresh { .. })));
+    }
+    let stats: String = trio.master.run("INFO commandstats");
+    let waits = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next());
+    let waits: u32 = waits.unwrap().parse().unwrap();
+    assert!(waits < 20, "{waits} confirmations of 100 acquisitions");
+}
+
+#[test]
+fn a_server_that_refuses_to_say_is_refused() {
+    let trio = Trio::start();
+    trio.master.run::<()>("ACL SETUSER u on >p ~* &* +@all -wait");
+    let url = trio.master.url().replace("redis://", "redis://u:p@");
+    let rig = Rig::start(RedisConfig::new(&format!("{url}?replicas=1"), "a").unwrap());
+    let cause = rig.wait_for_down();
+    assert_eq!(cause.kind, Failure::Refused);
+    assert!(cause.to_string().contains("`+wait`"), "{cause}");
+    // Without it nobody asks.
+    Rig::start(RedisConfig::new(&url, "a").unwrap()).wait_until_up();
+}
+
+#[tokio::test]
+async fn locks_in_memory_and_in_a_cluster_have_no_replicas() {
+    for url in ["memory:", "redis+cluster://127.0.0.1"] {
+        let error = LockManager::builder().url(url).replicas(1).connect().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    }
+    LockManager::builder().url("memory:").replicas(0).connect().await.unwrap();
+}
+
+#[test]
+fn a_fail_over_loses_no_lock_that_was_confirmed() {
+    let mut guarded = Guarded::start();
+    let mut config = RedisConfig::new(&guarded.url(), "a").unwrap();
+    config.replicas = 1;
+    let rig = Rig::start(config);
+    rig.wait_until_up();
+    let confirmed = thread::scope(|scope| {
+        let acquiring = scope.spawn(|| {
+            let acquired = |number: &u64| {
+                matches!(rig.send(&format!("k{number}"), set(*number)), Ok(Reply::Fresh { .. }))
+            };
+            (1..).take_while(acquired).count()
+        });
+        wait_until("locks are acquired", LONG, || guarded.servers[0].run::<i64>("DBSIZE") > 200);
+        guarded.servers[0].kill();
+        acquiring.join().unwrap()
+    });
+    assert!(confirmed >= 200, "{confirmed}");
+    wait_until("the replica is promoted", LONG, || is_master(&guarded.servers[1]));
+    for number in 1..=confirmed {
+        assert_eq!(guarded.servers[1].run::<String>(&format!("GET k{number}")), format!("dl1:a:{number}"));
+    }
+    // The new master has no replica before the old one is back.
+    guarded.servers[0].start_again();
+    let key = Arc::from("k");
+    wait_until("locks are confirmed again", LONG * 2, || {
+        matches!(
+            finish(rig.backend.send(&key, enter(0, EnterMode::Try))),
+            Ok(Reply::Fresh { .. } | Reply::Mine { .. })
+        )
+    });
+    assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:0");
+}

@@ -1,0 +1,39 @@
+-- Takes exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
+-- the tokens. (Behind clock.lua.)
+--
+-- KEYS   the locks, in order
+-- ARGV   ttl ms  then a token for each lock
+-- Reply  for each lock, up to and including the first that is not ours now, what enter replies in mode `try`
+
+local ttl, us = ARGV[1], text(now())
+local replies = {}
+
+for i, lock in ipairs(KEYS) do
+  local token = ARGV[i + 1]
+  if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
+    replies[i] = {'FRESH', token, us}
+  else
+    local holder = redis.pcall('GET', lock)
+    if type(holder) == 'table' then
+      if not string.find(holder.err, 'WRONGTYPE', 1, true) then
+        return holder
+      end
+      replies[i] = {'WRONGTYPE', token, us}
+      return replies
+    end
+    if holder ~= token then
+      if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
+        replies[i] = {'WRONGKIND', token, us, holder}
+      else
+        replies[i] = {'BUSY', token, us, holder or '', redis.call('PTTL', lock), 0}
+      end
+      return replies
+    end
+    -- Never shortens.
+    if redis.call('PTTL', lock) < tonumber(ttl) then
+      redis.call('PEXPIRE', lock, ttl)
+    end
+    replies[i] = {'MINE', token, us}
+  end
+end
+return replies

@@ -1,0 +1,50 @@
+-- Shared part: coming in without queueing. Takes, when called: lock, queue, entries, members, token, ttl, kind,
+-- marker, us; and what front.lua and members.lua define.
+-- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, marker or holder, ms until somebody
+-- may be out; ERROR, error reply.
+
+local function enter()
+  local held = redis.pcall('GET', lock)
+  if type(held) == 'table' then
+    if string.find(held.err, 'WRONGTYPE', 1, true) then
+      return 'WRONGTYPE'
+    end
+    return 'ERROR', held
+  end
+
+  local expiry = us + ttl * 1000
+  if not held then
+    admit(marker, true, token, expiry)
+    return 'FRESH'
+  end
+
+  if held == marker then
+    redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
+    local mine = redis.call('ZSCORE', members, token)
+    if mine then
+      -- Never shortens.
+      if tonumber(mine) < expiry then
+        admit(marker, false, token, expiry)
+      end
+      return 'MINE'
+    end
+    local limit = kind ~= 's' and tonumber(string.sub(kind, 3))
+    if not limit or redis.call('ZCARD', members) < limit then
+      local first = front()
+      if not first or first == token then
+        admit(marker, false, token, expiry)
+        return 'FRESH'
+      end
+    end
+    local next_out = redis.call('ZRANGE', members, 0, 0, 'WITHSCORES')[2]
+    return 'BUSY', held, next_out and math.ceil((tonumber(next_out) - us) / 1000) or 0
+  end
+
+  -- A plain token may be another language's: only one of ours is known to be of another kind.
+  local ours = string.sub(held, 1, 4) == 'dl1:' and held ~= 'dl1:hold'
+  if is_marker(held) or (kind ~= 's' and ours) then
+    return 'WRONGKIND', held
+  end
+  return 'BUSY', held, redis.call('PTTL', lock)
+end
+

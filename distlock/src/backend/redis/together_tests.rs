@@ -1,0 +1,127 @@
+//! Several locks by one command, held against a real server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{Backend, EnterMode, Kind, Op, Remaining, Reply, Token};
+use super::test_server::{Rig, TestServer, block_on};
+
+const TTL: Duration = Duration::from_secs(10);
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+fn enter(token: u64, kind: Kind, mode: EnterMode) -> Op {
+    Op::Enter { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
+}
+
+/// Takes the three keys with the tokens `first`, `first + 1` and `first + 2`.
+fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Reply> {
+    let ops = (first..).map(|token| enter(token, kind, EnterMode::Try));
+    let batch = KEYS.iter().map(|key| Arc::from(*key)).zip(ops).collect();
+    block_on(rig.backend.send_together(batch)).into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "x");
+    let replies = take(&rig, 1, Kind::Exclusive);
+    assert!(replies.iter().all(|reply| matches!(reply, Reply::Fresh { us: Some(_), fence: None })));
+    for (key, token) in KEYS.iter().zip(1..) {
+        assert_eq!(server.run::<String>(&format!("GET {key}")), format!("dl1:x:{token}"));
+        assert!((9_000..=10_000).contains(&server.run::<i64>(&format!("PTTL {key}"))));
+    }
+    assert_eq!(server.run::<i64>("DBSIZE"), 3);
+}
+
+#[test]
+fn the_command_ends_at_the_first_lock_that_is_not_free() {
+    let server = TestServer::start(&[]);
+    let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
+    other.send("b", enter(9, Kind::Exclusive, EnterMode::Try)).unwrap();
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        let replies = take(&one, 1, kind);
+        let [Reply::Fresh { .. }, Reply::Busy { us: Some(_), holder, remaining, front }, Reply::NotReached] =
+            &replies[..]
+        else {
+            panic!("{kind}: {replies:?}")
+        };
+        assert_eq!((&**holder, *front), ("dl1:y:9", false));
+        assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
+        assert!(!server.run::<bool>("EXISTS c"));
+        assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
+        one.send("a", Op::Leave { token: Token(1), hold: None, since: super::super::ServerTime(0) }).unwrap();
+    }
+    server.run::<()>("PERSIST b");
+    let replies = take(&one, 1, Kind::Exclusive);
+    assert!(matches!(&replies[1], Reply::Busy { remaining: Remaining::Forever, .. }), "{replies:?}");
+}
+
+#[test]
+fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "x");
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        take(&rig, 1, kind);
+        for (at, expected) in [(500, 9_000..=10_000), (60_000, 9_000..=60_000)] {
+            server.run::<()>(&format!("PEXPIRE a {at}"));
+            let replies = take(&rig, 1, kind);
+            assert!(
+                replies.iter().all(|reply| matches!(reply, Reply::Mine { us: Some(_), fence: None })),
+                "{kind}: {replies:?}"
+            );
+            // That of a shared one is a marker, which lives as long as its members say.
+            let pttl = server.run::<i64>("PTTL a");
+            assert!(kind == Kind::Shared || expected.contains(&pttl), "{kind}: {pttl}");
+        }
+        server.run::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "x");
+    rig.send("b", enter(9, Kind::Limited(2), EnterMode::Try)).unwrap();
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        let replies = take(&rig, 1, kind);
+        assert!(
+            matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::NotReached] if reply.is_acquired()),
+            "{kind}: {replies:?}"
+        );
+        server.run::<()>("DEL a");
+    }
+    server.run::<()>("DEL b dl1:m:b");
+    server.run::<()>("RPUSH b x");
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        let replies = take(&rig, 1, kind);
+        assert!(
+            matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::NotReached] if reply.is_acquired()),
+            "{kind}: {replies:?}"
+        );
+        server.run::<()>("DEL a");
+    }
+}
+
+#[test]
+fn readers_share_the_locks_unless_a_writer_waits() {
+    let server = TestServer::start(&[]);
+    let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
+    assert!(take(&one, 1, Kind::Shared).iter().all(Reply::is_acquired));
+    assert!(take(&other, 1, Kind::Shared).iter().all(Reply::is_acquired));
+    let writer = other.send("b", enter(9, Kind::Exclusive, EnterMode::Wait)).unwrap();
+    assert!(matches!(writer, Reply::Busy { front: true, .. }), "{writer:?}");
+    let replies = take(&one, 11, Kind::Shared);
+    assert!(
+        matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]),
+        "{replies:?}"
+    );
+}
+
+#[test]
+fn one_command_takes_so_many_and_no_more() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "x");
+    let keys: Vec<Arc<str>> = (0..150).map(|number| Arc::from(format!("k{number:03}"))).collect();
+    assert_eq!(rig.backend.together(&keys), 100);
+    assert_eq!(rig.backend.together(&keys[..7]), 7);
+}

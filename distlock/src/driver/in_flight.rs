@@ -1,0 +1,94 @@
+//! Commands under way, and who awaits their answers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use super::Core;
+use crate::backend::{BoxFuture, Failure, OpError, OpResult};
+use crate::engine::{Context, Purpose, Verdict};
+
+/// A command whose answer somebody awaits.
+pub(super) enum InFlight {
+    One(Context, BoxFuture<OpResult>),
+    /// One command for several keys.
+    Together(Vec<Context>, BoxFuture<Vec<OpResult>>),
+}
+
+/// What came back.
+pub(super) enum Answer {
+    One(Context, OpResult),
+    Together(Vec<(Context, OpResult)>),
+}
+
+impl Future for InFlight {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
+        match &mut *self {
+            InFlight::One(context, answer) => {
+                answer.as_mut().poll(cx).map(|result| Answer::One(context.clone(), result))
+            }
+            InFlight::Together(contexts, answer) => answer
+                .as_mut()
+                .poll(cx)
+                .map(|results| Answer::Together(pair(std::mem::take(contexts), results))),
+        }
+    }
+}
+
+/// Every command has its result, whatever came back.
+pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Context, OpResult)> {
+    let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
+    let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
+    contexts.into_iter().zip(results).collect()
+}
+
+/// Which commands of a step its caller awaits itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interest {
+    Enter,
+    Leave,
+    Renew,
+}
+
+impl Interest {
+    pub(super) fn covers(self, purpose: &Purpose) -> bool {
+        matches!(
+            (self, purpose),
+            (Interest::Enter, Purpose::Enter { .. })
+                | (Interest::Leave, Purpose::Leave { .. })
+                | (Interest::Renew, Purpose::Renew { .. })
+        )
+    }
+}
+
+/// A caller's share in carrying out a step: the one command it awaits, or what came of it.
+pub(super) struct Mine {
+    pub(super) interest: Interest,
+    pub(super) in_flight: Option<InFlight>,
+    pub(super) verdict: Option<Verdict>,
+}
+
+impl Mine {
+    pub(super) fn new(interest: Interest) -> Self {
+        Mine { interest, in_flight: None, verdict: None }
+    }
+
+    /// Drives the command. Ready when there is none (any more).
+    pub(super) fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        while let Some(in_flight) = &mut self.in_flight {
+            let Poll::Ready(answer) = Pin::new(in_flight).poll(cx) else { return Poll::Pending };
+            self.in_flight = None;
+            core.answered(answer, Some(self));
+        }
+        Poll::Ready(())
+    }
+
+    /// Whoever awaited it does not: the I/O thread does.
+    pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
+        if let Some(in_flight) = self.in_flight.take() {
+            core.await_elsewhere(in_flight);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Several requests on their way to their locks, by one command as far as that goes.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use tokio::sync::oneshot;
+
+use super::in_flight::{Interest, Mine};
+use super::{Alive, Core, Grip, Requester, Settled};
+use crate::clock;
+use crate::engine::cell::Ticket;
+use crate::engine::{Outcome, Want};
+
+/// Dropping it at any time leaves nothing behind, as for one request.
+struct Several {
+    core: Arc<Core>,
+    mine: Mine,
+    /// Those that have not been heard of, in order.
+    waiting: VecDeque<Waiting>,
+    acquired: Vec<Grip>,
+}
+
+struct Waiting {
+    key: Arc<str>,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Settled>,
+}
+
+/// Acquires the first of `keys`, which are sorted and without duplicates, and by the same command as many of
+/// the next as are free. Whoever wants all of them goes on behind those that were acquired; the outcome, if
+/// there is one, is that of the key behind them.
+pub(crate) async fn acquire_together(
+    alive: &Arc<Alive>,
+    keys: &[Arc<str>],
+    want: &Want,
+) -> (Vec<Grip>, Option<Outcome>) {
+    let core = alive.core.clone();
+    let mut answers = Vec::with_capacity(keys.len());
+    let who = || {
+        let (answer, receiver) = oneshot::channel();
+        answers.push(receiver);
+        Requester { answer, alive: alive.clone() }
+    };
+    let (tickets, effects) = core.engine.acquire_together(clock::now(), keys, want, who);
+    let waiting = keys.iter().zip(tickets).zip(answers);
+    let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
+    let mut several = Several {
+        core,
+        mine: Mine::new(Interest::Enter),
+        waiting: waiting.collect(),
+        acquired: Vec::with_capacity(keys.len()),
+    };
+    several.core.clone().perform(effects, Some(&mut several.mine));
+    let outcome = poll_fn(|cx| several.poll(cx)).await;
+    (std::mem::take(&mut several.acquired), outcome)
+}
+
+impl Several {
+    /// Ready with the first outcome that is not a lock in hand, if there is one.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        let _: Poll<()> = self.mine.poll(&self.core, cx);
+        while let Some(next) = self.waiting.front_mut() {
+            let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
+            self.waiting.pop_front();
+            // The engine answers every request once; it drops one only with itself.
+            match answer.unwrap_or(Settled::Not(Outcome::Closed)) {
+                Settled::Acquired(grip) => self.acquired.push(grip),
+                Settled::Not(Outcome::NotReached) => return Poll::Ready(None),
+                Settled::Not(outcome) => return Poll::Ready(Some(outcome)),
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+impl Drop for Several {
+    fn drop(&mut self) {
+        self.mine.hand_over(&self.core);
+        // In reverse, like every release of several.
+        while let Some(Waiting { key, ticket, answer }) = self.waiting.pop_back() {
+            drop(answer);
+            let effects = self.core.engine.cancel(clock::now(), &key, ticket);
+            self.core.perform(effects, None);
+        }
+        while self.acquired.pop().is_some() {}
+    }
+}

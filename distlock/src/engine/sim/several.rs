@@ -1,0 +1,167 @@
+//! Requests for several keys: what a caller does who wants all of them or none, and the command it is done by.
+
+use std::sync::Arc;
+
+use super::client::What;
+use super::config::{MICRO, Use};
+use super::wire::{Job, failure};
+use super::workload::State;
+use super::world::World;
+use crate::backend::{Failure, Op, Reply};
+use crate::clock::Time;
+use crate::engine::{Context, Effects, Patience};
+
+impl World {
+    /// Makes the request `first` one for several keys, if there are such.
+    pub(super) fn make_several(&mut self, first: usize) {
+        let suitable = |used_for: Use| matches!(used_for, Use::Exclusive | Use::Readers(_));
+        let mut keys: Vec<usize> =
+            (0..self.keys.len()).filter(|key| suitable(self.keys[*key].used_for)).collect();
+        if keys.len() < 2 {
+            return;
+        }
+        self.rng.shuffle(&mut keys);
+        keys.truncate(self.rng.usize(2..=keys.len()));
+        keys.sort_unstable();
+        let (group, mut members) = (self.groups.len(), Vec::new());
+        let kind = self.keys[keys[0]].used_for.kind(&mut self.rng);
+        for (place, key) in keys.into_iter().enumerate() {
+            let mut request = self.requests[first].clone();
+            (request.key, request.kind, request.group) = (key, kind, Some(group));
+            request.fenced = false;
+            if place == 0 {
+                self.requests[first] = request;
+                members.push(first);
+            } else {
+                members.push(self.requests.len());
+                self.requests.push(request);
+            }
+        }
+        self.groups.push(members);
+    }
+
+    pub(super) fn group_is_due(&mut self, c: usize, group: usize) {
+        let (alive, life) = (self.clients[c].alive, self.clients[c].life);
+        for index in self.groups[group].clone() {
+            let request = &mut self.requests[index];
+            if alive {
+                request.life = Some(life);
+            } else {
+                request.state = State::Ended;
+            }
+        }
+        if alive {
+            self.post(c, 0, What::GoOn(group));
+            if let Some(late) = self.requests[self.groups[group][0]].cancel_after {
+                self.post(c, late, What::Cancel(self.groups[group][0]));
+            }
+        }
+    }
+
+    /// Asks for the keys behind those that are held.
+    pub(super) fn go_on(&mut self, c: usize, local: Time, group: usize) {
+        let members = self.groups[group].clone();
+        let held = members.iter().take_while(|index| self.requests[**index].cell().is_some()).count();
+        let rest = &members[held..];
+        if rest.is_empty() || !rest.iter().all(|index| matches!(self.requests[*index].state, State::Planned))
+        {
+            return;
+        }
+        let first = &self.requests[members[0]];
+        let mut want = first.want(local);
+        // One time limit for all of them.
+        if let (Patience::Until(_), true) = (want.patience, held > 0) {
+            want.patience = Patience::Until(first.until);
+        }
+        let keys: Vec<Arc<str>> =
+            rest.iter().map(|index| self.keys[self.requests[*index].key].name.clone()).collect();
+        note!(self, "process {c}: requests {rest:?} for {keys:?}: {want:?}");
+        let mut asked = rest.iter().copied();
+        let who = || asked.next().unwrap_or(usize::MAX);
+        let (tickets, effects) = self.clients[c].engine.acquire_together(local, &keys, &want, who);
+        for (index, ticket) in rest.iter().zip(tickets) {
+            self.requested(*index, ticket, want.patience);
+        }
+        self.perform(c, effects, None);
+    }
+
+    pub(super) fn one_of_several_was_acquired(&mut self, c: usize, index: usize, group: usize) {
+        let before = self.groups[group].iter().copied().take_while(|other| *other != index);
+        let missing = before.clone().find(|other| self.requests[*other].cell().is_none());
+        if let Some(missing) = missing {
+            let what = format!("request {index} was acquired, {missing} before it was not");
+            self.fail("order", what);
+        }
+        self.several_may_go_on(c, group);
+    }
+
+    /// Something has become of one of the keys.
+    pub(super) fn several_may_go_on(&mut self, c: usize, group: usize) {
+        let members = self.groups[group].clone();
+        let all = |is: fn(&State) -> bool| members.iter().all(|index| is(&self.requests[*index].state));
+        if all(|state| matches!(state, State::Holding(_))) {
+            self.begin_body(c, members[0]);
+        } else if all(|state| matches!(state, State::Holding(_) | State::Planned)) {
+            let late = self.some(100 * MICRO);
+            self.post(c, late, What::GoOn(group));
+        }
+    }
+
+    /// Nobody wants them any more: released in reverse, or cancelled.
+    pub(super) fn give_up(&mut self, c: usize, local: Time, group: usize) {
+        for index in self.groups[group].clone().into_iter().rev() {
+            self.end_request(c, local, index);
+            self.requests[index].state = State::Ended;
+        }
+    }
+
+    // The one command on its way.
+
+    /// Sends one command for several keys: the job of the first carries the others.
+    pub(super) fn send_together(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
+        if !self.clients[c].link.up {
+            let local = self.clients[c].clock.at(self.now);
+            let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
+            return Some(self.clients[c].engine.reply_together(local, answers.collect()));
+        }
+        let first = self.jobs.len();
+        for (index, (context, op)) in batch.into_iter().enumerate() {
+            if index == 0 {
+                self.send(c, context, op, None);
+                continue;
+            }
+            let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
+            note!(self, "process {c}: with it: {} {op:?}", context.key);
+            let follower = self.jobs.len();
+            self.jobs.push(Job {
+                client: c,
+                life,
+                conn,
+                context,
+                op,
+                arrives: None,
+                result: None,
+                applied_at: 0,
+                verdict: None,
+                followers: Vec::new(),
+            });
+            self.jobs[first].followers.push(follower);
+        }
+        None
+    }
+
+    /// Takes one lock after the other, up to the first that is not free.
+    pub(super) fn carry_out_together(&mut self, job: usize, first: &Reply) {
+        let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
+        for follower in self.jobs[job].followers.clone() {
+            self.jobs[follower].applied_at = self.now;
+            let goes_on = before.is_some() || mutated!(TogetherGoesOn);
+            let reply = if goes_on { self.carry_out(follower) } else { Reply::NotReached };
+            if before.is_none() && reply.is_acquired() {
+                self.fail("order", "the server took a key though one before it was not free");
+            }
+            before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
+            self.jobs[follower].result = Some(reply);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+use super::*;
+
+/// The three keys of the requests 0, 1 and 2.
+fn keys() -> [Arc<str>; 3] {
+    ["a", "b", "c"].map(Arc::from)
+}
+
+impl Desk {
+    fn acquire_all(&mut self, want: &Want) -> Vec<Ticket> {
+        let mut who = 0..;
+        let next = || who.next().expect("there is no end");
+        let (tickets, effects) = self.engine.acquire_together(self.now, &keys(), want, next);
+        self.take(effects);
+        tickets
+    }
+
+    fn next_together(&mut self) -> Vec<(Context, Op)> {
+        self.together.pop_front().expect("a command for several keys was sent")
+    }
+
+    fn answer_all(&mut self, batch: Vec<(Context, Op)>, results: Vec<OpResult>) {
+        let answers = batch.into_iter().map(|(context, _)| context).zip(results).collect();
+        let effects = self.engine.reply_together(self.now, answers);
+        self.take(effects);
+    }
+
+    fn fresh_reply(&self) -> OpResult {
+        Ok(Reply::Fresh { us: Some(self.us()), fence: None })
+    }
+
+    fn busy_reply(&self) -> OpResult {
+        let (us, remaining) = (Some(self.us()), Remaining::For(TTL));
+        Ok(Reply::Busy { us, holder: "dl1:other:1".into(), remaining, front: false })
+    }
+
+    fn not_reached(&mut self, who: u32) {
+        match self.outcome() {
+            (request, Outcome::NotReached) => assert_eq!(request, who),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn free_keys_are_taken_by_one_command() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.acquire_all(&want()).len(), 3);
+    let batch = desk.next_together();
+    desk.quiet();
+    assert_eq!(batch.len(), 3);
+    assert!(batch.iter().all(|(_, op)| matches!(op, Op::Enter { mode: EnterMode::Try, .. })), "{batch:?}");
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    for key in keys() {
+        assert_eq!(desk.acquired().key, key);
+    }
+    desk.quiet();
+}
+
+#[test]
+fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::NotReached)];
+    desk.answer_all(batch, results);
+    assert_eq!(&*desk.acquired().key, "a");
+    desk.not_reached(2);
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!((&*context.key, mode), ("b", EnterMode::Wait));
+    desk.quiet();
+    desk.nobody_is_done();
+}
+
+#[test]
+fn one_attempt_at_a_busy_key_ends_there() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&Want { patience: Patience::Once, ..want() });
+    let batch = desk.next_together();
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::NotReached)];
+    desk.answer_all(batch, results);
+    desk.acquired();
+    assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));
+    desk.not_reached(2);
+    desk.quiet();
+}
+
+#[test]
+fn an_unknown_outcome_leaves_all_but_the_first() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    let tokens: Vec<Token> = batch.iter().map(|(context, _)| context.token).collect();
+    desk.answer_all(batch, vec![Err(error(Failure::Unknown)); 3]);
+    for (who, token) in [(1, tokens[1]), (2, tokens[2])] {
+        assert_eq!(desk.next_leave().0.token, token);
+        desk.not_reached(who);
+    }
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    assert_eq!((&*context.key, context.token), ("a", tokens[0]), "the first goes on, with its token");
+}
+
+#[test]
+fn a_command_that_is_not_answered_is_not_waited_for() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    assert_eq!(&*context.key, "a", "the first asks again");
+    for who in [1, 2] {
+        desk.next_leave();
+        desk.not_reached(who);
+    }
+    desk.quiet();
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    assert_eq!(&*desk.acquired().key, "a");
+    for _ in [1, 2] {
+        desk.next_leave();
+    }
+    desk.nobody_is_done();
+}
+
+#[test]
+fn what_was_not_sent_is_not_undone() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.down();
+    desk.answer_all(batch, vec![Err(error(Failure::NotSent)); 3]);
+    desk.not_reached(1);
+    desk.not_reached(2);
+    desk.quiet();
+}
+
+#[test]
+fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.answer_all(batch, vec![Err(error(Failure::Refused)); 3]);
+    let (context, op) = desk.next();
+    assert!(matches!(op, Op::Set { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    for who in [1, 2] {
+        desk.next_leave();
+        desk.not_reached(who);
+    }
+    // It may have been taken before the error.
+    desk.fails(context, Failure::Refused);
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    assert_eq!(&*desk.next_leave().0.key, "a");
+}
+
+#[test]
+fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
+    let (context, op) = desk.next();
+    assert!(matches!(op, Op::Set { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    desk.not_reached(1);
+    desk.not_reached(2);
+    desk.quiet();
+}
+
+#[test]
+fn an_answer_after_the_lease_has_run_out_is_no_lock() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&Want { ttl: ms(500), ..want() });
+    let batch = desk.next_together();
+    desk.pass(ms(600));
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    let leaves = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Leave { .. })).count();
+    assert_eq!(leaves, 3);
+    let asks: Vec<_> = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Enter { .. })).collect();
+    assert!(matches!(&asks[..], [(context, _)] if &*context.key == "a"), "{asks:?}");
+    desk.not_reached(1);
+    desk.not_reached(2);
+}
+
+#[test]
+fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
+    let mut desk = Desk::new();
+    let tickets = desk.acquire_all(&want());
+    let batch = desk.next_together();
+    let effects = desk.engine.cancel(desk.now, &keys()[0], tickets[0]);
+    desk.take(effects);
+    assert_eq!(&*desk.next_leave().0.key, "a");
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    desk.not_reached(1);
+    desk.not_reached(2);
+    while let Some((_, op)) = desk.sent.pop_front() {
+        assert!(matches!(op, Op::Leave { .. }), "{op:?}");
+    }
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn a_key_in_use_here_ends_the_command_before_it() {
+    let mut desk = Desk::new();
+    desk.key = "c".into();
+    desk.hold(want());
+    assert_eq!(desk.acquire_all(&want()).len(), 2);
+    assert_eq!(desk.next_together().len(), 2);
+    desk.quiet();
+}
+
+#[test]
+fn a_first_key_in_use_here_is_requested_alone() {
+    let mut desk = Desk::new();
+    desk.key = "a".into();
+    desk.hold(want());
+    assert_eq!(desk.acquire_all(&want()).len(), 1);
+    assert!(desk.together.is_empty());
+    desk.quiet();
+}
+
+#[test]
+fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_together();
+    desk.key = "c".into();
+    desk.acquire(7, want());
+    desk.quiet();
+    let results = vec![desk.busy_reply(), Ok(Reply::NotReached), Ok(Reply::NotReached)];
+    desk.answer_all(batch, results);
+    desk.not_reached(1);
+    desk.not_reached(2);
+    let asked: Vec<_> = desk.sent.iter().map(|(context, op)| (&*context.key, op)).collect();
+    assert!(matches!(&asked[..], [("a", Op::Enter { .. }), ("c", Op::Set { .. })]), "{asked:?}");
+}
+
+#[test]
+fn readers_take_several_keys_too() {
+    let mut desk = Desk::new();
+    let kind = crate::backend::Kind::Shared;
+    desk.acquire_all(&Want { kind, ..want() });
+    let batch = desk.next_together();
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    for _ in keys() {
+        desk.acquired();
+    }
+    desk.quiet();
+}

@@ -1,0 +1,133 @@
+//! Several processes with several tasks each, every kind of lock, several keys at once, while some processes are killed
+//! and some stopped: at no instant may those be in together who exclude each other. The judge reads what each holder
+//! believed, from acquisition to release or until it knew of the loss.
+
+use std::{collections::HashMap, time::Duration};
+
+use distlock_tests::{Event, Fault, History, Kind, LockClient, RedisServer, residue, shared_clock};
+
+const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
+
+/// A client process, and what it said so far.
+struct Worker {
+    name: String,
+    client: LockClient,
+    said: Vec<Event>,
+}
+
+impl Worker {
+    fn start(server: &RedisServer, number: u64, tasks: u64, count: usize, flags: &str) -> Self {
+        let mut client = LockClient::connect(CLIENT, &server.url());
+        client.send(&format!("mixed {number} {tasks} {count} {TTL_MS} {flags}"));
+        Worker { name: format!("process {number}"), client, said: Vec::new() }
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.said.iter().filter(|event| event.name() == name).count()
+    }
+
+    /// Listens until so many more sections have begun.
+    fn listen(&mut self, sections: usize) {
+        let wanted = self.count("entered") + sections;
+        while self.count("entered") < wanted {
+            let event = self.client.next();
+            assert_ne!(event.name(), "done", "{} was done too early to be disturbed", self.name);
+            self.said.push(event);
+        }
+    }
+
+    /// Listens until it is done, or gone.
+    fn listen_to_the_end(&mut self) {
+        while let Some(event) = self.client.next_if_alive() {
+            self.said.push(event);
+            if self.count("done") > 0 {
+                return;
+            }
+        }
+    }
+
+    /// What it believed; whatever it was in the middle of ended when it was `gone`.
+    fn testify(&self, gone: Duration, history: &mut History) {
+        let left = self.said.iter().filter(|event| event.name() == "left");
+        let left: HashMap<u64, &Event> = left.map(|event| (event.number("id").unwrap(), event)).collect();
+        for event in self.said.iter().filter(|event| event.name() == "entered") {
+            let end = left.get(&event.number("id").unwrap()).copied().ok_or(gone);
+            for section in event.sections(&self.name, end) {
+                history.add(section);
+            }
+        }
+    }
+}
+
+/// Long beside every hold, so that nobody who is let alone loses a lock.
+const TTL_MS: u64 = 2_000;
+const TASKS: u64 = 4;
+
+fn count(history: &History, kind: impl Fn(Kind) -> bool) -> usize {
+    history.sections().iter().filter(|section| kind(section.kind)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
+    const COUNT: usize = 150;
+    let server = RedisServer::start();
+    let start = |number| Worker::start(&server, number, TASKS, COUNT, "");
+    let mut workers: Vec<Worker> = (1..=6).map(start).collect();
+    let mut history = History::default();
+    // The first two are killed, the next two stopped for longer than a lease lasts, and left to go on.
+    for (round, victim) in [0, 1].into_iter().enumerate() {
+        workers[victim].listen(20 + 30 * round);
+        let gone = shared_clock();
+        workers[victim].client.kill9();
+        workers[victim].listen_to_the_end();
+        assert_eq!(workers[victim].count("done"), 0);
+        workers[victim].testify(gone, &mut history);
+        let stopped = victim + 2;
+        workers[stopped].listen(10);
+        workers[stopped].client.stop();
+        // The fault itself: others take over what it held.
+        tokio::time::sleep(Duration::from_millis(TTL_MS + 500)).await;
+        workers[stopped].client.cont();
+    }
+    for worker in workers.iter_mut().skip(2) {
+        worker.listen_to_the_end();
+        assert_eq!(worker.count("done"), 1, "{}", worker.name);
+        worker.testify(shared_clock(), &mut history);
+        let surprise =
+            worker.said.iter().find(|event| event.name() == "error" && event.text("kind") != "Lost");
+        assert!(surprise.is_none(), "{}: {surprise:?}", worker.name);
+    }
+    history.assert_sound();
+    for (what, of) in [
+        ("exclusive", count(&history, |kind| kind == Kind::Exclusive)),
+        ("shared", count(&history, |kind| kind == Kind::Shared)),
+        ("limited", count(&history, |kind| matches!(kind, Kind::Limited(_)))),
+    ] {
+        assert!(of > 100, "only {of} {what} sections were judged");
+    }
+    drop(workers);
+    residue::expires_within(&server, Duration::from_secs(20));
+}
+
+/// The positive control: the same work without a lock is found out, for every kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_judge_finds_out_who_works_without_a_lock() {
+    let server = RedisServer::start();
+    let mut workers: Vec<Worker> =
+        (1..=3).map(|number| Worker::start(&server, number, TASKS, 60, "unlocked")).collect();
+    let mut history = History::default();
+    for worker in &mut workers {
+        worker.listen_to_the_end();
+        worker.testify(shared_clock(), &mut history);
+    }
+    let faults = history.faults();
+    let overlap = |one: Kind, other: Kind| {
+        faults.iter().any(|fault| match fault {
+            Fault::Overlap(a, b) => (a.kind, b.kind) == (one, other) || (a.kind, b.kind) == (other, one),
+            _ => false,
+        })
+    };
+    assert!(overlap(Kind::Exclusive, Kind::Exclusive), "two writers");
+    assert!(overlap(Kind::Exclusive, Kind::Shared), "a writer and a reader");
+    assert!(faults.iter().any(|fault| matches!(fault, Fault::Crowd(_))), "more than the limit");
+}

@@ -1,0 +1,103 @@
+//! A request for several keys whose one command is lost, late or refused: nothing stays, and the others go on.
+
+use distlock::LockError;
+use distlock_tests::{Direction, RedisServer, eventually, residue};
+
+use super::net::{Net, net};
+use super::{LONG, assert_says, assert_unavailable, connect};
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_is_gone_when_the_answer_comes_leaves_nothing() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.hold(Direction::Replies);
+    let acquire = tokio::spawn(manager.lock_all(KEYS).ttl(LONG).acquire());
+    eventually("the server has taken all of them", async || KEYS.iter().all(|key| server.exists(key))).await;
+    acquire.abort();
+    assert!(acquire.await.unwrap_err().is_cancelled());
+    proxy.pass();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_whose_reply_was_lost_leaves_nothing() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.swallow(Direction::Replies);
+    let acquire = tokio::spawn(manager.lock_all(KEYS).ttl(LONG).wait(LONG).acquire());
+    eventually("the server has taken all of them", async || KEYS.iter().all(|key| server.exists(key))).await;
+    assert_unavailable(&acquire.await.unwrap().unwrap_err());
+    proxy.pass();
+    residue::none(&server).await;
+    manager.lock_all(KEYS).no_wait().acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_arrives_late_leaves_nothing() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.hold(Direction::Requests);
+    assert_unavailable(&manager.lock_all(KEYS).ttl(LONG).wait(LONG).acquire().await.unwrap_err());
+    assert!(server.keys().is_empty());
+    proxy.pass();
+    eventually("it works again", async || {
+        manager.lock("probe").wait(std::time::Duration::from_secs(1)).acquire().await.is_ok()
+    })
+    .await;
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_breaks_in_between_is_replaced_and_all_of_them_are_acquired() {
+    let Net { server, proxy, manager } = net().await;
+    proxy.hold(Direction::Replies);
+    let acquire = tokio::spawn(manager.lock_all(KEYS).ttl(LONG).wait(LONG).acquire());
+    eventually("the server has taken all of them", async || KEYS.iter().all(|key| server.exists(key))).await;
+    proxy.cut();
+    proxy.pass();
+    let guard = acquire.await.unwrap().unwrap();
+    let other = connect(&server).await;
+    for key in KEYS {
+        assert!(other.lock(key).try_acquire().await.unwrap().is_none(), "{key}");
+    }
+    guard.release().await.unwrap();
+    residue::none(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_of_all_of_them_does_not_wait_for_the_answer_to_the_first() {
+    let Net { server, proxy, manager } = net().await;
+    let guard = manager.lock_all(KEYS).ttl(LONG).acquire().await.unwrap();
+    proxy.hold(Direction::Replies);
+    let release = tokio::spawn(guard.release());
+    residue::none(&server).await;
+    assert!(!release.is_finished());
+    proxy.pass();
+    release.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_among_them_is_named_and_nothing_is_kept() {
+    let server = RedisServer::start();
+    server.raw(&["RPUSH", "b", "x"]);
+    let manager = connect(&server).await;
+    for request in [manager.lock_all(KEYS), manager.lock_all(KEYS).shared()] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::WrongKind { .. }), "{error:?}");
+        assert_says(&error, "`b`");
+    }
+    eventually("the others are free", async || server.keys() == ["b"]).await;
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_told_again() {
+    let server = RedisServer::start();
+    let manager = connect(&server).await;
+    for shared in [false, true] {
+        server.raw(&["SCRIPT", "FLUSH"]);
+        let request = manager.lock_all(KEYS);
+        let guard = if shared { request.shared() } else { request }.acquire().await.unwrap();
+        assert_eq!(guard.keys().count(), 3);
+        guard.release().await.unwrap();
+    }
+    residue::none(&server).await;
+}

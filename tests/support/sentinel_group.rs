@@ -1,0 +1,141 @@
+//! A master with a replica, watched by three sentinels.
+
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use crate::{BOUND, RedisServer, eventually_blocking, keeper};
+
+const MASTER_NAME: &str = "mymaster";
+const SENTINELS: usize = 3;
+
+/// Real processes: a master, a replica, three sentinels with a quorum of two.
+#[derive(Debug)]
+pub struct SentinelGroup {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl SentinelGroup {
+    /// A group of a test's own, which holds a master for dead after a second of silence.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with(Duration::from_secs(1))
+    }
+
+    /// The group that all tests of this process share, and that none may harm. No load makes it fail over.
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<SentinelGroup> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let group = Self::with(BOUND * 2);
+            keeper::end_with_this_process(group.servers.iter().chain(&group.sentinels));
+            group
+        })
+    }
+
+    fn with(down_after: Duration) -> Self {
+        let server = || RedisServer::options().directive("repl-diskless-sync-delay 0");
+        let master = server().start();
+        let replica = server().replica_of(master.port()).start();
+        let monitor = format!("sentinel monitor {MASTER_NAME} 127.0.0.1 {} 2", master.port());
+        let down_after = format!("sentinel down-after-milliseconds {MASTER_NAME} {}", down_after.as_millis());
+        let sentinel = RedisServer::options()
+            .sentinel()
+            .directive(&monitor)
+            .directive(&down_after)
+            .directive(&format!("sentinel failover-timeout {MASTER_NAME} 6000"));
+        let sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
+        let group = Self { servers: vec![master, replica], sentinels };
+        group.wait_until_complete();
+        group
+    }
+
+    fn wait_until_complete(&self) {
+        let [_, replica] = &self.servers[..] else { unreachable!("a master and a replica") };
+        eventually_blocking("the replica follows", || replica.info("master_link_status") == "up");
+        eventually_blocking("the sentinels know everybody", || {
+            let everybody = format!("status=ok,address={},slaves=1,sentinels=3", self.servers[0].address());
+            self.sentinels.iter().all(|one| one.info("master0").ends_with(&everybody))
+        });
+    }
+
+    /// `redis+sentinel://…`
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.sentinels.iter().map(RedisServer::address).collect();
+        format!("redis+sentinel://{}/{MASTER_NAME}", hosts.join(","))
+    }
+
+    /// The master at first, and its replica.
+    #[must_use]
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The master, while nothing has failed over.
+    #[must_use]
+    pub fn masters(&self) -> &[RedisServer] {
+        &self.servers[..1]
+    }
+
+    /// The master at first.
+    pub fn first_master(&mut self) -> &mut RedisServer {
+        &mut self.servers[0]
+    }
+
+    /// Lets the replica follow the master over a link of the test's. The sentinels put that right after 8 s.
+    ///
+    /// # Panics
+    /// When the replica does not get up to date.
+    pub fn replicate_through(&self, port: u16) {
+        let replica = &self.servers[1];
+        replica.raw(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
+        eventually_blocking("the replica follows over the link", || {
+            replica.info("master_port") == port.to_string() && replica.info("master_link_status") == "up"
+        });
+    }
+
+    /// Asks the sentinels to fail over although the master is well.
+    pub fn fail_over(&self) {
+        self.sentinels[0].raw(&["SENTINEL", "FAILOVER", MASTER_NAME]);
+    }
+
+    /// Waits until the sentinels have put the replica of the beginning in charge, and it accepts writes.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn wait_until_failed_over(&self) -> Duration {
+        let start = Instant::now();
+        let expected = self.servers[1].address();
+        eventually_blocking("the sentinels have agreed on the replica", || {
+            self.sentinels.iter().all(|one| one.info("master0").contains(&format!("address={expected},")))
+        });
+        eventually_blocking("the replica is the master", || self.servers[1].info("role") == "master");
+        start.elapsed()
+    }
+
+    /// Waits until the old master follows the new one.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_demoted(&self) {
+        eventually_blocking("the old master follows the new one", || {
+            self.servers[0].info("role") == "slave" && self.servers[0].info("master_link_status") == "up"
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_replica_takes_over_when_the_master_is_killed() {
+        let mut group = SentinelGroup::start();
+        group.first_master().kill9();
+        group.wait_until_failed_over();
+        group.servers()[1].raw(&["SET", "k", "v"]);
+    }
+}

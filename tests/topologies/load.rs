@@ -1,0 +1,240 @@
+//! Several processes at work on a few keys, through all that a test does to the servers, and what came of it.
+
+use std::{
+    collections::BTreeMap,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use distlock_tests::{Event, Fault, FencedRegister, History, LockClient, RedisServer, residue, shared_clock};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+const WRITER: &str = env!("CARGO_BIN_EXE_fenced-writer");
+const PROCESSES: usize = 3;
+const SLOW: usize = 4;
+/// Sections of the hot key that every process has to complete before a fault, and again after it.
+const ENOUGH: usize = 100;
+/// A test that hangs fails; nothing that works comes near it.
+const BOUND: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Servers that hold each other for dead after a second of silence need their share of the machine.
+static AT_A_TIME: Semaphore = Semaphore::const_new(3);
+
+/// Waits for a turn: take it before any server is started.
+pub(crate) async fn turn() -> SemaphorePermit<'static> {
+    AT_A_TIME.acquire().await.expect("never closed")
+}
+
+/// The keys that are worked on.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    /// Always held by somebody, for a few milliseconds each.
+    pub(crate) hot: String,
+    /// Held for a second or so each: a fault finds holders in the middle of their sections.
+    pub(crate) slow: Vec<String>,
+}
+
+impl Keys {
+    /// `name`, and more that end in a number.
+    pub(crate) fn of(name: &str) -> Self {
+        Self { hot: name.to_owned(), slow: (0..SLOW).map(|number| format!("{name}-{number}")).collect() }
+    }
+
+    /// Keys in the cluster slot of `key`.
+    pub(crate) fn with_tag(key: &str) -> Self {
+        Self::of(&format!("{{{key}}}"))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.hot.as_str()).chain(self.slow.iter().map(String::as_str))
+    }
+}
+
+/// Processes at work.
+pub(crate) struct Load {
+    keys: Keys,
+    writers: Vec<LockClient>,
+    register: FencedRegister,
+    history: History,
+    /// Ends of the hot key's sections.
+    completed: Vec<Vec<Duration>>,
+    errors: BTreeMap<String, usize>,
+    fault: Option<Duration>,
+}
+
+impl Load {
+    /// Starts the processes and waits until each of them works.
+    pub(crate) fn start(url: &str, keys: Keys) -> Self {
+        let register = FencedRegister::start();
+        let slow = keys.slow.join(",");
+        let writers: Vec<_> = (0..PROCESSES)
+            .map(|_| {
+                let mut command = Command::new(WRITER);
+                LockClient::spawn(command.args([url, &register.url(), &keys.hot, &slow]))
+            })
+            .collect();
+        for writer in &writers {
+            writer.expect("ready");
+        }
+        let completed = vec![Vec::new(); PROCESSES];
+        let (history, errors) = (History::default(), BTreeMap::new());
+        let mut load = Self { keys, writers, register, history, completed, errors, fault: None };
+        load.works();
+        load
+    }
+
+    /// The fault comes now: what takes time is counted from here.
+    pub(crate) fn fault(&mut self) {
+        self.fault.get_or_insert_with(shared_clock);
+    }
+
+    /// Waits until every process has completed sections that it entered after this call.
+    pub(crate) fn works(&mut self) {
+        let (since, start) = (shared_clock(), Instant::now());
+        let mut done = [0; PROCESSES];
+        while done.iter().any(|&count| count < ENOUGH) {
+            assert!(start.elapsed() < BOUND, "sections of each process: {done:?}; errors: {:?}", self.errors);
+            for (number, done) in done.iter_mut().enumerate() {
+                while let Some(event) = self.writers[number].try_next() {
+                    *done += usize::from(self.note(number, &event).is_some_and(|entered| entered > since));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until every process has failed to reach the servers.
+    pub(crate) fn fails(&mut self) {
+        let start = Instant::now();
+        let mut failed = [false; PROCESSES];
+        while failed.contains(&false) {
+            assert!(start.elapsed() < BOUND, "processes that have failed: {failed:?}");
+            for (number, failed) in failed.iter_mut().enumerate() {
+                while let Some(event) = self.writers[number].try_next() {
+                    *failed |= event.text("kind") == "Unavailable";
+                    self.note(number, &event);
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Notes an event; of a completed section of the hot key, when it was entered.
+    fn note(&mut self, number: usize, event: &Event) -> Option<Duration> {
+        match event.name() {
+            "section" => {
+                let section = event.section(&format!("process {number}"));
+                let hot = (section.key == self.keys.hot).then_some(section.entered);
+                if hot.is_some() {
+                    self.completed[number].push(section.left);
+                }
+                self.history.add(section);
+                hot
+            }
+            "error" => {
+                let kind = event.text("kind");
+                assert!(["Unavailable", "Lost", "Busy"].contains(&kind), "{event:?}");
+                *self.errors.entry(kind.to_owned()).or_default() += 1;
+                None
+            }
+            _ => panic!("{event:?}"),
+        }
+    }
+
+    /// Lets everybody finish, and sees what came of it. `servers`: where something may have been left behind.
+    pub(crate) async fn finish(mut self, servers: &[RedisServer]) -> Outcome {
+        let end = shared_clock();
+        for writer in &mut self.writers {
+            writer.send("stop");
+        }
+        for number in 0..PROCESSES {
+            loop {
+                let event = self.writers[number].next();
+                if event.name() == "done" {
+                    break;
+                }
+                self.note(number, &event);
+            }
+        }
+        let left: usize = servers.iter().map(|server| residue::keys(server).len()).sum();
+        let start = Instant::now();
+        residue::none_below(servers, "").await;
+        let residue = (left > 0).then(|| (left, start.elapsed()));
+        let pause = longest_pause(self.completed.concat(), self.fault.expect("a fault"), end);
+        let (accepted, refused) = self.judge_the_register();
+        assert!(!self.history.is_empty(), "nothing was recorded");
+        let faults = self.history.faults();
+        let (overlaps, disorders): (Vec<_>, Vec<_>) =
+            faults.into_iter().partition(|fault| matches!(fault, Fault::Overlap(..)));
+        let sections = self.history.len();
+        let errors = self.errors;
+        Outcome { sections, accepted, refused, overlaps, disorders, pause, residue, errors }
+    }
+
+    /// Asserts that no accepted write came with the token of another section or an older one.
+    fn judge_the_register(&self) -> (usize, usize) {
+        let (mut accepted, mut refused) = (0, 0);
+        for key in self.keys.all() {
+            let mut last = 0;
+            for write in self.register.journal(key) {
+                if write.accepted {
+                    assert!(write.fence > last, "`{key}`: {} was accepted after {last}", write.fence);
+                    (last, accepted) = (write.fence, accepted + 1);
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+        (accepted, refused)
+    }
+}
+
+/// The longest time without a completed section that ended after the fault.
+fn longest_pause(mut completed: Vec<Duration>, fault: Duration, end: Duration) -> Duration {
+    completed.retain(|&at| at > fault && at < end);
+    completed.sort();
+    let before = std::iter::once(fault).chain(completed.iter().copied());
+    let pauses = before.zip(&completed).map(|(before, &after)| after - before);
+    pauses.max().unwrap_or_else(|| end.saturating_sub(fault))
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) sections: usize,
+    pub(crate) accepted: usize,
+    /// Writes that the register refused because of their token.
+    pub(crate) refused: usize,
+    pub(crate) overlaps: Vec<Fault>,
+    /// Sections whose token is older than that of an earlier one.
+    pub(crate) disorders: Vec<Fault>,
+    pub(crate) pause: Duration,
+    /// Keys that were left on the servers when everybody had finished, and how long they stayed.
+    pub(crate) residue: Option<(usize, Duration)>,
+    pub(crate) errors: BTreeMap<String, usize>,
+}
+
+impl Outcome {
+    /// Nothing that a lock may not do, and no write that had to be refused.
+    #[track_caller]
+    pub(crate) fn assert_exclusive(&self) {
+        assert!(
+            self.overlaps.is_empty(),
+            "{} overlaps, the first: {:#?}",
+            self.overlaps.len(),
+            self.overlaps[0]
+        );
+        assert!(self.disorders.is_empty(), "{:#?}", self.disorders[0]);
+    }
+
+    /// Where servers may forget what they have said: two may believe, and only then may tokens be out of order. That
+    /// the register has refused those writes has been judged already.
+    #[track_caller]
+    pub(crate) fn assert_fenced(&self) {
+        if self.overlaps.is_empty() {
+            self.assert_exclusive();
+        }
+        assert!(self.accepted > 0, "{self:#?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Several servers together under load and faults: one file for each fault.
+//!
+//! Each prints a row of the table in `docs/faults.md`. Where the servers keep what they have said, no two holders
+//! overlap; where a fail-over may lose writes, they are counted, and the fencing tokens keep the order.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cluster_link_half_open;
+mod cluster_primary_killed;
+mod cluster_primary_stopped;
+mod cluster_slot_moved;
+mod load;
+mod quorum_clock;
+mod quorum_killed;
+mod quorum_links_cut;
+mod quorum_links_half_open;
+mod quorum_restarted_empty;
+mod quorum_stopped;
+mod redis_clock_back;
+mod redis_clock_forward;
+mod redis_restarted_empty;
+mod row;
+mod sentinel_fail_over_by_command;
+mod sentinel_master_killed;
+mod sentinel_master_stopped;
+mod sentinel_writes_lost;

@@ -1,0 +1,26 @@
+//! Sentinel: the master dies with writes that it has answered and the replica has never seen.
+
+use distlock_tests::{Proxy, SentinelGroup};
+
+use crate::{
+    load::{Keys, Load, turn},
+    row,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinel_writes_lost() {
+    let _turn = turn().await;
+    let mut group = SentinelGroup::start();
+    let replication = Proxy::to(&group.servers()[0].address());
+    group.replicate_through(replication.address().port());
+    let mut load = Load::start(&group.url(), Keys::of("k"));
+    replication.swallow_all();
+    load.works();
+    load.fault();
+    group.first_master().kill9();
+    group.wait_until_failed_over();
+    load.works();
+    let outcome = load.finish(&group.servers()[1..]).await;
+    row::print("Sentinel", "master killed −9, last writes not replicated", "sentinel_writes_lost", &outcome);
+    outcome.assert_fenced();
+}
