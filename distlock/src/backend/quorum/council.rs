@@ -10,9 +10,10 @@ use super::super::{
 };
 use super::aftermath::take;
 use super::courtesy::Courtesy;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Servers};
 use super::member::{Member, Owed};
 use super::presence::Gathering;
+use super::reserve::{Reserves, is_plain};
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
 
@@ -86,6 +87,9 @@ pub(super) struct Council {
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
+    pub(super) reserves: Reserves,
+    /// Of the event that is being dealt with.
+    pub(super) time: Time,
     /// How long a place in the queue lasts.
     keep: Duration,
     rounds: HashMap<u64, Round>,
@@ -107,6 +111,8 @@ impl Council {
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
+            reserves: Reserves::new(),
+            time: Time(0),
             keep: Tuning::default().keep,
             rounds: HashMap::new(),
             next_round: 1,
@@ -121,6 +127,7 @@ impl Council {
 
     /// Puts an operation to all servers. Returns the number under which it will be decided.
     pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, op: Op) -> u64 {
+        self.time = now.time;
         let id = self.next_round;
         self.next_round += 1;
         match op {
@@ -136,11 +143,11 @@ impl Council {
                     entry.rounds.push(id);
                 }
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_| op.clone());
+                self.put(now, id, round, Servers::all(), |_| op.clone());
             }
             Op::Fence { token, .. } => {
                 let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, |_| op.clone());
+                self.put(now, id, round, Servers::all(), |_| op.clone());
             }
         }
         id
@@ -164,7 +171,11 @@ impl Council {
             self.fences = first.saturating_add(u64::from(fences));
             round.proposal = Some((first, fences));
         }
-        self.put(now, id, round, |pushes| as_told(&op, pushes));
+        let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
+        self.put(now, id, round, first, |pushes| as_told(&op, pushes));
+        if self.round(id).is_some_and(|round| !round.reserve.is_empty()) {
+            self.keep_in_reserve(now, id, key, token, ttl);
+        }
     }
 
     fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
@@ -178,24 +189,30 @@ impl Council {
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
             || self.hints.iter().any(|(_, hinted)| *hinted == token);
         self.hints.retain(|(_, hinted)| *hinted != token);
+        let mut with = Servers::all();
         if let Some(entry) = entry {
+            // There is nothing of it elsewhere.
+            with = entry.touched;
             round.touched = entry.touched;
-            for former in entry.rounds {
-                if let Some(former) = self.rounds.get_mut(&former) {
+            for id in entry.rounds {
+                if let Some(former) = self.rounds.get_mut(&id) {
                     former.left = true;
                 }
+                self.widen(now, id);
             }
         }
         if passes_on {
             (0..self.members.len()).for_each(|node| self.take_up_hint(node, key, token));
+            with = Servers::all();
         }
+        self.drop_reserves();
         let Op::Leave { hold, .. } = op else { return };
         let op = Op::Leave { token, hold, since: ServerTime(0) };
-        self.put(now, id, round, |_| op.clone());
+        self.put(now, id, round, with, |_| op.clone());
     }
 
-    /// Sends every server its command, and counts those that are not there.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, op: impl Fn(Pushes) -> Op) {
+    /// Sends these servers their commands, and counts those that are not there.
+    fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers, op: impl Fn(Pushes) -> Op) {
         for node in 0..self.members.len() {
             let member = &self.members[node];
             if !member.up {
@@ -204,6 +221,14 @@ impl Council {
                     None => format!("not connected to {}", self.names[node]),
                 };
                 round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
+                continue;
+            }
+            if !to.has(node) {
+                if round.acquires() {
+                    round.reserve.add(node);
+                } else {
+                    round.answered(node, Ok(Reply::NotYours), true);
+                }
                 continue;
             }
             let op = op(member.pushes);
@@ -216,26 +241,41 @@ impl Council {
                 self.tell(node, Job::Propose(id), &round.key, op);
             }
         }
-        if round.acquires()
-            && let Some(entry) = self.ledger.get(round.token)
-        {
-            entry.touched.add_all(round.touched);
-            for (node, asked) in entry.asked.iter_mut().enumerate() {
-                if round.touched.has(node) {
-                    *asked = id;
-                }
+        if round.acquires() {
+            for node in (0..self.members.len()).filter(|node| round.touched.has(*node)) {
+                self.ledger.asks_server(round.token, node, id);
             }
         }
         self.rounds.insert(id, round);
         self.decide(now, id);
     }
 
+    /// One more server is asked for the lock.
+    pub(super) fn ask_server(&mut self, id: u64, node: usize, token: Token) {
+        if let Some(round) = self.rounds.get_mut(&id) {
+            round.touched.add(node);
+            round.under_way += 1;
+        }
+        self.ledger.asks_server(token, node, id);
+    }
+
     pub(super) fn tell(&mut self, node: usize, job: Job, key: &Arc<str>, op: Op) {
+        if let Some(member) = self.members.get_mut(node) {
+            if member.unanswered == 0 {
+                member.heard = self.time;
+            }
+            member.unanswered += 1;
+        }
         self.out.push(Effect::Send { node, job, key: key.clone(), op });
     }
 
     /// A server has answered, or will not.
     pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
+        self.time = now.time;
+        if let Some(member) = self.members.get_mut(node) {
+            member.heard = now.time;
+            member.unanswered = member.unanswered.saturating_sub(1);
+        }
         if let Job::Vote(id) = job {
             self.look_at_clock(now, node, id, &result);
         }
@@ -292,9 +332,14 @@ impl Council {
             self.write_back(id, first, Some(node));
         }
         self.decide(now, id);
+        let Some(round) = self.rounds.get(&id) else { return };
+        let refused = complete && !matches!(round.vote(node), Vote::Ours { .. });
+        if refused || round.under_way == 0 {
+            self.widen(now, id);
+        }
     }
 
-    fn decide(&mut self, now: Now, id: u64) {
+    pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
         let held = self.ledger.is_held(round.token);
         let verdict = if round.decided { None } else { round.verdict(now.us(), held) };
@@ -382,6 +427,10 @@ impl Council {
         }
     }
 
+    pub(super) fn round_mut(&mut self, id: u64) -> Option<&mut Round> {
+        self.rounds.get_mut(&id)
+    }
+
     pub(super) fn round(&self, id: u64) -> Option<&Round> {
         self.rounds.get(&id)
     }
@@ -404,10 +453,15 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due()].into_iter().flatten().min()
+        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
+        self.time = now.time;
+        self.fire_reserves(now);
         self.fire_hints(now);
         self.fire_courtesy(now);
         for node in 0..self.members.len() {
@@ -426,7 +480,7 @@ impl Council {
 }
 
 /// Where nobody would hear a push the waiter asks by itself. Every answer is to tell the server's time.
-fn as_told(op: &Op, pushes: Pushes) -> Op {
+pub(super) fn as_told(op: &Op, pushes: Pushes) -> Op {
     let mut op = match *op {
         Op::Set { token, ttl } => take(token, ttl),
         ref op => op.clone(),

@@ -14,6 +14,7 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(256);
 impl Council {
     /// A server says that the lock is free, or (only by force) given to us there.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
+        self.time = now.time;
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
         let longest = self.longest_ttl;
         let Some(entry) = self.ledger.get(token) else {

@@ -46,8 +46,12 @@ impl Servers {
         self.0 |= 1 << node;
     }
 
-    pub(super) fn add_all(&mut self, others: Servers) {
-        self.0 |= others.0;
+    pub(super) fn all() -> Servers {
+        Servers(u32::MAX)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     pub(super) fn has(self, node: usize) -> bool {
@@ -107,10 +111,24 @@ impl Ledger {
         self.entries.remove(&token)
     }
 
+    /// This round asks this server for the lock.
+    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.touched.add(node);
+            if let Some(asked) = entry.asked.get_mut(node) {
+                *asked = round;
+            }
+        }
+    }
+
     /// Whether a round after this one has asked this server for the lock.
     pub(super) fn asked_later(&self, token: Token, node: usize, round: u64) -> bool {
         let asked = self.entries.get(&token).and_then(|entry| entry.asked.get(node));
         asked.is_some_and(|asked| *asked > round)
+    }
+
+    pub(super) fn knows(&self, token: Token) -> bool {
+        self.entries.contains_key(&token)
     }
 
     pub(super) fn is_held(&self, token: Token) -> bool {

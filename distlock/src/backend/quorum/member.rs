@@ -62,6 +62,10 @@ pub(super) struct Member {
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
     pub(super) owed: Vec<Owed>,
+    /// Commands without an answer.
+    pub(super) unanswered: u32,
+    /// When it last answered, or was asked after it had answered everything.
+    pub(super) heard: Time,
 }
 
 impl Member {
@@ -75,7 +79,14 @@ impl Member {
             misfit: None,
             cause: None,
             owed: Vec::new(),
+            unanswered: 0,
+            heard: Time(0),
         }
+    }
+
+    /// It was asked something, and has said nothing for so long.
+    pub(super) fn is_silent(&self, now: Time, limit: Duration) -> bool {
+        self.unanswered > 0 && now.since(self.heard) > limit
     }
 
     pub(super) fn counts(&self) -> bool {

@@ -35,6 +35,7 @@ mod hints;
 mod ledger;
 mod member;
 mod presence;
+mod reserve;
 mod round;
 #[cfg(test)]
 mod sim;

@@ -82,6 +82,8 @@ pub(super) struct Round {
     pub(super) carried: bool,
     /// Servers that were sent something of the token.
     pub(super) touched: Servers,
+    /// Servers that are not asked yet.
+    pub(super) reserve: Servers,
     /// The token was given back since: nothing may be done for it any more.
     pub(super) left: bool,
 }
@@ -106,6 +108,7 @@ impl Round {
             decided: false,
             carried: false,
             touched: Servers::default(),
+            reserve: Servers::default(),
             left: false,
         }
     }
@@ -204,6 +207,7 @@ impl Round {
             return self.written_back(back, us, held);
         }
         if ours.len() < most {
+            // Those in reserve are open, too.
             return (ours.len() + open < most).then(|| Verdict::Rejected(self.rejection(us)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };

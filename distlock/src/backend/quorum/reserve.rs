@@ -1,0 +1,130 @@
+//! An uncontended lock is asked for at as many servers as are a majority, and at the others when it has been held
+//! for a moment, or when that majority does not come about: most sections are over before, and cost two commands
+//! less for each server in reserve. (Five servers share the work of three.)
+//!
+//! Which ones come first is decided by the key, so that everybody asks the same ones and one of two who ask at the
+//! same time gets them all; but not a server that is silent just now.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{Failure, Op, OpError, Token};
+use super::council::{Council, Job, Now};
+use super::ledger::Servers;
+use super::round::majority;
+use crate::clock::Time;
+
+/// How long the others are kept in reserve.
+const RESERVED: Duration = Duration::from_millis(5);
+/// A server that has not answered for so long is not asked first.
+const SILENT: Duration = Duration::from_millis(10);
+
+/// Rounds that have servers in reserve, in the order of their times.
+pub(super) type Reserves = VecDeque<Reserve>;
+
+#[derive(Debug)]
+pub(super) struct Reserve {
+    at: Time,
+    round: u64,
+    key: Arc<str>,
+    token: Token,
+    ttl: Duration,
+    servers: Servers,
+}
+
+impl Council {
+    /// The servers that are asked at first: a majority, or all.
+    pub(super) fn first_asked(&self, now: Now, key: &str) -> Servers {
+        let count = self.members.len();
+        let (start, most) = (number_of(key) % count, majority(count));
+        let mut first = Servers::default();
+        let mut found = 0;
+        for node in (start..count).chain(0..start) {
+            let fit =
+                self.members.get(node).is_some_and(|m| m.up && m.counts() && !m.is_silent(now.time, SILENT));
+            if fit && found < most {
+                first.add(node);
+                found += 1;
+            }
+        }
+        if found < most { Servers::all() } else { first }
+    }
+
+    /// This round has servers in reserve.
+    pub(super) fn keep_in_reserve(
+        &mut self,
+        now: Now,
+        round: u64,
+        key: &Arc<str>,
+        token: Token,
+        ttl: Duration,
+    ) {
+        let Some(servers) = self.round(round).map(|round| round.reserve) else { return };
+        let at = now.time.after(RESERVED);
+        self.reserves.push_back(Reserve { at, round, key: key.clone(), token, ttl, servers });
+    }
+
+    /// Nothing is waited for any more that is over.
+    pub(super) fn drop_reserves(&mut self) {
+        while let Some(first) = self.reserves.front()
+            && !self.ledger.knows(first.token)
+        {
+            self.reserves.pop_front();
+        }
+    }
+
+    pub(super) fn reserves_due(&self) -> Option<Time> {
+        self.reserves.front().map(|reserve| reserve.at)
+    }
+
+    pub(super) fn fire_reserves(&mut self, now: Now) {
+        while self.reserves_due().is_some_and(|at| at <= now.time)
+            && let Some(reserve) = self.reserves.pop_front()
+        {
+            let Reserve { round, key, token, ttl, servers, .. } = reserve;
+            if self.ledger.is_held(token) {
+                for node in (0..self.members.len()).filter(|node| servers.has(*node)) {
+                    self.mend(node, &key, token, ttl);
+                }
+            } else {
+                self.widen(now, round);
+            }
+        }
+    }
+
+    /// Asks the servers in reserve, too.
+    pub(super) fn widen(&mut self, now: Now, id: u64) {
+        let Some(round) = self.round_mut(id) else { return };
+        if round.decided || round.reserve.is_empty() {
+            return;
+        }
+        let reserve = std::mem::take(&mut round.reserve);
+        let (key, op, token, left) = (round.key.clone(), round.op.clone(), round.token, round.left);
+        for node in (0..self.members.len()).filter(|node| reserve.has(*node)) {
+            // Whatever was sent to give the token back would be overtaken.
+            if left || !self.members[node].up {
+                let error = OpError::new(Failure::NotSent, "not asked");
+                if let Some(round) = self.round_mut(id) {
+                    round.answered(node, Err(error), true);
+                }
+                continue;
+            }
+            self.ask_server(id, node, token);
+            self.tell(node, Job::Vote(id), &key, super::council::as_told(&op, self.members[node].pushes));
+        }
+        self.decide(now, id);
+    }
+}
+
+/// FNV-1a: the same in every process.
+fn number_of(key: &str) -> usize {
+    let hash =
+        key.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    usize::try_from(hash).unwrap_or(0)
+}
+
+/// An operation that takes a free lock and does not queue.
+pub(super) fn is_plain(op: &Op) -> bool {
+    matches!(op, Op::Set { .. })
+}
