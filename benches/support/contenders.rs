@@ -134,6 +134,14 @@ impl Locks for Raw {
 #[derive(Clone, Debug)]
 pub struct Rslock(rslock::LockManager);
 
+impl Rslock {
+    /// On a majority of several servers.
+    #[must_use]
+    pub fn over(urls: &[String]) -> Rslock {
+        Rslock(rslock::LockManager::new(urls.iter().map(String::as_str).collect()))
+    }
+}
+
 impl Locks for Rslock {
     type Guard = rslock::LockGuard;
     const NAME: &'static str = "rslock 0.10";

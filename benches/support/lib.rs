@@ -1,14 +1,20 @@
-//! Support for the benches: a server, the contenders behind one trait, clocks, counters and tables.
+//! Support for the benches: servers, the contenders behind one trait, workers, clocks, counters and tables.
 //!
 //! The figures of one run are compared with each other, never with those of another run: on a busy machine
 //! only the ratios mean something.
 
 pub mod clock;
+pub mod cluster;
 pub mod contenders;
+pub mod counting;
 pub mod options;
+pub mod processes;
+pub mod rounds;
+pub mod sections;
 pub mod server;
 pub mod stats;
 pub mod table;
+pub mod worker;
 
 /// Whatever goes wrong ends the bench.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

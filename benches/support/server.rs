@@ -1,10 +1,12 @@
-//! A redis-server of our own, and what it can say about its clients.
+//! A redis-server of our own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Result;
 
@@ -21,31 +23,89 @@ impl Server {
     /// # Errors
     /// If there is no `redis-server`, or it does not answer within 5 s.
     pub fn start() -> Result<Server> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Server::start_with(|| Ok(Vec::new()))
+    }
+
+    /// The same with further arguments. A port that was free a moment ago may be taken by now, one among the
+    /// arguments too: then others are tried.
+    ///
+    /// # Errors
+    /// If there is no `redis-server`, or it does not answer within 5 s.
+    pub fn start_with(arguments: impl Fn() -> Result<Vec<String>>) -> Result<Server> {
+        for _ in 0..10 {
+            let mut server = Server::spawn(free_port()?, &arguments()?)?;
+            if server.answers()? {
+                return Ok(server);
+            }
+        }
+        Err("redis-server ends as soon as it is started: does `redis-server --version` work?".into())
+    }
+
+    fn spawn(port: u16, arguments: &[String]) -> Result<Server> {
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            // Somebody else's dump in this folder would be loaded.
+            .args(["--dbfilename", &format!("distlock-bench-{port}.rdb")])
+            .args(arguments)
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| {
                 format!("cannot start redis-server ({error}): install it with `apt-get install redis-server`")
             })?;
-        let server = Server { child, address };
+        Ok(Server { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) })
+    }
+
+    /// Whether it answers rather than ends; whoever answers after its end is another server.
+    fn answers(&mut self) -> Result<bool> {
         let started = Instant::now();
-        while server.control().and_then(|mut control| control.call("PING")).is_err() {
+        loop {
+            let answered = self.control().and_then(|mut control| control.call("PING"));
+            if self.child.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            if answered.is_ok() {
+                return Ok(true);
+            }
             if started.elapsed() > Duration::from_secs(5) {
                 return Err("redis-server does not answer".into());
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(server)
     }
 
     /// Where it listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}/", self.address)
+    }
+
+    /// Host and port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops the process: connections stay, answers do not come.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets the process go on, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it has ended or does not answer.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::CONT)?;
+        self.control()?.call("PING").map(drop)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?).ok_or("a process without a number")?;
+        Ok(kill_process(pid, signal)?)
     }
 
     /// A connection that measures nothing.
@@ -57,17 +117,6 @@ impl Server {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         Ok(Control { reader: BufReader::with_capacity(1 << 16, stream) })
-    }
-
-    /// Begins to count what clients send.
-    ///
-    /// # Errors
-    /// If the server does not answer.
-    pub fn count_commands(&self) -> Result<Counting> {
-        let mut monitor = self.control()?;
-        monitor.call("MONITOR")?;
-        let thread = thread::spawn(move || count_until_marker(monitor));
-        Ok(Counting { control: self.control()?, thread })
     }
 
     /// Cores and the server's version, in one line.
@@ -88,6 +137,14 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// A port of the loopback that nobody listens on now.
+///
+/// # Errors
+/// If there is none.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// A blocking connection for a few questions.
@@ -115,56 +172,12 @@ impl Control {
         }
     }
 
-    fn line(&mut self) -> Result<String> {
+    /// One line that the server sends without being asked.
+    pub(crate) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {
             return Err("the server closed the connection".into());
         }
         Ok(line.trim_end().to_owned())
-    }
-}
-
-const MARKER: &str = "end-of-count";
-
-/// Counts the commands that clients send.
-///
-/// `INFO commandstats` and `total_commands_processed` cannot tell: since 7.0 they include what scripts call.
-/// MONITOR shows every command with the address of its client, and `lua` in its place for those inside
-/// scripts. It costs the server time, so nothing else is measured while it runs, except where the lock is
-/// held so long that it does not matter.
-#[derive(Debug)]
-pub struct Counting {
-    control: Control,
-    thread: JoinHandle<Result<u64>>,
-}
-
-impl Counting {
-    /// Ends the count, and tells how many commands were sent since it began.
-    ///
-    /// # Errors
-    /// If the server does not answer.
-    pub fn end(mut self) -> Result<u64> {
-        self.control.call(&format!("ECHO {MARKER}"))?;
-        self.thread.join().map_err(|_| "the counting thread panicked")?
-    }
-}
-
-fn count_until_marker(mut monitor: Control) -> Result<u64> {
-    let mut count = 0;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if monitor.reader.read_until(b'\n', &mut line)? == 0 {
-            return Err("the server closed the monitor".into());
-        }
-        // +1779220000.123456 [0 127.0.0.1:4711] "SET" …, or [0 lua].
-        let Some(close) = line.iter().position(|byte| *byte == b']') else { continue };
-        if line[..close].ends_with(b" lua") {
-            continue;
-        }
-        if line[close..].windows(MARKER.len()).any(|part| part == MARKER.as_bytes()) {
-            return Ok(count);
-        }
-        count += 1;
     }
 }

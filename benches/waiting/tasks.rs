@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use distlock_benches::clock::monotonic;
 use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, Rlock, Rslock};
+use distlock_benches::counting::Counting;
 use distlock_benches::options::Length;
 use distlock_benches::server::Server;
 use distlock_benches::stats::millis;
@@ -43,7 +44,7 @@ async fn one_run<L: Locks>(server: &Server, n: u32, limit: Duration) -> Result<O
     // Connections that are made on first use, and scripts that are loaded then.
     L::release(locks.acquire("bench:warm").await?).await?;
     let key = format!("bench:once:{}", monotonic());
-    let counting = server.count_commands()?;
+    let counting = Counting::begin([server])?;
     let start = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..n {

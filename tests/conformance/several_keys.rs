@@ -16,14 +16,15 @@ distlock_tests::suite![
     one_busy_key_keeps_all_the_others_free,
     while_one_is_awaited_those_before_it_are_held_and_those_behind_it_are_free,
     keys_that_are_in_use_in_this_process_are_awaited_in_order_too,
-    readers_share_all_of_them_and_writers_none,
-    a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept,
     an_acquire_may_be_dropped_anywhere,
     a_waiting_acquire_may_be_dropped,
     a_release_may_be_dropped_anywhere,
     the_order_of_the_keys_and_repetitions_do_not_matter,
     callers_with_overlapping_keys_do_not_wait_in_a_circle,
-    no_key_at_all_or_a_bad_one_is_invalid,
+    no_key_at_all_or_a_bad_one_is_invalid;
+    not on quorum:
+    readers_share_all_of_them_and_writers_none,
+    a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept,
 ];
 
 async fn all_of_them_are_held_and_all_are_released(backend: Backend) {

@@ -3,62 +3,29 @@
 use std::io::Write;
 use std::time::Duration;
 
-use distlock_benches::Result;
-use distlock_benches::clock::{monotonic, sleep_until};
-use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, Rlock, Rslock, WithoutGaps};
+use crate::Result;
+use crate::clock::{monotonic, sleep_until};
+use crate::contenders::{AsyncRedisLock, Distlock, Locks, Raw, Rlock, Rslock, WithoutGaps};
+use crate::sections::Section;
 
 /// The first argument of a process that is a worker.
-pub(super) const COMMAND: &str = "--worker";
-
-/// One section: `CLOCK_MONOTONIC`, nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
-    /// The lock was asked for.
-    pub(super) asked: u64,
-    /// It was held.
-    pub(super) start: u64,
-    /// The release is about to be sent.
-    pub(super) end: u64,
-}
-
-const BYTES: usize = 24;
-
-impl Section {
-    fn to_bytes(self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        for (part, value) in bytes.chunks_exact_mut(8).zip([self.asked, self.start, self.end]) {
-            part.copy_from_slice(&value.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// Reads what a worker wrote.
-    pub(super) fn read_all(bytes: &[u8]) -> Vec<Section> {
-        let number = |part: &[u8]| part.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        let section = |part: &[u8]| Section {
-            asked: number(&part[..8]),
-            start: number(&part[8..16]),
-            end: number(&part[16..]),
-        };
-        bytes.chunks_exact(BYTES).map(section).collect()
-    }
-}
+pub const COMMAND: &str = "--worker";
 
 /// What a worker does.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
-    pub(super) name: String,
-    pub(super) url: String,
-    pub(super) key: String,
-    pub(super) hold: Duration,
-    pub(super) think: Duration,
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) key: String,
+    pub(crate) hold: Duration,
+    pub(crate) think: Duration,
     /// When to begin and to end.
-    pub(super) from: u64,
-    pub(super) until: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
 }
 
 impl Job {
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let nanos = |d: Duration| d.as_nanos().to_string();
         vec![
             COMMAND.to_owned(),
@@ -87,7 +54,10 @@ impl Job {
 }
 
 /// The whole life of a worker.
-pub(super) fn run(args: impl Iterator<Item = String>) -> Result<()> {
+///
+/// # Errors
+/// Whatever goes wrong there.
+pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
     let job = Job::from_args(args)?;
     // The main thread runs the sections and sleeps in them; connections are served by the other one.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

@@ -1,0 +1,117 @@
+//! A Redis Cluster of three masters on this machine.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::server::{Server, free_port};
+
+/// How many masters there are.
+pub const MASTERS: usize = 3;
+const SLOTS: u16 = 16_384;
+
+/// The masters. Killed when dropped, and what they wrote is deleted.
+#[derive(Debug)]
+pub struct Cluster {
+    servers: Vec<Server>,
+    /// The first slot of each.
+    firsts: Vec<u16>,
+    folder: PathBuf,
+}
+
+impl Cluster {
+    /// Starts it and waits until every node serves its slots.
+    ///
+    /// # Errors
+    /// If that does not happen within 20 s.
+    pub fn start() -> Result<Cluster> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("distlock-bench-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let mut cluster = Cluster { servers: Vec::new(), firsts: Vec::new(), folder };
+        let mut buses = Vec::new();
+        for _ in 0..MASTERS {
+            let bus = Cell::new(0);
+            cluster.servers.push(Server::start_with(|| {
+                bus.set(free_port()?);
+                let nodes = cluster.folder.join(format!("nodes-{}.conf", bus.get()));
+                let options = ["--cluster-enabled", "yes", "--cluster-port", &bus.get().to_string()];
+                let nodes = ["--cluster-config-file", &nodes.display().to_string()];
+                Ok(options.iter().chain(&nodes).map(|&word| word.to_owned()).collect())
+            })?);
+            buses.push(bus.get());
+        }
+        cluster.meet(&buses)?;
+        Ok(cluster)
+    }
+
+    fn meet(&mut self, buses: &[u16]) -> Result<()> {
+        let share = SLOTS / u16::try_from(MASTERS)?;
+        let (first_port, first_bus) =
+            (self.servers[0].address().port(), buses.first().copied().unwrap_or_default());
+        for (at, server) in self.servers.iter().enumerate() {
+            let first = share * u16::try_from(at)?;
+            let last = if at + 1 == MASTERS { SLOTS - 1 } else { first + share - 1 };
+            let mut control = server.control()?;
+            control.call(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1))?;
+            control.call(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"))?;
+            control.call(&format!("CLUSTER MEET 127.0.0.1 {first_port} {first_bus}"))?;
+            self.firsts.push(first);
+        }
+        let started = Instant::now();
+        for server in &self.servers {
+            let mut control = server.control()?;
+            let known = format!("cluster_known_nodes:{MASTERS}");
+            loop {
+                let info = control.call("CLUSTER INFO")?;
+                if info.contains("cluster_state:ok") && info.contains(&known) {
+                    break;
+                }
+                if started.elapsed() > Duration::from_secs(20) {
+                    return Err("the cluster's nodes do not find each other".into());
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// The masters.
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// How distlock is told of it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let addresses: Vec<_> = self.servers.iter().map(|server| server.address().to_string()).collect();
+        format!("redis+cluster://{}", addresses.join(","))
+    }
+
+    /// For each key, which of the masters serves it.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn places(&self, keys: &[String]) -> Result<Vec<usize>> {
+        let mut control = self.servers[0].control()?;
+        keys.iter()
+            .map(|key| {
+                let slot: u16 = control.call(&format!("CLUSTER KEYSLOT {key}"))?.parse()?;
+                Ok(self.firsts.partition_point(|first| *first <= slot) - 1)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.servers.clear();
+        // The system clears its folder for temporary files anyway.
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
