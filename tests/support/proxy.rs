@@ -259,7 +259,8 @@ async fn forward(
     let mut watcher = link.clone();
     tokio::select! {
         _ = both => {}
-        _ = watcher.wait_for(|link| link.epoch != epoch || link.stopped) => {}
+        // Closed, too: one that came in the moment before the port was closed.
+        _ = watcher.wait_for(|link| link.epoch != epoch || !link.open || link.stopped) => {}
     }
     counters.ended.fetch_add(1, Ordering::SeqCst);
 }

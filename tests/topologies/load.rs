@@ -109,7 +109,11 @@ impl Load {
         let start = Instant::now();
         let mut failed = [false; PROCESSES];
         while failed.contains(&false) {
-            assert!(start.elapsed() < BOUND, "processes that have failed: {failed:?}");
+            assert!(
+                start.elapsed() < BOUND,
+                "processes that have failed: {failed:?}; errors: {:?}",
+                self.errors
+            );
             for (number, failed) in failed.iter_mut().enumerate() {
                 while let Some(event) = self.writers[number].try_next() {
                     *failed |= event.text("kind") == "Unavailable";
