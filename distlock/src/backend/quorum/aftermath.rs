@@ -18,7 +18,7 @@ pub(super) fn leave(token: Token) -> Op {
     Op::Leave { token, hold: None, since: ServerTime(0) }
 }
 
-/// Takes the lock if it is free, and nothing else.
+/// Takes the lock if it is free, and nothing else. Unlike [`Op::Set`] it always tells the server's time.
 pub(super) fn take(token: Token, ttl: Duration) -> Op {
     Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: EnterMode::Try, fences: 0 }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
 };
-use super::aftermath::take;
 use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
 use super::member::{Member, Owed};
@@ -479,12 +478,9 @@ impl Council {
     }
 }
 
-/// Where nobody would hear a push the waiter asks by itself. Every answer is to tell the server's time.
+/// Where nobody would hear a push the waiter asks by itself.
 pub(super) fn as_told(op: &Op, pushes: Pushes) -> Op {
-    let mut op = match *op {
-        Op::Set { token, ttl } => take(token, ttl),
-        ref op => op.clone(),
-    };
+    let mut op = op.clone();
     if let Op::Enter { mode, fences, .. } = &mut op {
         *fences = 0;
         if pushes == Pushes::Off {

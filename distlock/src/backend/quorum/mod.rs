@@ -59,6 +59,7 @@ use super::{
     Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
+use aftermath::take;
 use council::{Council, Effect, Job, Now};
 use ledger::Servers;
 pub(crate) use member::Origin;
@@ -456,7 +457,7 @@ impl Desk<'_> {
             let (mut jobs, mut batch) = (Vec::new(), Vec::new());
             for (job, key, op) in letters.by_ref().take(BATCH) {
                 jobs.push(job);
-                batch.push((key, op));
+                batch.push((key, if let Op::Set { token, ttl } = op { take(token, ttl) } else { op }));
             }
             if jobs.is_empty() {
                 return;

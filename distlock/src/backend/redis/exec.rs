@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, RedisWrite, ServerError, Value};
 
 use super::super::quorum::Origin;
-use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply};
+use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{Form, Wire};
 use super::link::Link;
 use super::{errors, greet, reply};
@@ -79,6 +79,30 @@ impl Exec {
             Ok(value) => self.decode(&link, &op, put, value),
             Err(error) => Err(broken(&link, error)),
         }
+    }
+
+    /// [`Op::Set`], with the server's time in the reply: the cheapest way to learn it.
+    pub(super) async fn set_with_time(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        key: Arc<str>,
+        token: Token,
+        ttl: Duration,
+    ) -> OpResult {
+        let op = Op::Set { token, ttl };
+        let (cmd, put) = self.encode(&key, &op);
+        let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
+        let time = answers.pop().as_ref().and_then(reply::of_time);
+        let Some(answer) = answers.pop() else { return Err(garbled(&link)) };
+        let mut reply = if self.again(&answer, put) {
+            Box::pin(self.retell(&link, &key, &op)).await?
+        } else {
+            self.decode(&link, &op, put, answer)?
+        };
+        if let Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. } = &mut reply {
+            *us = us.or(time);
+        }
+        Ok(reply)
     }
 
     /// Sends an operation by the text of its script.

@@ -394,6 +394,15 @@ impl Backend for RedisBackend {
         let shared = &self.shared;
         match shared.link_or_connect() {
             Ok(link) => {
+                if let (true, Op::Set { token, ttl }) = (shared.config.member, &op) {
+                    let exec = Arc::clone(&shared.exec);
+                    return Sending::Pending(Box::pin(exec.set_with_time(
+                        link,
+                        Arc::clone(key),
+                        *token,
+                        *ttl,
+                    )));
+                }
                 let put = shared.exec.encode(key, &op);
                 let executed =
                     Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, put);

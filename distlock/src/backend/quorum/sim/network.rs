@@ -6,6 +6,7 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
+use crate::backend::quorum::aftermath::take;
 use crate::backend::quorum::council::Job;
 use crate::backend::quorum::member::Origin;
 use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
@@ -67,6 +68,8 @@ impl World {
             let now = self.instant(process);
             return self.processes[process].council.answered(now, node, job, Err(error(Failure::NotSent)));
         }
+        // As on the real servers: every answer tells the time.
+        let op = if let Op::Set { token, ttl } = op { take(token, ttl) } else { op };
         let index = self.jobs.len();
         self.stats.commands += 1;
         self.note(|| format!("process {process} → server {node}: {index}: {op:?}"));
