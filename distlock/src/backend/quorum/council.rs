@@ -102,9 +102,9 @@ impl Council {
     pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Council {
         Council {
             members: names.iter().map(|_| Member::new()).collect(),
-            names,
             gathering: Gathering::new(),
-            ledger: Ledger::new(),
+            ledger: Ledger::new(names.len()),
+            names,
             hints: Vec::new(),
             courtesy: Courtesy::new(),
             rng: fastrand::Rng::with_seed(seed),
@@ -161,7 +161,7 @@ impl Council {
     pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
-        self.ledger.asks(now.time, key, token, id, lives, self.members.len());
+        self.ledger.asks(now.time, key, token, id, ttl, lives);
         let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
         if let Op::Enter { fences, .. } = op
             && fences > 0

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::super::{Push, Token};
 use super::aftermath::leave;
-use super::council::Job;
-use super::council::{Council, Effect, Now};
+use super::council::{Council, Effect, Job, Now};
 
 /// Whoever asked in vain although nobody has the lock waits for a random time before it asks again: at most
 /// so long, longer each time, so that in the end one of them is alone.
@@ -16,7 +15,6 @@ impl Council {
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
         self.time = now.time;
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
-        let longest = self.longest_ttl;
         let Some(entry) = self.ledger.get(token) else {
             // Too late for us: the next one must be told.
             self.take_up_hint(node, &key, token);
@@ -26,7 +24,8 @@ impl Council {
             return;
         };
         if entry.held {
-            return self.mend(node, &key, token, longest);
+            let ttl = entry.ttl;
+            return self.mend(node, &key, token, ttl);
         }
         let asking = entry.open > 0;
         entry.hinted = true;

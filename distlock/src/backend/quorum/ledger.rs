@@ -14,6 +14,7 @@ const FIRST_SWEEP: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: Arc<str>,
+    pub(super) ttl: Duration,
     /// The servers that may have something of it.
     pub(super) touched: Servers,
     /// A majority said that it holds the lock.
@@ -63,11 +64,12 @@ impl Servers {
 pub(super) struct Ledger {
     entries: HashMap<Token, Entry>,
     sweep_at: usize,
+    servers: usize,
 }
 
 impl Ledger {
-    pub(super) fn new() -> Ledger {
-        Ledger { entries: HashMap::new(), sweep_at: FIRST_SWEEP }
+    pub(super) fn new(servers: usize) -> Ledger {
+        Ledger { entries: HashMap::new(), sweep_at: FIRST_SWEEP, servers }
     }
 
     /// A round begins that asks for the lock.
@@ -77,15 +79,17 @@ impl Ledger {
         key: &Arc<str>,
         token: Token,
         round: u64,
+        ttl: Duration,
         lives: Duration,
-        servers: usize,
     ) {
         if self.entries.len() >= self.sweep_at {
             self.entries.retain(|_, entry| entry.until > now || entry.open > 0);
             self.sweep_at = FIRST_SWEEP.max(2 * self.entries.len());
         }
+        let servers = self.servers;
         let entry = self.entries.entry(token).or_insert_with(|| Entry {
             key: key.clone(),
+            ttl,
             touched: Servers::default(),
             held: false,
             waits: false,

@@ -1,8 +1,9 @@
 //! Locks on several independent Redis servers: held by whoever has them on a majority (Redlock).
 //!
-//! Every operation goes to all servers at once and is decided as soon as a majority has answered either way; a
-//! server that is slow, hung or gone costs nothing as long as the others are a majority. What it means for the
-//! engine is the same as with one server: a lease lasts from before the command was sent.
+//! Every operation goes to all servers at once (an uncontended acquisition to a majority first, see [`reserve`])
+//! and is decided as soon as a majority has answered either way; a server that is slow, hung or gone costs nothing
+//! as long as the others are a majority. What it means for the engine is the same as with one server: a lease lasts
+//! from before the command was sent.
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
@@ -18,7 +19,9 @@
 //! - **A majority once is a majority for its time.** Servers that missed it are filled up, but count for a
 //!   renewal only if the lock was ours there all the time: a lease that ran out is never taken anew unnoticed.
 //! - **Young servers do not count.** A server that was restarted may have forgotten a lock; it counts again
-//!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.)
+//!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.) A
+//!   clock that was set forward ends leases like a memory that was lost, so such a server does not count either;
+//!   every answer to an acquisition tells the server's time.
 //! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
 //!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
 //!   both fail at worst, and back off for a random time. Who has released a lock asks for it again after those
@@ -442,11 +445,22 @@ impl Desk<'_> {
         let backend = &self.quorum.nodes[node];
         if letters.len() < WORTH_A_BATCH {
             for (job, key, op) in letters {
-                match backend.send(&key, op) {
-                    Sending::Ready(result) => self.council.answered(now(), node, job, result),
-                    Sending::Pending(future) => {
-                        let future = Box::pin(async move { vec![future.await] });
-                        self.dispatch(node, vec![job], future).await;
+                let mut future = match backend.send(&key, op) {
+                    Sending::Ready(result) => {
+                        self.council.answered(now(), node, job, result);
+                        continue;
+                    }
+                    Sending::Pending(future) => future,
+                };
+                match first_poll(&mut future).await {
+                    Poll::Ready(result) => self.council.answered(now(), node, job, result),
+                    Poll::Pending => {
+                        let inbox = self.quorum.inbox.clone();
+                        tokio::spawn(async move {
+                            let result = future.await;
+                            // The council ends with the manager.
+                            drop(inbox.send(Input::Answer { node, job, result }));
+                        });
                     }
                 }
             }
@@ -462,30 +476,29 @@ impl Desk<'_> {
             if jobs.is_empty() {
                 return;
             }
-            let future = backend.send_batch(batch);
-            self.dispatch(node, jobs, future).await;
-        }
-    }
-
-    /// The first poll, here, fixes the place in the order; the rest happens by itself.
-    async fn dispatch(&mut self, node: usize, jobs: Vec<Job>, mut future: BoxFuture<Vec<OpResult>>) {
-        let inbox = self.quorum.inbox.clone();
-        match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
-            Poll::Ready(results) => {
-                for (job, result) in jobs.into_iter().zip(results) {
-                    self.council.answered(now(), node, job, result);
+            let mut future = backend.send_batch(batch);
+            match first_poll(&mut future).await {
+                Poll::Ready(results) => {
+                    for (job, result) in jobs.into_iter().zip(results) {
+                        self.council.answered(now(), node, job, result);
+                    }
+                }
+                Poll::Pending => {
+                    let inbox = self.quorum.inbox.clone();
+                    tokio::spawn(async move {
+                        for (job, result) in jobs.into_iter().zip(future.await) {
+                            drop(inbox.send(Input::Answer { node, job, result }));
+                        }
+                    });
                 }
             }
-            Poll::Pending => {
-                tokio::spawn(async move {
-                    for (job, result) in jobs.into_iter().zip(future.await) {
-                        // The council ends with the manager.
-                        drop(inbox.send(Input::Answer { node, job, result }));
-                    }
-                });
-            }
         }
     }
+}
+
+/// Fixes the place in the order of what is sent; the rest happens by itself.
+async fn first_poll<T>(future: &mut BoxFuture<T>) -> Poll<T> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
 fn now() -> Now {
