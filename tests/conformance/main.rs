@@ -12,4 +12,5 @@ mod reentry;
 mod release;
 mod several_keys;
 mod shared;
+mod threads;
 mod waiting;

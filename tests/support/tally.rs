@@ -18,6 +18,13 @@ impl Tally {
         self.value.store(read + 1, Ordering::SeqCst);
     }
 
+    /// The same for threads.
+    pub fn increment_blocking(&self) {
+        let read = self.value.load(Ordering::SeqCst);
+        std::thread::yield_now();
+        self.value.store(read + 1, Ordering::SeqCst);
+    }
+
     /// What was counted.
     #[must_use]
     pub fn value(&self) -> u64 {
