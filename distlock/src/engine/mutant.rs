@@ -76,6 +76,7 @@ pub(crate) enum Mutant {
     ProposalAlwaysTaken,
     ServerStepIgnored,
     PaidTooLate,
+    LostKeptElsewhere,
 }
 
 #[cfg(test)]

@@ -96,6 +96,18 @@ impl Council {
         }
     }
 
+    /// A majority has lost the lock: it is over, and gives no reason to keep it elsewhere.
+    pub(super) fn give_back_what_is_left(&mut self, now: Now, round: u64, key: &Arc<str>, token: Token) {
+        if mutated!(LostKeptElsewhere) {
+            return;
+        }
+        let Some(entry) = self.ledger.remove(token) else { return };
+        self.abandon(now, entry.rounds);
+        for node in (0..self.members.len()).filter(|node| entry.touched.has(*node)) {
+            self.give_back(now, node, key.clone(), token, round);
+        }
+    }
+
     fn undo(&mut self, node: usize, owed: Owed) {
         let Owed { key, token, round, until, .. } = owed;
         self.tell(node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));

@@ -193,12 +193,7 @@ impl Council {
             // There is nothing of it elsewhere.
             with = entry.touched;
             round.touched = entry.touched;
-            for id in entry.rounds {
-                if let Some(former) = self.rounds.get_mut(&id) {
-                    former.left = true;
-                }
-                self.widen(now, id);
-            }
+            self.abandon(now, entry.rounds);
         }
         if passes_on {
             (0..self.members.len()).for_each(|node| self.take_up_hint(node, key, token));
@@ -208,6 +203,16 @@ impl Council {
         let Op::Leave { hold, .. } = op else { return };
         let op = Op::Leave { token, hold, since: ServerTime(0) };
         self.put(now, id, round, with, |_| op.clone());
+    }
+
+    /// Nothing is to be done any more for the token of these rounds.
+    pub(super) fn abandon(&mut self, now: Now, rounds: Vec<u64>) {
+        for id in rounds {
+            if let Some(round) = self.rounds.get_mut(&id) {
+                round.left = true;
+            }
+            self.widen(now, id);
+        }
     }
 
     /// Sends these servers their commands, and counts those that are not there.
@@ -351,7 +356,15 @@ impl Council {
                 // Without anybody left to ask, that is the end of it.
                 return self.decide(now, id);
             }
-            Some(Verdict::Carried(reply)) => self.conclude(now, id, reply != Reply::NotYours, Ok(reply)),
+            Some(Verdict::Carried(Reply::NotYours)) => {
+                let lost = (matches!(round.op, Op::Renew { .. }) && !round.left)
+                    .then(|| (round.key.clone(), round.token));
+                self.conclude(now, id, false, Ok(Reply::NotYours));
+                if let Some((key, token)) = lost {
+                    self.give_back_what_is_left(now, id, &key, token);
+                }
+            }
+            Some(Verdict::Carried(reply)) => self.conclude(now, id, true, Ok(reply)),
             Some(Verdict::Rejected(result)) => self.conclude(now, id, false, result),
             None => {}
         }

@@ -522,7 +522,13 @@ impl World {
         if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
             self.stats.lost += 1;
             self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
-            self.end(process, key, token);
+            if self.rng.bool() {
+                return self.end(process, key, token);
+            }
+            // What a majority does not have need not be given back by whoever had it.
+            self.gives_up(process, key, token);
+            self.processes[process].attempts[key] = None;
+            self.next(process, key);
         }
     }
 }

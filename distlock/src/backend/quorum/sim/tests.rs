@@ -100,9 +100,18 @@ fn cut_off_again_and_again(c: &mut Config) {
     c.horizon = 4 * SECOND;
 }
 
+fn forgotten_by_most(c: &mut Config) {
+    restarted(c);
+    c.ttl = 3_000;
+    c.renews = 1.0;
+    c.crashes = 0;
+    c.steps = 0;
+    c.stops = 10;
+}
+
 #[test]
 fn every_broken_rule_is_found() {
-    let cases: [(Mutant, Bias); 8] = [
+    let cases: [(Mutant, Bias); 9] = [
         (Mutant::HalfIsEnough, crowded),
         (Mutant::ErrorsAreConsent, crowded),
         (Mutant::MinorityKept, tried),
@@ -111,6 +120,7 @@ fn every_broken_rule_is_found() {
         (Mutant::ProposalAlwaysTaken, fenced),
         (Mutant::ServerStepIgnored, set_forward),
         (Mutant::PaidTooLate, cut_off_again_and_again),
+        (Mutant::LostKeptElsewhere, forgotten_by_most),
     ];
     for (fault, bias) in cases {
         switch(Some(fault));
