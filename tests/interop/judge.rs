@@ -7,8 +7,8 @@ use distlock_tests::{History, RedisServer, Section, Tally, residue, shared_clock
 
 /// Tasks of ours; enough of them for the key never to be free between two of ours.
 pub(crate) const TASKS: usize = 4;
-/// Sections that the foreign client has to do.
-pub(crate) const FOREIGN: usize = 20;
+/// Sections that the foreign client has to do: about one per second while ours stand in line.
+pub(crate) const FOREIGN: usize = 8;
 pub(crate) const KEY: &str = "shared";
 pub(crate) const TALLY: &str = "tally";
 pub(crate) const TTL: Duration = Duration::from_secs(20);

@@ -131,6 +131,11 @@ impl<W> Step<'_, W> {
     fn first_attempt(&mut self) {
         let Some(head) = self.state.waiters.front() else { return };
         let kind = head.want.kind;
+        if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
+            && head.want.patience != super::Patience::Once
+        {
+            return self.next_attempt(Some(end.since(self.now)));
+        }
         let mut attempt = Attempt::new(self.next_token(), kind);
         self.ask_first(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));

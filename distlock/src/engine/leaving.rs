@@ -67,6 +67,10 @@ impl<W> Step<'_, W> {
         match result {
             Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
             Ok(Reply::NotYours) if owed.sends == 1 && self.now < deadline => Verdict::Lost(LostReason::Taken),
+            Ok(Reply::Released { gap: true }) => {
+                self.env.hints.left_free(self.key, self.now, self.env.tuning.gap);
+                Verdict::Fine
+            }
             Ok(_) => Verdict::Fine,
             Err(error) => {
                 let worth_repeating = error.kind != Failure::Refused && self.now < owed.until;

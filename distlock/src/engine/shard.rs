@@ -81,7 +81,15 @@ impl Env {
 /// Small and lossy; a wrong hint costs one cheap command.
 #[derive(Debug)]
 pub(super) struct Hints {
-    busy: [(u64, Time); Hints::SLOTS],
+    busy: [Hint; Hints::SLOTS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    key: u64,
+    until: Time,
+    /// We have left it free for plain pollers until then.
+    gap: Time,
 }
 
 impl Hints {
@@ -96,13 +104,26 @@ impl Hints {
     }
 
     pub(super) fn contended(&mut self, key: &str, now: Time) {
+        let gap = self.gap_ends(key, now).unwrap_or(Time(0));
         let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = (hash, now.after(Hints::LIFE));
+        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap };
+    }
+
+    /// This process has left the key free: who polls must have a chance before it asks for it again.
+    pub(super) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap: now.after(gap) };
+    }
+
+    pub(super) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
+        let (slot, hash) = Hints::slot(key);
+        let hint = self.busy[slot];
+        (hint.key == hash && now < hint.gap).then_some(hint.gap)
     }
 
     pub(super) fn is_contended(&self, key: &str, now: Time) -> bool {
         let (slot, hash) = Hints::slot(key);
-        self.busy[slot].0 == hash && now < self.busy[slot].1
+        self.busy[slot].key == hash && now < self.busy[slot].until
     }
 }
 
@@ -122,7 +143,7 @@ impl<W> Shard<W> {
             link: Link { down: None, pushes: Pushes::Off, unsettled: None },
             longest_ttl: Duration::ZERO,
             closed: false,
-            hints: Hints { busy: [(0, Time(0)); Hints::SLOTS] },
+            hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
             stride: count,

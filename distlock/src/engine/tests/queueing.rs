@@ -90,3 +90,30 @@ fn after_a_new_subscription_everybody_asks() {
     desk.link(&LinkEvent::Pushes(Pushes::On));
     assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
 }
+
+#[test]
+fn who_has_left_the_key_free_asks_for_it_after_the_gap() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (leave, _) = desk.next_leave();
+    desk.answer(leave, Ok(Reply::Released { gap: true }));
+    desk.acquire(1, want());
+    desk.quiet();
+    desk.nobody_is_done();
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    desk.fresh(context);
+    desk.acquired();
+}
+
+#[test]
+fn one_attempt_is_made_in_a_gap_too() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (leave, _) = desk.next_leave();
+    desk.answer(leave, Ok(Reply::Released { gap: true }));
+    desk.acquire(1, Want { patience: Patience::Once, ..want() });
+    desk.next_enter();
+}
