@@ -154,6 +154,19 @@ pub(crate) enum Op {
     Fence { token: Token, first: u64, count: u32 },
 }
 
+#[cfg(feature = "redis")]
+impl Op {
+    pub(crate) fn token(&self) -> Token {
+        match *self {
+            Op::Set { token, .. }
+            | Op::Enter { token, .. }
+            | Op::Leave { token, .. }
+            | Op::Renew { token, .. }
+            | Op::Fence { token, .. } => token,
+        }
+    }
+}
+
 /// The time to live of a key that somebody else holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remaining {

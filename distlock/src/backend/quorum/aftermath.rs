@@ -40,13 +40,13 @@ impl Council {
             }
             // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
             _ if abandoned => {}
-            (Op::Renew { ttl, .. }, Vote::NotYours) if carried => self.mend(node, &key, token, ttl),
+            (Op::Renew { ttl, .. }, Vote::NotYours) if carried => self.mend(now, node, &key, token, ttl),
             // What one round leaves behind, a later one that asks for the lock is told.
             (Op::Set { ttl, .. } | Op::Enter { ttl, .. }, Vote::Busy { .. }) if carried && latest => {
                 if queues && self.is_there(node) {
-                    self.tell(node, Job::Mend, &key, leave(token));
+                    self.tell(now, node, Job::Mend, &key, leave(token));
                 }
-                self.mend(node, &key, token, ttl);
+                self.mend(now, node, &key, token, ttl);
             }
             (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
                 if !carried && latest && !held && !mutated!(MinorityKept) =>
@@ -68,21 +68,21 @@ impl Council {
 
     /// Takes the lock at a server that has lost it, or had somebody else in: not that it counts before the
     /// next renewal.
-    pub(super) fn mend(&mut self, node: usize, key: &Arc<str>, token: Token, ttl: Duration) {
+    pub(super) fn mend(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token, ttl: Duration) {
         if self.is_there(node)
             && let Some(entry) = self.ledger.get(token)
             && entry.held
         {
             entry.touched.add(node);
-            self.tell(node, Job::Mend, key, take(token, ttl));
+            self.tell(now, node, Job::Mend, key, take(token, ttl));
         }
     }
 
     /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
     /// tells the next one, if the lock is ours.
-    pub(super) fn take_up_hint(&mut self, node: usize, key: &Arc<str>, token: Token) {
+    pub(super) fn take_up_hint(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         if self.is_there(node) {
-            self.tell(node, Job::Mend, key, take(token, MOMENT));
+            self.tell(now, node, Job::Mend, key, take(token, MOMENT));
         }
     }
 
@@ -90,7 +90,7 @@ impl Council {
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         if self.is_there(node) {
-            self.undo(node, Owed { key, token, round, at: Time::MAX, until });
+            self.undo(now, node, Owed { key, token, round, at: Time::MAX, until });
         } else {
             self.owe(now, node, key, token, round);
         }
@@ -108,9 +108,9 @@ impl Council {
         }
     }
 
-    fn undo(&mut self, node: usize, owed: Owed) {
+    fn undo(&mut self, now: Now, node: usize, owed: Owed) {
         let Owed { key, token, round, until, .. } = owed;
-        self.tell(node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));
+        self.tell(now, node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));
     }
 
     pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: OpResult) {
@@ -142,7 +142,7 @@ impl Council {
         for owed in member.take_due(now.time, came_up) {
             let again = self.ledger.asked_later(owed.token, node, owed.round) && !mutated!(PaidTooLate);
             if self.is_there(node) && !again && !self.ledger.is_held(owed.token) {
-                self.undo(node, owed);
+                self.undo(now, node, owed);
             }
         }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, Token, Tuning,
+    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, TCP_USER_TIMEOUT,
+    Token, Tuning,
 };
 use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
@@ -15,9 +16,6 @@ use super::presence::Gathering;
 use super::reserve::{Reserves, is_plain};
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
-
-/// Nothing takes longer between a command's being sent and its being carried out.
-const LATE: Duration = Duration::from_secs(5);
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +85,6 @@ pub(super) struct Council {
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     pub(super) reserves: Reserves,
-    /// Of the event that is being dealt with.
-    pub(super) time: Time,
     /// How long a place in the queue lasts.
     keep: Duration,
     rounds: HashMap<u64, Round>,
@@ -111,7 +107,6 @@ impl Council {
             longest_ttl,
             out: Vec::new(),
             reserves: Reserves::new(),
-            time: Time(0),
             keep: Tuning::default().keep,
             rounds: HashMap::new(),
             next_round: 1,
@@ -126,14 +121,17 @@ impl Council {
 
     /// Puts an operation to all servers. Returns the number under which it will be decided.
     pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, op: Op) -> u64 {
-        self.time = now.time;
         let id = self.next_round;
         self.next_round += 1;
         match op {
-            Op::Set { token, ttl } | Op::Enter { token, ttl, .. } => {
-                self.begin_asking(now, id, key, token, ttl, op)
+            Op::Set { .. } | Op::Enter { .. } => {
+                if let Some(op) = self.after_others(now, id, key, op) {
+                    self.ask(now, id, key, op);
+                }
             }
-            Op::Leave { token, .. } => self.begin_leaving(now, id, key, token, op),
+            Op::Leave { token, hold, .. } => {
+                self.leave(now, id, key, Op::Leave { token, hold, since: ServerTime(0) });
+            }
             Op::Renew { token, ttl, .. } => {
                 self.longest_ttl = self.longest_ttl.max(ttl);
                 let lives = self.lives(ttl);
@@ -141,49 +139,49 @@ impl Council {
                     entry.until = entry.until.max(now.time.after(lives));
                     entry.rounds.push(id);
                 }
-                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, Servers::all(), |_| op.clone());
+                let round = self.round_of(now, key, op);
+                self.put(now, id, round, Servers::all());
             }
-            Op::Fence { token, .. } => {
-                let round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-                self.put(now, id, round, Servers::all(), |_| op.clone());
+            Op::Fence { .. } => {
+                let round = self.round_of(now, key, op);
+                self.put(now, id, round, Servers::all());
             }
         }
         id
     }
 
-    fn begin_asking(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
-        if let Some(op) = self.after_others(now, id, key, token, ttl, op) {
-            self.ask(now, id, key, token, ttl, op);
-        }
+    fn round_of(&self, now: Now, key: &Arc<str>, op: Op) -> Round {
+        Round::new(now.time, key.clone(), op, self.members.len())
     }
 
-    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, ttl: Duration, op: Op) {
+    /// Begins a round that asks for the lock.
+    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
+        let (Op::Set { token, ttl } | Op::Enter { token, ttl, .. }) = op else { return };
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.ledger.asks(now.time, key, token, id, ttl, lives);
-        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
-        if let Op::Enter { fences, .. } = op
+        let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
+        let mut round = self.round_of(now, key, op);
+        if let Op::Enter { fences, .. } = round.op
             && fences > 0
         {
             let first = self.fences.max(now.wall);
             self.fences = first.saturating_add(u64::from(fences));
             round.proposal = Some((first, fences));
         }
-        let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
-        self.put(now, id, round, first, |pushes| as_told(&op, pushes));
-        if self.round(id).is_some_and(|round| !round.reserve.is_empty()) {
-            self.keep_in_reserve(now, id, key, token, ttl);
-        }
+        self.put(now, id, round, first);
+        self.keep_in_reserve(now, id);
     }
 
-    fn begin_leaving(&mut self, now: Now, id: u64, key: &Arc<str>, token: Token, op: Op) {
+    /// Begins a round that gives the lock back, or the attempt at it up.
+    fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
+        let token = op.token();
         self.withdraw(key, token);
         let entry = self.ledger.remove(token);
         if entry.as_ref().is_some_and(|entry| entry.held) {
             self.stand_back(now, key, id);
         }
-        let mut round = Round::new(now.time, key.clone(), op.clone(), token, self.members.len());
+        let mut round = self.round_of(now, key, op);
         round.left = true;
         let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
             || self.hints.iter().any(|(_, hinted)| *hinted == token);
@@ -196,13 +194,11 @@ impl Council {
             self.abandon(now, entry.rounds);
         }
         if passes_on {
-            (0..self.members.len()).for_each(|node| self.take_up_hint(node, key, token));
+            (0..self.members.len()).for_each(|node| self.take_up_hint(now, node, key, token));
             with = Servers::all();
         }
         self.drop_reserves();
-        let Op::Leave { hold, .. } = op else { return };
-        let op = Op::Leave { token, hold, since: ServerTime(0) };
-        self.put(now, id, round, with, |_| op.clone());
+        self.put(now, id, round, with);
     }
 
     /// Nothing is to be done any more for the token of these rounds.
@@ -215,58 +211,52 @@ impl Council {
         }
     }
 
-    /// Sends these servers their commands, and counts those that are not there.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers, op: impl Fn(Pushes) -> Op) {
-        for node in 0..self.members.len() {
-            let member = &self.members[node];
-            if !member.up {
-                let text = match &member.cause {
-                    Some(cause) => format!("{}: {cause}", self.names[node]),
-                    None => format!("not connected to {}", self.names[node]),
-                };
-                round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
-                continue;
-            }
-            if !to.has(node) {
-                if round.acquires() {
-                    round.reserve.add(node);
-                } else {
-                    round.answered(node, Ok(Reply::NotYours), true);
-                }
-                continue;
-            }
-            let op = op(member.pushes);
-            round.touched.add(node);
-            round.under_way += 1;
-            self.tell(node, Job::Vote(id), &round.key, op);
-            if let Some((first, count)) = round.proposal {
-                round.under_way += 1;
-                let op = Op::Fence { token: round.token, first, count };
-                self.tell(node, Job::Propose(id), &round.key, op);
-            }
-        }
-        if round.acquires() {
-            for node in (0..self.members.len()).filter(|node| round.touched.has(*node)) {
-                self.ledger.asks_server(round.token, node, id);
+    /// Begins a round with these servers; the others are asked for the lock later, and have nothing to give back.
+    fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers) {
+        let (at_first, later): (Vec<usize>, Vec<usize>) =
+            (0..self.members.len()).partition(|node| to.has(*node) || !self.members[*node].up);
+        for node in later {
+            if round.acquires() {
+                round.reserve.add(node);
+            } else {
+                round.answered(node, Ok(Reply::NotYours), true);
             }
         }
         self.rounds.insert(id, round);
+        for node in at_first {
+            self.put_to(now, id, node);
+        }
         self.decide(now, id);
     }
 
-    /// One more server is asked for the lock.
-    pub(super) fn ask_server(&mut self, id: u64, node: usize, token: Token) {
-        if let Some(round) = self.rounds.get_mut(&id) {
-            round.touched.add(node);
-            round.under_way += 1;
+    /// Sends one server its command, or counts it as not there.
+    pub(super) fn put_to(&mut self, now: Now, id: u64, node: usize) {
+        let (Some(round), Some(member)) = (self.rounds.get_mut(&id), self.members.get(node)) else { return };
+        if !member.up {
+            let text = match &member.cause {
+                Some(cause) => format!("{}: {cause}", self.names[node]),
+                None => format!("not connected to {}", self.names[node]),
+            };
+            round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
+            return;
         }
-        self.ledger.asks_server(token, node, id);
+        let (key, token, op) = (round.key.clone(), round.token, as_told(&round.op, member.pushes));
+        let proposal = round.proposal.map(|(first, count)| Op::Fence { token, first, count });
+        round.touched.add(node);
+        round.under_way += 1 + usize::from(proposal.is_some());
+        if round.acquires() {
+            self.ledger.asks_server(token, node, id);
+        }
+        self.tell(now, node, Job::Vote(id), &key, op);
+        if let Some(op) = proposal {
+            self.tell(now, node, Job::Propose(id), &key, op);
+        }
     }
 
-    pub(super) fn tell(&mut self, node: usize, job: Job, key: &Arc<str>, op: Op) {
+    pub(super) fn tell(&mut self, now: Now, node: usize, job: Job, key: &Arc<str>, op: Op) {
         if let Some(member) = self.members.get_mut(node) {
             if member.unanswered == 0 {
-                member.heard = self.time;
+                member.heard = now.time;
             }
             member.unanswered += 1;
         }
@@ -275,7 +265,6 @@ impl Council {
 
     /// A server has answered, or will not.
     pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
-        self.time = now.time;
         if let Some(member) = self.members.get_mut(node) {
             member.heard = now.time;
             member.unanswered = member.unanswered.saturating_sub(1);
@@ -333,7 +322,7 @@ impl Council {
             self.settle(now, id, node);
         } else if let (Some(first), true) = (written_back, complete) {
             // Too late for the proposal, but it may help to agree.
-            self.write_back(id, first, Some(node));
+            self.write_back(now, id, first, Some(node));
         }
         self.decide(now, id);
         let Some(round) = self.rounds.get(&id) else { return };
@@ -352,7 +341,7 @@ impl Council {
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.begin_write_back(first);
                 }
-                self.write_back(id, first, None);
+                self.write_back(now, id, first, None);
                 // Without anybody left to ask, that is the end of it.
                 return self.decide(now, id);
             }
@@ -381,18 +370,18 @@ impl Council {
     }
 
     /// Tells the counters of one server, or of all where the lock is ours.
-    fn write_back(&mut self, id: u64, first: u64, only: Option<usize>) {
-        let Some(round) = self.rounds.get_mut(&id) else { return };
-        let Some((_, count)) = round.proposal else { return };
-        self.fences = self.fences.max(first.saturating_add(u64::from(count)));
-        let (key, token) = (round.key.clone(), round.token);
-        let nodes = (0..self.members.len()).filter(|node| only.is_none_or(|only| only == *node));
-        let ours: Vec<usize> = nodes.filter(|node| matches!(round.vote(*node), Vote::Ours { .. })).collect();
-        for node in ours {
+    fn write_back(&mut self, now: Now, id: u64, first: u64, only: Option<usize>) {
+        for node in (0..self.members.len()).filter(|node| only.is_none_or(|only| only == *node)) {
+            let Some(round) = self.rounds.get_mut(&id) else { return };
+            let Some((_, count)) = round.proposal else { return };
+            self.fences = self.fences.max(first.saturating_add(u64::from(count)));
+            if !matches!(round.vote(node), Vote::Ours { .. }) {
+                continue;
+            }
             if self.members[node].up {
                 round.under_way += 1;
-                let op = Op::Fence { token, first, count };
-                self.out.push(Effect::Send { node, job: Job::WriteBack(id), key: key.clone(), op });
+                let (key, op) = (round.key.clone(), Op::Fence { token: round.token, first, count });
+                self.tell(now, node, Job::WriteBack(id), &key, op);
             } else {
                 round.written(node, &Err(OpError::new(Failure::NotSent, "not connected")));
             }
@@ -450,7 +439,7 @@ impl Council {
     /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
         let longest = ttl.max(self.keep);
-        longest + drift(longest) + LATE
+        longest + drift(longest) + TCP_USER_TIMEOUT
     }
 
     /// Nothing is left of an attempt that did not queue.
@@ -472,7 +461,6 @@ impl Council {
     }
 
     pub(super) fn fire(&mut self, now: Now) {
-        self.time = now.time;
         self.fire_reserves(now);
         self.fire_hints(now);
         self.fire_courtesy(now);
@@ -492,7 +480,7 @@ impl Council {
 }
 
 /// Where nobody would hear a push the waiter asks by itself.
-pub(super) fn as_told(op: &Op, pushes: Pushes) -> Op {
+fn as_told(op: &Op, pushes: Pushes) -> Op {
     let mut op = op.clone();
     if let Op::Enter { mode, fences, .. } = &mut op {
         *fences = 0;

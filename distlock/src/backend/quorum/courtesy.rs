@@ -29,8 +29,6 @@ pub(super) struct StandingBack {
 #[derive(Debug)]
 struct Request {
     round: u64,
-    token: Token,
-    ttl: Duration,
     op: Op,
 }
 
@@ -63,18 +61,10 @@ impl Council {
     }
 
     /// Keeps a request for later, if others come first; or gives it back.
-    pub(super) fn after_others(
-        &mut self,
-        now: Now,
-        round: u64,
-        key: &Arc<str>,
-        token: Token,
-        ttl: Duration,
-        op: Op,
-    ) -> Option<Op> {
+    pub(super) fn after_others(&mut self, now: Now, round: u64, key: &Arc<str>, op: Op) -> Option<Op> {
         match self.courtesy.get_mut(key).filter(|back| back.until > now.time) {
             Some(back) => {
-                back.requests.push(Request { round, token, ttl, op });
+                back.requests.push(Request { round, op });
                 None
             }
             None => Some(op),
@@ -84,7 +74,7 @@ impl Council {
     /// The token is given back before it was asked for.
     pub(super) fn withdraw(&mut self, key: &Arc<str>, token: Token) {
         let Some(back) = self.courtesy.get_mut(key) else { return };
-        for request in back.requests.extract_if(.., |request| request.token == token) {
+        for request in back.requests.extract_if(.., |request| request.op.token() == token) {
             let error = OpError::new(Failure::NotSent, "given up before it was sent");
             self.out.push(Effect::Done { round: request.round, result: Err(error) });
         }
@@ -92,8 +82,8 @@ impl Council {
 
     fn come_forward(&mut self, now: Now, key: &Arc<str>) {
         let Some(back) = self.courtesy.remove(key) else { return };
-        for Request { round, token, ttl, op } in back.requests {
-            self.ask(now, round, key, token, ttl, op);
+        for Request { round, op } in back.requests {
+            self.ask(now, round, key, op);
         }
     }
 

@@ -13,19 +13,18 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(256);
 impl Council {
     /// A server says that the lock is free, or (only by force) given to us there.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
-        self.time = now.time;
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
         let Some(entry) = self.ledger.get(token) else {
             // Too late for us: the next one must be told.
-            self.take_up_hint(node, &key, token);
+            self.take_up_hint(now, node, &key, token);
             if self.members.get(node).is_some_and(|member| member.up) {
-                self.tell(node, Job::Mend, &key, leave(token));
+                self.tell(now, node, Job::Mend, &key, leave(token));
             }
             return;
         };
         if entry.held {
             let ttl = entry.ttl;
-            return self.mend(node, &key, token, ttl);
+            return self.mend(now, node, &key, token, ttl);
         }
         let asking = entry.open > 0;
         entry.hinted = true;

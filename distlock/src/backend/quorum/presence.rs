@@ -52,7 +52,6 @@ impl Council {
         pushes: Pushes,
         origin: Origin,
     ) {
-        self.time = now.time;
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });

@@ -6,11 +6,10 @@
 //! same time gets them all; but not a server that is silent just now.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Failure, Op, OpError, Token};
-use super::council::{Council, Job, Now};
+use super::council::{Council, Now};
 use super::ledger::Servers;
 use super::round::majority;
 use crate::clock::Time;
@@ -27,9 +26,7 @@ pub(super) type Reserves = VecDeque<Reserve>;
 pub(super) struct Reserve {
     at: Time,
     round: u64,
-    key: Arc<str>,
     token: Token,
-    ttl: Duration,
     servers: Servers,
 }
 
@@ -51,18 +48,14 @@ impl Council {
         if found < most { Servers::all() } else { first }
     }
 
-    /// This round has servers in reserve.
-    pub(super) fn keep_in_reserve(
-        &mut self,
-        now: Now,
-        round: u64,
-        key: &Arc<str>,
-        token: Token,
-        ttl: Duration,
-    ) {
-        let Some(servers) = self.round(round).map(|round| round.reserve) else { return };
-        let at = now.time.after(RESERVED);
-        self.reserves.push_back(Reserve { at, round, key: key.clone(), token, ttl, servers });
+    /// Remembers which servers this round has in reserve, if any.
+    pub(super) fn keep_in_reserve(&mut self, now: Now, id: u64) {
+        if let Some(round) = self.round(id)
+            && !round.reserve.is_empty()
+        {
+            let (at, token, servers) = (now.time.after(RESERVED), round.token, round.reserve);
+            self.reserves.push_back(Reserve { at, round: id, token, servers });
+        }
     }
 
     /// Nothing is waited for any more that is over.
@@ -82,13 +75,15 @@ impl Council {
         while self.reserves_due().is_some_and(|at| at <= now.time)
             && let Some(reserve) = self.reserves.pop_front()
         {
-            let Reserve { round, key, token, ttl, servers, .. } = reserve;
-            if self.ledger.is_held(token) {
-                for node in (0..self.members.len()).filter(|node| servers.has(*node)) {
-                    self.mend(node, &key, token, ttl);
+            let Reserve { round, token, servers, .. } = reserve;
+            match self.ledger.get(token).filter(|entry| entry.held) {
+                Some(entry) => {
+                    let (key, ttl) = (entry.key.clone(), entry.ttl);
+                    for node in (0..self.members.len()).filter(|node| servers.has(*node)) {
+                        self.mend(now, node, &key, token, ttl);
+                    }
                 }
-            } else {
-                self.widen(now, round);
+                None => self.widen(now, round),
             }
         }
     }
@@ -99,19 +94,14 @@ impl Council {
         if round.decided || round.reserve.is_empty() {
             return;
         }
-        let reserve = std::mem::take(&mut round.reserve);
-        let (key, op, token, left) = (round.key.clone(), round.op.clone(), round.token, round.left);
+        let (reserve, left) = (std::mem::take(&mut round.reserve), round.left);
         for node in (0..self.members.len()).filter(|node| reserve.has(*node)) {
-            // Whatever was sent to give the token back would be overtaken.
-            if left || !self.members[node].up {
-                let error = OpError::new(Failure::NotSent, "not asked");
-                if let Some(round) = self.round_mut(id) {
-                    round.answered(node, Err(error), true);
-                }
-                continue;
+            if !left {
+                self.put_to(now, id, node);
+            } else if let Some(round) = self.round_mut(id) {
+                // It would overtake what was sent to give the token back.
+                round.answered(node, Err(OpError::new(Failure::NotSent, "not asked")), true);
             }
-            self.ask_server(id, node, token);
-            self.tell(node, Job::Vote(id), &key, super::council::as_told(&op, self.members[node].pushes));
         }
         self.decide(now, id);
     }

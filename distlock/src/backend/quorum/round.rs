@@ -94,13 +94,13 @@ pub(super) fn majority(servers: usize) -> usize {
 }
 
 impl Round {
-    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, token: Token, servers: usize) -> Round {
+    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, servers: usize) -> Round {
         let answer = Answer { vote: Vote::Open, half: None, counts: true };
         Round {
             sent,
             key,
+            token: op.token(),
             op,
-            token,
             proposal: None,
             answers: vec![answer; servers],
             write_back: None,

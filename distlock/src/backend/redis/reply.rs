@@ -19,18 +19,6 @@ pub(super) fn wrong_type() -> Reply {
     Reply::WrongKind { found: Arc::from(OTHER_TYPE) }
 }
 
-impl Op {
-    pub(super) fn token(&self) -> Token {
-        match *self {
-            Op::Set { token, .. }
-            | Op::Enter { token, .. }
-            | Op::Leave { token, .. }
-            | Op::Renew { token, .. }
-            | Op::Fence { token, .. } => token,
-        }
-    }
-}
-
 /// The reply to `SET NX GET`.
 pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply, Garbled> {
     match value {
