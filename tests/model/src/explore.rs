@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, DiscoveryClassification, HasDiscoveries, Model};
 
 use crate::{bounds::Bounds, model::Action};
 
@@ -22,14 +22,27 @@ pub struct Exploration {
 
 /// Visits every state, or stops at the first in which a property does not hold.
 pub fn explore(bounds: &Bounds) -> Exploration {
+    search(bounds, HasDiscoveries::AnyFailures, |_| true)
+}
+
+/// The same for this property alone.
+pub fn explore_for(bounds: &Bounds, property: &'static str) -> Exploration {
+    let found = HasDiscoveries::AnyOf(std::iter::once(property).collect());
+    search(bounds, found, |name| name == property)
+}
+
+fn search(bounds: &Bounds, end: HasDiscoveries, counts: impl Fn(&str) -> bool) -> Exploration {
     let start = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let checker =
-        bounds.clone().checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let checker = bounds.clone().checker().threads(threads).finish_when(end).spawn_bfs().join();
+    let is_failure = |name: &str| {
+        counts(name)
+            && matches!(checker.discovery_classification(name), DiscoveryClassification::Counterexample)
+    };
     let counterexample = checker
         .discoveries()
         .into_iter()
-        .find(|(name, _)| checker.discovery_classification(name).to_string() == "counterexample")
+        .find(|(name, _)| is_failure(name))
         .map(|(name, path)| (name, path.into_actions()));
     Exploration {
         states: checker.unique_state_count(),

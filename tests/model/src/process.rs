@@ -149,18 +149,17 @@ impl Process {
     /// The holder lets go.
     pub fn release(&mut self, bounds: &Bounds, now: Tick, gap: Gap) {
         let Phase::Held(hold) = self.phase else { return };
-        let handed_on = self.locals > 0 && hold.fences_left > 0 && hold.keep_until <= now && !hold.left;
-        if handed_on {
-            self.hand_on(now, hold);
-            return;
+        let hands_on = self.locals > 0 && hold.fences_left > 0 && hold.keep_until <= now;
+        if hands_on && bounds.keeps(Rule::NoHandOnAfterLeave) {
+            return self.hand_on(now, hold);
         }
         self.phase = Phase::Idle;
         if !hold.left {
             let keep = hold.keep_until.saturating_sub(now);
             self.leave(now, hold.token, keep, gap, Meant::Release, hold.deadline);
         }
-        if self.locals > 0 && !hold.left && !bounds.keeps(Rule::NoHandOnAfterLeave) {
-            self.hand_on(now, Hold { left: true, fence: 0, ..hold });
+        if hands_on {
+            self.hand_on(now, Hold { left: true, ..hold });
         }
     }
 
@@ -301,10 +300,10 @@ impl Process {
     pub fn lose_link(&mut self, bounds: &Bounds, now: Tick) {
         let unanswered: Vec<Packet> = self.link.replies.iter().map(|&(packet, _)| packet).collect();
         for packet in unanswered.into_iter().chain(self.link.requests.clone()) {
-            if let Command::Leave { token, hold, .. } = packet.command {
-                if bounds.keeps(Rule::LeavesAreRepeated) {
-                    self.pend(token, AT_ONCE, packet.sent + hold);
-                }
+            if let Command::Leave { token, hold, .. } = packet.command
+                && bounds.keeps(Rule::LeavesAreRepeated)
+            {
+                self.pend(token, AT_ONCE, packet.sent + hold);
             }
         }
         self.link.breaks(now);

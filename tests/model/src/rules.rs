@@ -18,8 +18,6 @@ pub enum Rule {
     StalePushIgnored,
     /// A renewal never shortens a lease.
     RenewalNeverShortens,
-    /// A renewal never creates a lease.
-    RenewalNeverCreates,
     /// "Not yours" to a repeated `leave` says nothing: the first one may have been carried out.
     RepeatedLeaveIsNotReported,
     /// After a link change, every `leave` without an answer is sent again.
@@ -54,7 +52,7 @@ pub enum Rule {
 
 impl Rule {
     /// Each of them.
-    pub const ALL: [Rule; 23] = [
+    pub const ALL: [Rule; 22] = [
         Rule::FreshIsALoss,
         Rule::LossIsFinal,
         Rule::MineExtends,
@@ -62,7 +60,6 @@ impl Rule {
         Rule::PushCountsFromItsGrant,
         Rule::StalePushIgnored,
         Rule::RenewalNeverShortens,
-        Rule::RenewalNeverCreates,
         Rule::RepeatedLeaveIsNotReported,
         Rule::LeavesAreRepeated,
         Rule::KillComesFirst,

@@ -231,9 +231,6 @@ impl Server {
     }
 
     fn renew(&mut self, bounds: &Bounds, now: Tick, token: Token, lease: Lease) -> Reply {
-        if self.lock.is_none() && !bounds.keeps(Rule::RenewalNeverCreates) {
-            self.lock = Some((Value::Holder(token), now + lease.ticks()));
-        }
         if !self.is_held_by(token) {
             return Reply::NotYours;
         }

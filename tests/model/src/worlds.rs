@@ -1,7 +1,7 @@
 //! The worlds that are explored: each brings out some rules, and all of them together every rule. The size is that of the
 //! normal test run, and of the larger one (`cargo run --release -p distlock-model`).
 
-use crate::bounds::{Bounds, ClientKill, Crashes, Faults};
+use crate::bounds::{Bounds, ClientKill, Crashes, Faults, MIN_HOLD};
 
 /// How far a world is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub fn delays(size: Size) -> Bounds {
 /// Pushes that are lost, doubled, and late.
 pub fn pushes(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![1, 1], vec![2, 1]),
-        faults: Faults { slow: size.pick(2, 3), lost_pushes: 1, doubled_pushes: 1, ..Faults::default() },
-        ..Bounds::calm(2, size.pick(6, 7))
+        processes: size.pick(vec![2, 1], vec![2, 2]),
+        faults: Faults { slow: 2, lost_pushes: size.pick(0, 1), doubled_pushes: 1, ..Faults::default() },
+        ..Bounds::calm(2, size.pick(4, 6))
     }
 }
 
@@ -77,9 +77,14 @@ pub fn chains(size: Size) -> Bounds {
     Bounds { locals: size.pick(1, 2), ..delays(size) }
 }
 
-/// Locks that are kept for a while after their release, and connections that break.
+/// Locks that are kept for a while after their release, pushes that come twice, and connections that break.
 pub fn kept(size: Size) -> Bounds {
-    Bounds { min_hold: crate::bounds::MIN_HOLD, cancels: 0, ..broken_links(size) }
+    Bounds {
+        processes: vec![1, 2],
+        min_hold: MIN_HOLD,
+        faults: Faults { slow: size.pick(0, 1), breaks: 1, doubled_pushes: 1, ..Faults::default() },
+        ..Bounds::calm(2, size.pick(3, 5))
+    }
 }
 
 /// Gaps, and a plain client that uses them.
@@ -114,8 +119,11 @@ pub fn dead_waiters(size: Size) -> Bounds {
     }
 }
 
+/// A world, at the size that is asked for.
+pub type World = fn(Size) -> Bounds;
+
 /// All of them, by name.
-pub const ALL: [(&str, fn(Size) -> Bounds); 11] = [
+pub const ALL: [(&str, World); 11] = [
     ("delays", delays),
     ("pushes", pushes),
     ("broken_links", broken_links),
