@@ -103,7 +103,7 @@ async fn min_hold_outlives_a_shutdown(backend: Backend) {
         drop(guard);
         lost
     });
-    drop(one.shutdown(Duration::from_millis(50)).await);
+    let _report = one.shutdown(Duration::from_millis(50)).await;
     assert_lost(&body.await.unwrap(), "Shutdown");
     eventually("the key is free", async || other.inspect("k").await.unwrap().is_none()).await;
     let elapsed = start.elapsed();
