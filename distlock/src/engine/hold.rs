@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, HoldCell, Ticket};
+use super::cell::{CellState, HoldCell, Remains, Ticket};
 use super::key::{Step, Waiter};
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
@@ -75,9 +75,11 @@ impl<W> Step<'_, W> {
         let key = self.key.clone();
         let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
-        let cap = want.max_hold.map_or(Time::MAX, |hold| now.after(hold));
+        let max_hold = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored));
+        let cap = max_hold.map_or(Time::MAX, |hold| now.after(hold));
         let until = match want.renewal {
             Renewal::Keep => lease.ready.deadline,
+            Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.ready.deadline,
             Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
         };
         let cell = Arc::new(HoldCell::new(key, want.label, ticket, token, fence, now, cap, until));
@@ -123,8 +125,11 @@ impl<W> Step<'_, W> {
     /// A lost lease is left once its body has ended: it may be ours on the server still.
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
-        if reason != LostReason::Taken && !others_hold_it {
-            self.undo(cell.token);
+        let remains = cell.remains();
+        let given_back = remains.is_some_and(|remains| remains.given_back);
+        if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
+            let keep_until = remains.and_then(|remains| remains.keep_until);
+            self.undo_and_keep(cell.token, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
     }
@@ -180,7 +185,7 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return };
         let Some(hold) = lease.remove(ticket) else { return };
         let reason = hold.cell.lose(now, reason);
-        self.out.push(Effect::Lost(hold.cell, reason));
+        self.out.push(Effect::Lost(hold.cell.clone(), reason));
         if !lease.holds.is_empty() {
             lease.replan_renewal(now);
             return;
@@ -191,15 +196,26 @@ impl<W> Step<'_, W> {
             self.start(lease.ready, hold.ttl);
             return;
         }
-        // One of several readers said `min_hold`, and the last of them had to stop: that still counts.
-        if lease.ready.kind == Kind::Shared
-            && reason != LostReason::Taken
-            && lease.ready.deadline > now
-            && let Some(keep_until) = lease.min_until.filter(|until| *until > now)
-        {
-            self.give_back(&lease.ready, Some(keep_until));
+        self.remember_min_hold(&hold.cell, &lease, reason);
+        if mutated!(NoServeAfterLoss) {
+            return;
         }
         self.serve_here();
+    }
+
+    /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
+    /// body has ended, which the lease covers until then; at once if the lease may end before `min_hold` does,
+    /// and if readers shared it: one of those whose bodies still run may have asked for it.
+    fn remember_min_hold(&mut self, cell: &HoldCell, lease: &Lease, reason: LostReason) {
+        let now = self.now;
+        let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
+        let ready = &lease.ready;
+        let given_back =
+            keep_until.is_some_and(|until| ready.kind == Kind::Shared || until >= ready.deadline);
+        if given_back {
+            self.give_back(ready, keep_until);
+        }
+        cell.leave_behind(Remains { keep_until, given_back });
     }
 
     /// The lease itself is over: everybody who holds it has lost it.
@@ -236,8 +252,9 @@ impl<W> Step<'_, W> {
             Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
             Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
+                let keep_until = lease.min_until;
                 self.lose_lease(token, LostReason::Expired);
-                self.undo(token);
+                self.undo_and_keep(token, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
@@ -263,6 +280,9 @@ impl<W> Step<'_, W> {
 /// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
 /// not.
 fn lasts<W>(ready: &Ready, head: &Waiter<W>, now: Time) -> bool {
+    if mutated!(ShortLeaseHandedOn) {
+        return true;
+    }
     match head.want.renewal {
         Renewal::Keep => ready.deadline.since(now) >= CLAIM.min(head.want.ttl) / 2,
         Renewal::Never => ready.deadline >= lease_end(now, head.want.ttl),
