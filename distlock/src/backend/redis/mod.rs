@@ -29,6 +29,9 @@ mod supervise;
 mod tls;
 mod trace;
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
