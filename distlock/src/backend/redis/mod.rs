@@ -15,6 +15,7 @@ mod errors;
 mod exec;
 mod greet;
 mod link;
+mod login;
 mod names;
 mod news;
 mod push;
@@ -28,9 +29,14 @@ mod stream;
 mod supervise;
 mod tls;
 mod trace;
+mod url;
 
 #[cfg(test)]
 mod cluster_tests;
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
+mod prefix_tests;
 #[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
@@ -55,3 +61,4 @@ mod together_tests;
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;
+pub(crate) use url::is_quorum;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use redis::aio::{MultiplexedConnection, PubSub, PubSubSink, PubSubStream};
 use redis::{
-    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError,
-    RedisResult, Value, cmd,
+    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value,
+    cmd,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::{OpError, Push, ServerTime, parse_token};
 use super::backoff::{Backoff, jittered};
@@ -109,8 +109,8 @@ struct Subscription {
 enum Voice {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are taken from a stream.
-    Resp2(PubSubSink, PubSubStream),
+    /// Messages are taken from a stream. Credentials that end cannot be renewed here: then it is made anew.
+    Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
 async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> RedisResult<Subscription> {
@@ -120,12 +120,13 @@ async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> 
     let pulse = Arc::new(Pulse::default());
     let stream = Stream::connect(&address, &listener.config().tls, Arc::clone(&pulse)).await?;
     let channel = listener.wire().channel();
-    let login: RedisConnectionInfo = listener.config().login.clone().set_protocol(protocol);
+    let login = listener.config().login.speaking(protocol);
     if protocol == ProtocolVersion::RESP2 {
-        let (mut sink, stream) = PubSub::new(&login, stream).await?.split();
+        let shown = login.shown().await?;
+        let (mut sink, stream) = PubSub::new(&shown.settings, stream).await?.split();
         sink.subscribe(&channel).await?;
         let at = Whereabouts { address, run_id: None };
-        return Ok(Subscription { voice: Voice::Resp2(sink, stream), pulse, at });
+        return Ok(Subscription { voice: Voice::Resp2(sink, stream, shown.renew_at), pulse, at });
     }
     let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
@@ -166,8 +167,14 @@ impl Subscription {
                     } => error,
                 }
             }
-            Voice::Resp2(mut sink, mut stream) => {
+            Voice::Resp2(mut sink, mut stream, renew_at) => {
                 tokio::select! {
+                    () = async {
+                        match renew_at {
+                            Some(at) => sleep_until(at).await,
+                            None => std::future::pending().await,
+                        }
+                    } => RedisError::from((ErrorKind::Io, "its credentials are about to end")),
                     () = async {
                         while let Some(message) =
                             std::future::poll_fn(|cx| std::pin::Pin::new(&mut stream).poll_next(cx)).await
