@@ -17,7 +17,8 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, unconstrained};
 
 use super::super::OpError;
-use super::login::Login;
+use super::first_reply;
+use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
 
 /// The queue in front of the socket. Without bound in effect, because a request that waits for room there has
@@ -54,11 +55,21 @@ impl Drop for Driver {
 /// Logs in over `stream` and starts the tasks that serve the connection.
 pub(super) async fn start(
     login: &Login,
+    mut stream: Stream,
+    config: AsyncConnectionConfig,
+) -> RedisResult<(MultiplexedConnection, Driver)> {
+    first_reply::exchange(&mut stream).await?;
+    log_in(login, login.shown().await?, stream, config).await
+}
+
+/// [`start`], where the first reply has been read, and it is known what to show.
+pub(super) async fn log_in(
+    login: &Login,
+    shown: Shown,
     stream: Stream,
     config: AsyncConnectionConfig,
 ) -> RedisResult<(MultiplexedConnection, Driver)> {
     let config = config.set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
-    let shown = login.shown().await?;
     let (connection, driver) =
         MultiplexedConnection::new_with_config(&shown.settings, stream, config).await?;
     let driver = tokio::spawn(driver);

@@ -11,8 +11,10 @@ mod backoff;
 mod cluster;
 mod command;
 mod config;
+mod dial;
 mod errors;
 mod exec;
+mod first_reply;
 mod greet;
 mod link;
 mod login;
@@ -34,6 +36,8 @@ mod url;
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod connect_tests;
+#[cfg(test)]
 mod connection_tests;
 #[cfg(test)]
 mod prefix_tests;
@@ -46,6 +50,8 @@ mod test_cluster;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod test_papers;
+#[cfg(test)]
+mod test_scripted;
 #[cfg(test)]
 mod test_sentinels;
 #[cfg(test)]

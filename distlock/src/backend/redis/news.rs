@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::config::Address;
+use super::first_reply;
 use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
@@ -59,7 +60,8 @@ pub(super) async fn hear(
 }
 
 async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<PubSub> {
-    let stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    first_reply::exchange(&mut stream).await?;
     let mut subscribed = PubSub::new(&login.shown().await?.settings, stream).await?;
     for channel in CHANNELS {
         subscribed.subscribe(channel).await?;
