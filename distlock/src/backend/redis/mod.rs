@@ -17,6 +17,7 @@ mod exec;
 mod first_reply;
 mod greet;
 mod link;
+mod login;
 mod names;
 mod news;
 mod push;
@@ -30,6 +31,7 @@ mod stream;
 mod supervise;
 mod tls;
 mod trace;
+mod url;
 
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -38,6 +40,10 @@ pub(crate) mod fuzzing;
 mod cluster_tests;
 #[cfg(test)]
 mod connect_tests;
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
+mod prefix_tests;
 #[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
@@ -64,3 +70,4 @@ mod together_tests;
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;
+pub(crate) use url::is_quorum;
