@@ -90,7 +90,8 @@ impl Attempt {
     }
 
     pub(super) fn may_be_applied(&self) -> bool {
-        self.queued || self.open > 0 || self.entered.is_some()
+        let queued = self.queued && !mutated!(QueuedNotCancelled);
+        queued || self.open > 0 || self.entered.is_some()
     }
 
     /// A command that failed may have been carried out in part.
@@ -193,7 +194,11 @@ impl<W> Step<'_, W> {
         };
         attempt.claim = CLAIM.min(ttl);
         attempt.queued |= queues;
-        attempt.fences = Some(attempt.fences.map_or(fences, |fewest| fewest.min(fences)));
+        attempt.fences = Some(match attempt.fences {
+            Some(fewest) if mutated!(MostFencesAssumed) => fewest.max(fences),
+            Some(fewest) => fewest.min(fences),
+            None => fences,
+        });
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
         let op =
             Op::Enter { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
@@ -408,7 +413,9 @@ impl<W> Step<'_, W> {
     /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
-        self.undo(attempt.token);
+        if !mutated!(TooLateNotUndone) {
+            self.undo(attempt.token);
+        }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
@@ -533,7 +540,7 @@ impl<W> Step<'_, W> {
                 entered: step.now,
                 fences,
                 since,
-                seen: attempt.seen,
+                seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
                 us: Some(us),
                 asked: step.now,
             };

@@ -75,9 +75,11 @@ impl<W> Step<'_, W> {
         let key = self.key.clone();
         let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
-        let cap = want.max_hold.map_or(Time::MAX, |hold| now.after(hold));
+        let max_hold = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored));
+        let cap = max_hold.map_or(Time::MAX, |hold| now.after(hold));
         let until = match want.renewal {
             Renewal::Keep => lease.ready.deadline,
+            Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.ready.deadline,
             Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
         };
         let cell = Arc::new(HoldCell::new(key, want.label, ticket, token, fence, now, cap, until));
@@ -123,7 +125,7 @@ impl<W> Step<'_, W> {
     /// A lost lease is left once its body has ended: it may be ours on the server still.
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
-        if reason != LostReason::Taken && !others_hold_it {
+        if reason != LostReason::Taken && !others_hold_it && !mutated!(LostLeaseNotLeft) {
             self.undo(cell.token);
         }
         Release::WasLost(reason)
@@ -199,6 +201,9 @@ impl<W> Step<'_, W> {
         {
             self.give_back(&lease.ready, Some(keep_until));
         }
+        if mutated!(NoServeAfterLoss) {
+            return;
+        }
         self.serve_here();
     }
 
@@ -263,6 +268,9 @@ impl<W> Step<'_, W> {
 /// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
 /// not.
 fn lasts<W>(ready: &Ready, head: &Waiter<W>, now: Time) -> bool {
+    if mutated!(ShortLeaseHandedOn) {
+        return true;
+    }
     match head.want.renewal {
         Renewal::Keep => ready.deadline.since(now) >= CLAIM.min(head.want.ttl) / 2,
         Renewal::Never => ready.deadline >= lease_end(now, head.want.ttl),

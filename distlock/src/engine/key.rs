@@ -263,7 +263,8 @@ impl<W> Step<'_, W> {
             silent.is_some_and(|silent| silent.max(waiter.since).after(waiter.want.reach) <= now)
         };
         for waiter in self.state.waiters.extract(|waiter| late(waiter) || out_of_reach(waiter)) {
-            let outcome = if unheard(&waiter) || out_of_reach(&waiter) {
+            let unavailable = unheard(&waiter) || out_of_reach(&waiter);
+            let outcome = if unavailable && !mutated!(BusyForUnavailable) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
@@ -292,7 +293,7 @@ impl<W> Step<'_, W> {
 
     /// Those who do not wait learn that the lock is busy.
     pub(super) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
-        if !self.state.waiters.any_impatient() {
+        if !self.state.waiters.any_impatient() || mutated!(ImpatientNotDismissed) {
             return;
         }
         for waiter in self.state.waiters.extract(|waiter| waiter.want.patience == Patience::Once) {

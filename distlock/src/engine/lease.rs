@@ -82,6 +82,7 @@ impl Lease {
             None => Time::MAX,
             Some(ttl) => {
                 let first = (CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
+                let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
                 in_batches(self.ready.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
             }
         };

@@ -66,14 +66,19 @@ impl<W> Step<'_, W> {
     pub(super) fn left(&mut self, owed: Owed, deadline: Time, result: OpResult) -> Verdict {
         match result {
             Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
-            Ok(Reply::NotYours) if owed.sends == 1 && self.now < deadline => Verdict::Lost(LostReason::Taken),
+            Ok(Reply::NotYours)
+                if owed.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
+            {
+                Verdict::Lost(LostReason::Taken)
+            }
             Ok(Reply::Released { gap: true }) => {
                 self.env.hints.left_free(self.key, self.now, self.env.tuning.gap);
                 Verdict::Fine
             }
             Ok(_) => Verdict::Fine,
             Err(error) => {
-                let worth_repeating = error.kind != Failure::Refused && self.now < owed.until;
+                let given_up = mutated!(PendingReleaseGivenUp) && owed.sends > 3;
+                let worth_repeating = error.kind != Failure::Refused && self.now < owed.until && !given_up;
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
                     self.owed.again(self.now, owed, self.env.link.is_down());
                 }
@@ -85,6 +90,7 @@ impl<W> Step<'_, W> {
     /// The answer to an `enter` of a token that nobody wants any more.
     pub(super) fn entered_in_vain(&mut self, context: &Context, queues: bool, result: &OpResult) {
         match result {
+            _ if mutated!(LateAnswerNotUndone) => return,
             Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
             _ => return,

@@ -21,7 +21,7 @@ impl<W> Step<'_, W> {
         let kept: Vec<Ticket> = lease
             .holds
             .iter()
-            .filter(|hold| hold.renewal == Renewal::Keep)
+            .filter(|hold| hold.renewal == Renewal::Keep || mutated!(NoRenewExtendedByOthers))
             .map(|hold| hold.cell.ticket)
             .collect();
         lease.plan_renewal(now);
@@ -47,7 +47,7 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.ready.kind;
         let Some(hold) = lease.hold(cell.ticket) else { return false };
-        if hold.renewal == Renewal::Keep {
+        if hold.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
             hold.ttl = hold.ttl.max(ttl);
         }
         self.env.longest_ttl = self.env.longest_ttl.max(ttl);
@@ -115,7 +115,9 @@ impl<W> Step<'_, W> {
             }
             Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
             // The lease was lost and taken anew, with the same token, since that was sent.
-            Ok(Reply::NotYours) if context.sent < lease.ready.asked => Verdict::None,
+            Ok(Reply::NotYours) if context.sent < lease.ready.asked && !mutated!(OldRefusalBelieved) => {
+                Verdict::None
+            }
             Ok(Reply::NotYours) => {
                 self.lose_lease(token, LostReason::Taken);
                 Verdict::Lost(LostReason::Taken)
@@ -144,6 +146,8 @@ impl<W> Step<'_, W> {
             }
         }
         self.advance();
-        self.renew_now();
+        if !mutated!(NoRenewalAfterStep) {
+            self.renew_now();
+        }
     }
 }

@@ -272,6 +272,14 @@ const CASES: &[Case] = &[
     case(Mutant::RenewCreates, &[Forced, Wiped], forced),
     case(Mutant::ForceReleaseNotReported, &[Forced], forced),
     case(Mutant::StepIgnored, &[Forward], set_forward),
+    case(Mutant::NoServeAfterLoss, &[Calm, Crashes], to_the_end),
+    case(Mutant::LateRefusalReported, &[Calm, Crashes, Links], to_the_end),
+    case(Mutant::BusyForUnavailable, &[Links], crowded),
+    case(Mutant::QueuedNotCancelled, &[Pushes, Calm], cancelled),
+    case(Mutant::LostLeaseNotLeft, &[Calm], to_the_end),
+    case(Mutant::GrantRenewedLate, &[Calm], crowded),
+    case(Mutant::ImpatientNotDismissed, &[Calm], as_drawn),
+    case(Mutant::LateAnswerNotUndone, &[Links, Unsettled], cancelled),
 ];
 
 /// The seeds it took, and what found it.
