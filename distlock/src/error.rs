@@ -94,6 +94,8 @@ pub enum LostReason {
     MaxHold,
     /// The manager was shut down, and the grace period is over.
     Shutdown,
+    /// It was given back. Whoever still has a handle to it, as a spawned task may, does not hold it any more.
+    Released,
 }
 
 impl fmt::Display for LostReason {
@@ -103,6 +105,7 @@ impl fmt::Display for LostReason {
             LostReason::Taken => "the server says that it is not ours any more",
             LostReason::MaxHold => "it was held for as long as `max_hold` allows",
             LostReason::Shutdown => "the manager was shut down",
+            LostReason::Released => "it was given back, by the section that held it or by its guard",
         })
     }
 }
@@ -171,6 +174,9 @@ impl fmt::Display for LockError {
                     write!(f, "; waited {waited:.1?}")?;
                 }
                 f.write_str("; try again later, or wait longer")
+            }
+            LockError::Lost { key, reason: reason @ LostReason::Released } => {
+                write!(f, "lock `{key}` is not held any more: {reason}")
             }
             LockError::Lost { key, reason } => {
                 write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")

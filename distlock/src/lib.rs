@@ -48,6 +48,7 @@ mod process;
 mod request;
 mod retry;
 mod scope;
+mod section;
 mod token;
 mod trace;
 
@@ -56,10 +57,11 @@ pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
-pub use guard::{Guard, Held};
+pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use manager::{LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};
+pub use section::Held;
 pub use token::FencingToken;

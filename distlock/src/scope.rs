@@ -12,8 +12,8 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 
 use crate::error::LockError;
-use crate::guard::Held;
 use crate::manager::LockManager;
+use crate::section::Held;
 
 /// A lock held around the current task, and those around that.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ struct Acquiring {
 /// Acquires `key`, or says why not.
 pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Settled {
     let (sender, answer) = oneshot::channel();
-    let core = alive.core.clone();
+    let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
     let mut acquiring =

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Alive, Core};
-use crate::clock;
+use super::{Alive, Core, Requester};
+use crate::engine::Engine;
 use crate::engine::cell::HoldCell;
+use crate::process::Process;
 
 /// A hold in somebody's hand. Dropping it lets go, in the background.
 pub(crate) struct Grip {
@@ -38,17 +39,26 @@ impl Grip {
     /// Ends the hold, in the background, whoever else has the grip. Without effect if it has ended.
     pub(crate) fn let_go(&self) {
         let Some(_in_hand) = self.end() else { return };
-        let core = self.alive.core();
-        let (_, effects) = core.engine.release(clock::now(), &self.cell);
-        core.perform(effects, None);
+        self.release_in_background();
     }
 
-    /// The section that held the lock has not come to its end, but was dropped or has panicked: who still
-    /// has the grip is told.
+    fn release_in_background(&self) {
+        let release = |engine: &Engine<Requester>, now| engine.release(now, &self.cell).1;
+        // If the engine panics, the lease ends by itself: this may be called while a panic unwinds.
+        drop(self.alive.core().event(release));
+    }
+
+    /// The section that holds the lock does not come to its end, but was dropped or has panicked: ends the
+    /// hold, and tells whoever still has the grip. Without effect if it has ended.
     pub(crate) fn abandon(&self) {
+        let Some(_in_hand) = self.end() else { return };
         self.cell.abandon();
-        self.let_go();
+        self.release_in_background();
         self.alive.core().tell_listeners(&self.cell);
+    }
+
+    pub(crate) fn made_in(&self) -> Process {
+        self.alive.core().made_in
     }
 
     /// The hold was copied into a process that has no part in it.

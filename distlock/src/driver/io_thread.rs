@@ -132,7 +132,7 @@ async fn sleep_on_a_thread(d: Duration) {
     let (slept, sleeping) = oneshot::channel::<()>();
     let sleeper = move || {
         // Ends when the time is over, or with the interest: either way there is nothing to be received.
-        drop(lost_interest.recv_timeout(d));
+        let _: Result<(), mpsc::RecvTimeoutError> = lost_interest.recv_timeout(d);
         drop(slept);
     };
     if thread::Builder::new().name("distlock-sleep".into()).spawn(sleeper).is_ok() {

@@ -34,10 +34,9 @@ use crate::process::{self, Process};
 use crate::trace;
 pub(crate) use acquiring::acquire;
 pub(crate) use alive::Alive;
-#[cfg(feature = "tracing")]
+use events::Outage;
 pub(crate) use events::Turn;
 pub(crate) use grip::Grip;
-use events::Outage;
 use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
 pub(crate) use releasing::{Failed, Released, extend, release};
@@ -282,8 +281,7 @@ impl Core {
 
     /// What is due. Renewals go out in one batch. `Err`: the engine itself has panicked.
     fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
-        let effects =
-            contained(|| self.engine.timer(clock::now())).inspect_err(|_| self.io.rearm())?;
+        let effects = contained(|| self.engine.timer(clock::now())).inspect_err(|_| self.io.rearm())?;
         self.perform_batched(effects);
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(crate) async fn acquire_together(
     keys: &[Arc<str>],
     want: &Want,
 ) -> (Vec<Grip>, Option<Outcome>) {
-    let core = alive.core.clone();
+    let core = alive.core().clone();
     let mut answers = Vec::with_capacity(keys.len());
     let who = || {
         let (answer, receiver) = oneshot::channel();

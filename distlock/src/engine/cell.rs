@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use event_listener::{Event, EventListener};
 
@@ -47,6 +47,8 @@ pub(crate) struct HoldCell {
     /// The holder said `max_hold`: never held beyond this.
     pub(crate) cap: Time,
     word: AtomicU64,
+    /// The section that held it was dropped or has panicked.
+    abandoned: AtomicBool,
     ended: Event,
 }
 
@@ -63,7 +65,18 @@ impl HoldCell {
         until: Time,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
-        HoldCell { key, label, ticket, token, fence, since, cap, word, ended: Event::new() }
+        HoldCell {
+            key,
+            label,
+            ticket,
+            token,
+            fence,
+            since,
+            cap,
+            word,
+            abandoned: AtomicBool::new(false),
+            ended: Event::new(),
+        }
     }
 
     /// The state at `now`; a deadline that has passed becomes a loss here.
@@ -127,6 +140,16 @@ impl HoldCell {
         }
     }
 
+    /// The section that holds it does not come to its end. To be said before the release.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Asked once the hold has ended.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
     /// Becomes ready when the hold has ended. Check the state after creating it, then wait.
     pub(crate) fn listen(&self) -> EventListener {
         self.ended.listen()
@@ -166,6 +189,7 @@ fn word_of_reason(reason: LostReason) -> u64 {
         LostReason::Taken => TAKEN,
         LostReason::MaxHold => MAX_HOLD,
         LostReason::Shutdown => SHUTDOWN,
+        LostReason::Released => RELEASED,
     }
 }
 
