@@ -1,5 +1,6 @@
 //! A lock in hand.
 
+use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ struct Part {
 /// ([`lock_all`](crate::LockManager::lock_all)), which are held as long as each of them is.
 ///
 /// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release goes
-/// out in the background. [`release`](Guard::release) waits for it and reports.
+/// out in the background. [`release`](Guard::release) waits for it and reports. A program that is about to end
+/// should wait: see [`LockManager`](crate::LockManager#at-the-end-of-the-process).
 ///
 /// A guard does not stop anything when its lease is lost: check it, await [`lost`](Guard::lost), or let
 /// [`run`](crate::LockRequest::run) or the attribute hold it, which stop the body.
 #[must_use = "a guard that is dropped at once protects nothing"]
-#[derive(Debug)]
 pub struct Guard {
     rest: Rest,
     /// Acquired before those. It stands behind them because fields are dropped from the first on.
@@ -247,6 +248,16 @@ impl Guard {
 
     pub(crate) fn trace_acquired(&self, waited: Duration) {
         trace::acquired(self.cell(), waited);
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("keys", &self.keys().collect::<Vec<_>>())
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }
 

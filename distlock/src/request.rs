@@ -109,8 +109,10 @@ impl LockRequest {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
 
-    /// Keeps others out for so long from acquisition, even if the lock is released earlier. For scheduled
-    /// jobs and throttles. Without renewal it may not be longer than the ttl.
+    /// Keeps others out for so long from acquisition, even if the lock is released earlier, or lost to
+    /// [`max_hold`](LockRequest::max_hold) or a shutdown. For scheduled jobs and throttles. It ends early if the
+    /// key is taken away on the server, and with the lease if the process dies or cannot reach the server.
+    /// Without renewal it may not be longer than the ttl.
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
     }
@@ -202,10 +204,11 @@ impl LockRequest {
     /// completes keeps its value: a failed release is traced, not returned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then releases in the background.
+    /// Dropping the future drops the body, then releases in the background, whatever clones of its handle the
+    /// body has handed out: they report the lock as not held from then on ([`lost`](Guard::lost) too).
     ///
     /// # Panics
-    /// If the body does; the lock is released in the background.
+    /// If the body does; the lock is released in the background, as if the future were dropped.
     pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
     where
         F: FnOnce(Held) -> Fut,
@@ -228,7 +231,10 @@ impl LockRequest {
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
             ));
         }
-        let Wait::Retry(retry) = self.wait else { return self.all(keys, &want).await };
+        let Wait::Retry(retry) = self.wait else {
+            let result = self.all(keys, &want).await;
+            return if want.patience == Patience::Once { result.map_err(not_waited) } else { result };
+        };
         let mut left = retry.times;
         let started = clock::now();
         loop {
@@ -373,6 +379,14 @@ impl LockRequest {
             min_hold: self.min_hold,
             label: self.label.clone(),
         })
+    }
+}
+
+/// The round trip of a single attempt is no wait.
+fn not_waited(error: LockError) -> LockError {
+    match error {
+        LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
+        other => other,
     }
 }
 

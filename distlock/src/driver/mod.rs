@@ -333,14 +333,15 @@ impl Core {
         self.io.sleep(d).await;
     }
 
-    /// Waits until the link is up, or down with a reason, for at most `d`.
-    pub(crate) async fn link_within(&self, d: Duration, until_up: bool) -> LinkSeen {
+    /// Waits until the link is up, for at most `d`; less if the server refuses for good. Returns what was seen
+    /// last.
+    pub(crate) async fn link_within(&self, d: Duration) -> LinkSeen {
         let mut seen = self.link.subscribe();
         let reached = async {
             let found = seen.wait_for(|link| match link {
                 LinkSeen::NotYet => false,
                 LinkSeen::Up => true,
-                LinkSeen::Down(_) => !until_up,
+                LinkSeen::Down(cause) => cause.kind == Failure::Refused,
             });
             found.await.map(|link| link.clone()).unwrap_or(LinkSeen::NotYet)
         };
