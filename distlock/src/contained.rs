@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 /// A panic that was caught. The panic hook has reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,5 +49,34 @@ pub(crate) fn poll_contained<T>(
         Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
         Ok(Poll::Pending) => Poll::Pending,
         Err(panicked) => Poll::Ready(Err(panicked)),
+    }
+}
+
+/// Lends out wakers that a panic of the program's own does not get out of: for lists of listeners, which are
+/// left half told by one.
+#[derive(Debug, Default)]
+pub(crate) struct ContainedWakers {
+    last: Option<(Waker, Waker)>,
+}
+
+impl ContainedWakers {
+    pub(crate) fn of(&mut self, waker: &Waker) -> &Waker {
+        let fits = |last: &(Waker, Waker)| last.0.will_wake(waker);
+        let last = self.last.take().filter(fits);
+        let made = || (waker.clone(), Waker::from(Arc::new(ContainedWaker(waker.clone()))));
+        &self.last.insert(last.unwrap_or_else(made)).1
+    }
+}
+
+struct ContainedWaker(Waker);
+
+impl Wake for ContainedWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // The panic hook has reported it, and its task is for the program to look after.
+        drop(contained(|| self.0.wake_by_ref()));
     }
 }

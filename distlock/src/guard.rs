@@ -4,12 +4,13 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use event_listener::EventListener;
 
 use crate::clock::{self, Time};
+use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, Grip, Released};
 use crate::engine::cell::{CellState, HoldCell};
 use crate::error::{LockError, LostReason};
@@ -342,6 +343,7 @@ impl Ended {
 
     /// `Some`: the first loss. `None`: all were released.
     pub(crate) async fn wait(self) -> Option<LockError> {
+        let mut wakers = ContainedWakers::default();
         loop {
             if self.made_in.is_another() {
                 return self.cells.first().map(|cell| forked(cell));
@@ -363,7 +365,8 @@ impl Ended {
                 return None;
             }
             poll_fn(|cx| {
-                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(cx).is_ready());
+                let mut cx = Context::from_waker(wakers.of(cx.waker()));
+                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(&mut cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;

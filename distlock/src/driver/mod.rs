@@ -16,6 +16,7 @@ mod several;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +28,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
 use crate::clock::{self, Time};
-use crate::contained::{Panicked, contained};
+use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::HoldCell;
 use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
 use crate::process::{self, Process};
@@ -175,7 +176,6 @@ impl Core {
 
     /// Wakes everybody who waits for the end of a hold.
     fn tell_listeners(&self, cell: &HoldCell) {
-        // A waker that panics has been reported, and the others have been woken or will look by themselves.
         drop(contained(|| cell.notify()));
     }
 
@@ -387,12 +387,17 @@ impl Core {
     /// Waits until `quiet` says so, at most `d`. Looks whenever a hold or a command has ended.
     pub(crate) async fn quiet_within(&self, d: Duration, quiet: impl Fn(&Core) -> bool) -> bool {
         let settled = async {
+            let mut wakers = ContainedWakers::default();
             loop {
-                let quieter = self.quieter.listen();
+                let mut quieter = self.quieter.listen();
                 if quiet(self) {
                     return;
                 }
-                quieter.await;
+                poll_fn(|cx| {
+                    let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
+                    Pin::new(&mut quieter).poll(&mut cx)
+                })
+                .await;
             }
         };
         tokio::select! {
