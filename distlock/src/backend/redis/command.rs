@@ -148,6 +148,17 @@ impl Wire {
         cmd
     }
 
+    /// A script that names the keys of one lock, as all others do, and touches none.
+    pub(super) fn probe(&self) -> Cmd {
+        let (names, key) = (&self.names, "dl1:probe");
+        let tag = names.tag(key);
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg("return 1").arg(2);
+        cmd.write_arg_fmt(names.lock(key));
+        cmd.write_arg_fmt(names.queue(tag, key));
+        cmd
+    }
+
     /// Holder, time to live, length of the queue.
     pub(super) fn inspect(&self, key: &str) -> [Cmd; 3] {
         let (names, tag) = (&self.names, self.names.tag(key));

@@ -9,6 +9,7 @@ use redis::{Cmd, Pipeline, RedisWrite, ServerError, Value};
 use super::super::quorum::Origin;
 use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{Form, Wire};
+use super::greet::Server;
 use super::link::Link;
 use super::{errors, greet, reply};
 
@@ -27,18 +28,27 @@ pub(super) struct Exec {
     pub(super) wire: Arc<Wire>,
     /// `SET NX GET` is a syntax error before 7.0.
     set_get: AtomicBool,
+    /// Keys that one command names may lie anywhere on it.
+    whole: AtomicBool,
     /// What the server is called in the grants that it pushes, where there are several.
     from: RwLock<Option<Arc<str>>>,
 }
 
 impl Exec {
     pub(super) fn new(wire: Arc<Wire>) -> Exec {
-        Exec { wire, set_get: AtomicBool::new(true), from: RwLock::new(None) }
+        Exec { wire, set_get: AtomicBool::new(true), whole: AtomicBool::new(false), from: RwLock::new(None) }
     }
 
-    /// The server's major version is `major`, as far as it told.
-    pub(super) fn greeted(&self, major: Option<u32>) {
-        self.set_get.store(major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+    /// What the server is like.
+    pub(super) fn greeted(&self, server: &Server) {
+        self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+        self.whole.store(server.is_whole, Ordering::Relaxed);
+    }
+
+    /// How many locks one command may take. A proxy that shares keys out to several servers looks at the first key
+    /// alone, and the others would be locked where nobody else looks for them.
+    pub(super) fn most_together(&self) -> usize {
+        if self.whole.load(Ordering::Relaxed) { MOST_TOGETHER } else { 1 }
     }
 
     pub(super) fn call_it(&self, name: Option<Arc<str>>) {

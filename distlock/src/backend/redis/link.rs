@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, unconstrained};
 
 use super::super::OpError;
+use super::first_reply;
 use super::stream::{Pulse, Stream};
 
 /// The queue in front of the socket. Without bound in effect, because a request that waits for room there has
@@ -48,6 +49,16 @@ impl Drop for Driver {
 
 /// Logs in over `stream` and starts the task that serves the connection.
 pub(super) async fn start(
+    login: &RedisConnectionInfo,
+    mut stream: Stream,
+    config: AsyncConnectionConfig,
+) -> RedisResult<(MultiplexedConnection, Driver)> {
+    first_reply::exchange(&mut stream).await?;
+    log_in(login, stream, config).await
+}
+
+/// [`start`], where the first reply has been read.
+pub(super) async fn log_in(
     login: &RedisConnectionInfo,
     stream: Stream,
     config: AsyncConnectionConfig,

@@ -11,8 +11,10 @@ mod backoff;
 mod cluster;
 mod command;
 mod config;
+mod dial;
 mod errors;
 mod exec;
+mod first_reply;
 mod greet;
 mod link;
 mod names;
@@ -32,6 +34,8 @@ mod trace;
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod connect_tests;
+#[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;
@@ -40,6 +44,8 @@ mod test_cluster;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod test_papers;
+#[cfg(test)]
+mod test_scripted;
 #[cfg(test)]
 mod test_sentinels;
 #[cfg(test)]

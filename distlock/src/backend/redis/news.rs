@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::config::Address;
+use super::first_reply;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use super::trace;
@@ -53,7 +54,8 @@ pub(super) async fn hear(address: &Address, login: &RedisConnectionInfo, tls: &T
 }
 
 async fn subscribe(address: &Address, login: &RedisConnectionInfo, tls: &Tls) -> RedisResult<PubSub> {
-    let stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    first_reply::exchange(&mut stream).await?;
     let mut subscribed = PubSub::new(login, stream).await?;
     for channel in CHANNELS {
         subscribed.subscribe(channel).await?;

@@ -415,6 +415,10 @@ impl Keeper for NodeKeeper {
         &self.running.shared.config
     }
 
+    fn wire(&self) -> &Arc<Wire> {
+        &self.running.shared.wire
+    }
+
     fn place(&self) -> String {
         self.node.address.to_string()
     }
@@ -439,7 +443,7 @@ impl Keeper for NodeKeeper {
     }
 
     async fn up(&self, found: &Connected) {
-        self.node.exec.greeted(found.server.major);
+        self.node.exec.greeted(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
         let mut told = locked(&self.running.told);
