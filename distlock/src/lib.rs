@@ -42,6 +42,8 @@ pub mod __private;
 mod backend;
 pub mod blocking;
 mod clock;
+#[cfg(feature = "redis")]
+mod connection;
 mod contained;
 mod driver;
 mod error;
@@ -56,6 +58,10 @@ mod section;
 mod token;
 mod trace;
 
+#[cfg(feature = "redis")]
+pub use connection::Credentials;
+#[cfg(feature = "tls")]
+pub use connection::TlsOptions;
 #[doc = include_str!("attribute.md")]
 pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
@@ -63,7 +69,7 @@ pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
 pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
-pub use manager::{LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{LockHolder, LockInfo, LockKind, LockManager, LockManagerBuilder, ShutdownReport};
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};

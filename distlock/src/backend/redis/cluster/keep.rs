@@ -307,13 +307,14 @@ impl Running {
         let mut asked = JoinSet::new();
         let patience = self.config.op_timeout;
         for (address, link) in linked.into_iter().take(ASKED) {
+            let map = self.config.address_map.clone();
             asked.spawn(async move {
                 let mut pipeline = Pipeline::new();
                 for question in questions() {
                     pipeline.add_command(question);
                 }
                 let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
-                View::read(&address, &replies)
+                View::read(&address, &replies, map.as_ref())
             });
         }
         let mut newest: Option<View> = None;
@@ -398,7 +399,7 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpErr
         }
         return Err(errors::replied(error.clone()));
     }
-    View::read(address, &replies).ok_or_else(|| {
+    View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
         let text = format!("the cluster at {place} serves no slots yet");
         errors::found(Failure::NotSent, text)
     })
