@@ -19,6 +19,7 @@ mod greet;
 mod link;
 mod names;
 mod news;
+mod pace;
 mod push;
 mod replicas;
 mod reply;
