@@ -605,6 +605,20 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     b.send(&key, leave(2)).unwrap();
 }
 
+#[test]
+fn a_cluster_whose_nodes_have_no_host_names_says_what_to_set() {
+    let server = TestServer::start(&["--cluster-enabled", "yes"]);
+    server.run::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+    server.run::<()>("CONFIG SET cluster-preferred-endpoint-type hostname");
+    let url = format!("redis+cluster://127.0.0.1:{}", server.port);
+    let rig = Rig::run(ClusterBackend::new(RedisConfig::new(&url, "a").unwrap()).unwrap());
+    let cause = rig.wait_for_down();
+    assert_eq!(cause.kind, Failure::Refused, "{cause}");
+    assert!(cause.to_string().contains("`cluster-announce-hostname`"), "{cause}");
+    server.run::<()>("CONFIG SET cluster-announce-hostname localhost");
+    rig.wait_until_up();
+}
+
 /// How often the servers were asked for the map since their counters were reset.
 fn questions(servers: &[TestServer]) -> u64 {
     let calls = |info: &str, command: &str| -> u64 {

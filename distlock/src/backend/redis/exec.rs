@@ -86,9 +86,20 @@ impl Exec {
         match link.request(&cmd).await {
             // Boxed because it is rare: it would double the size of every operation.
             Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
-            Ok(value) => self.decode(&link, &op, put, value),
+            Ok(value) => match self.decode(&link, &op, put, value)? {
+                reply if reply.names_a_marker() => Ok(Box::pin(self.named(&link, &key, reply)).await),
+                reply => Ok(reply),
+            },
             Err(error) => Err(broken(&link, error)),
         }
+    }
+
+    /// Puts a holder's token where a reply has only the marker of a shared or limited lock.
+    pub(super) async fn named(&self, link: &Link, key: &str, reply: Reply) -> Reply {
+        let Reply::Busy { us, holder, remaining, front } = reply else { return reply };
+        let found = link.request(&self.wire.last_member(key)).await;
+        let holder = found.ok().as_ref().and_then(reply::of_last_member).unwrap_or(holder);
+        Reply::Busy { us, holder, remaining, front }
     }
 
     /// [`Op::Set`], with the server's time in the reply: the cheapest way to learn it.
@@ -270,9 +281,24 @@ impl Exec {
         batch: Vec<(Arc<str>, Op)>,
     ) -> Vec<OpResult> {
         match self.ask_together(&link, &batch).await {
-            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Ok(replies) => self.all_named(&link, &batch, replies).await.into_iter().map(Ok).collect(),
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         }
+    }
+
+    /// As [`named`](Exec::named): at most one of the replies is about somebody else.
+    pub(super) async fn all_named(
+        &self,
+        link: &Link,
+        batch: &[(Arc<str>, Op)],
+        mut replies: Vec<Reply>,
+    ) -> Vec<Reply> {
+        for ((key, _), reply) in batch.iter().zip(&mut replies) {
+            if reply.names_a_marker() {
+                *reply = self.named(link, key, reply.clone()).await;
+            }
+        }
+        replies
     }
 
     async fn ask_together(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
@@ -303,6 +329,7 @@ impl Exec {
         key: Arc<str>,
     ) -> Result<Option<Inspection>, OpError> {
         let values = self.ask_all(&link, self.wire.inspect(&key).into()).await?;
+        let values = reply::without_refusal(values);
         if let Some(Value::ServerError(error)) =
             values.iter().find(|value| matches!(value, Value::ServerError(_)))
         {

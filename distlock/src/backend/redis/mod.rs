@@ -17,6 +17,7 @@ mod exec;
 mod first_reply;
 mod greet;
 mod link;
+mod login;
 mod names;
 mod news;
 mod pace;
@@ -31,11 +32,16 @@ mod stream;
 mod supervise;
 mod tls;
 mod trace;
+mod url;
 
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
 mod connect_tests;
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
+mod prefix_tests;
 #[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
@@ -62,3 +68,4 @@ mod together_tests;
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;
+pub(crate) use url::is_quorum;

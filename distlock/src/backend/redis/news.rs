@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_core::Stream as _;
+use redis::RedisResult;
 use redis::aio::PubSub;
-use redis::{RedisConnectionInfo, RedisResult};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::config::Address;
 use super::first_reply;
+use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use super::trace;
@@ -24,26 +25,25 @@ use super::trace;
 /// The first is told by the sentinel that leads a fail-over, as soon as it answers with the new master; the
 /// second by every sentinel that has heard of it.
 const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
-/// How long it may take to subscribe.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(10);
 /// A subscription that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(1);
 
 /// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed; for
-/// ever. `telling`: whether it would tell.
+/// ever. `patience`: how long it may take to subscribe; `telling`: whether it would tell.
 pub(super) async fn hear(
     (address, master): (&Address, &str),
-    login: &RedisConnectionInfo,
+    login: &Login,
     tls: &Tls,
+    patience: Duration,
     telling: &AtomicBool,
     tell: impl Fn() + Send,
 ) {
     let mut backoff = Backoff::up_to(PAUSE);
     loop {
         let since = Instant::now();
-        match timeout(PATIENCE, subscribe(address, login, tls)).await {
+        match timeout(patience, subscribe(address, login, tls)).await {
             Ok(Ok(subscribed)) => {
                 let (_sink, mut messages) = subscribed.split();
                 telling.store(true, Ordering::SeqCst);
@@ -72,10 +72,10 @@ fn is_about(master: &str, message: &[u8]) -> bool {
     format!(" {message} ").contains(&format!(" {master} "))
 }
 
-async fn subscribe(address: &Address, login: &RedisConnectionInfo, tls: &Tls) -> RedisResult<PubSub> {
+async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<PubSub> {
     let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
     first_reply::exchange(&mut stream).await?;
-    let mut subscribed = PubSub::new(login, stream).await?;
+    let mut subscribed = PubSub::new(&login.shown().await?.settings, stream).await?;
     for channel in CHANNELS {
         subscribed.subscribe(channel).await?;
     }

@@ -12,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value,
     cmd,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::{Failure, OpError, Push, ServerTime, parse_token};
 use super::backoff::{Backoff, jittered};
@@ -155,8 +155,8 @@ struct Subscription {
 enum Voice {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are taken from a stream.
-    Resp2(PubSubSink, PubSubStream),
+    /// Messages are taken from a stream. Credentials that end cannot be renewed here: then it is made anew.
+    Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
 async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result<Subscription, Trouble> {
@@ -183,14 +183,16 @@ async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result
 }
 
 async fn subscribe_by_resp2(listener: &Arc<impl Listener>, stream: Stream) -> Result<Voice, Trouble> {
-    let login = listener.config().login.clone().set_protocol(ProtocolVersion::RESP2);
-    let subscriber = PubSub::new(&login, stream).await.map_err(|error| match error.is_io_error() {
-        true => Trouble::Closed(error),
-        false => Trouble::Passing(error),
-    })?;
+    let login = listener.config().login.speaking(ProtocolVersion::RESP2);
+    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
+    let subscriber =
+        PubSub::new(&shown.settings, stream).await.map_err(|error| match error.is_io_error() {
+            true => Trouble::Closed(error),
+            false => Trouble::Passing(error),
+        })?;
     let (mut sink, stream) = subscriber.split();
     sink.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
-    Ok(Voice::Resp2(sink, stream))
+    Ok(Voice::Resp2(sink, stream, shown.renew_at))
 }
 
 async fn subscribe_by_resp3(
@@ -198,7 +200,8 @@ async fn subscribe_by_resp3(
     stream: Stream,
     memory: &mut Memory,
 ) -> Result<(Voice, Option<String>), Trouble> {
-    let login = listener.config().login.clone().set_protocol(ProtocolVersion::RESP3);
+    let login = listener.config().login.speaking(ProtocolVersion::RESP3);
+    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
     let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
         if let (PushKind::Message, [_, Value::BulkString(payload)], Some(to)) =
@@ -208,7 +211,7 @@ async fn subscribe_by_resp3(
         }
         Ok::<(), ()>(())
     });
-    let (mut connection, driver) = link::log_in(&login, stream, settings).await.map_err(|error| {
+    let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
         // Not a failure of the network: perhaps only HELLO is unknown or forbidden.
         if error.is_io_error() { Trouble::Closed(error) } else { Trouble::NoResp3 }
     })?;
@@ -257,8 +260,14 @@ impl Subscription {
                     } => error,
                 }
             }
-            Voice::Resp2(mut sink, mut stream) => {
+            Voice::Resp2(mut sink, mut stream, renew_at) => {
                 tokio::select! {
+                    () = async {
+                        match renew_at {
+                            Some(at) => sleep_until(at).await,
+                            None => std::future::pending().await,
+                        }
+                    } => RedisError::from((ErrorKind::Io, "its credentials are about to end")),
                     () = async {
                         while let Some(message) =
                             std::future::poll_fn(|cx| std::pin::Pin::new(&mut stream).poll_next(cx)).await

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::{Failure, OpError};
-use super::config::{Address, SentinelPlace};
+use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
 use super::greet::text;
 use super::link::{self, Driver};
@@ -30,11 +30,10 @@ use super::news;
 use super::pace::Pace;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
+use crate::connection::AddressMap;
 
 /// So much rarer is a sentinel asked that tells news by itself.
 const RARER: u32 = 5;
-/// How long a sentinel may take to answer, connecting included.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// How long the others are waited for once one has answered.
 const QUORUM: Duration = Duration::from_millis(150);
 
@@ -63,6 +62,11 @@ struct Ballot {
 pub(super) struct Sentinels {
     place: SentinelPlace,
     tls: Tls,
+    map: Option<AddressMap>,
+    /// How long a sentinel may take to answer.
+    patience: Duration,
+    /// The same where it has to be connected first.
+    connect_timeout: Duration,
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
@@ -75,17 +79,20 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    pub(super) fn new(place: SentinelPlace, tls: Tls, calm: Duration) -> Sentinels {
+    pub(super) fn new(place: SentinelPlace, config: &RedisConfig) -> Sentinels {
         let ballots =
             vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
         Sentinels {
             telling: place.sentinels.iter().map(|_| AtomicBool::new(false)).collect(),
             place,
-            tls,
+            tls: config.tls.clone(),
+            map: config.address_map.clone(),
+            patience: config.op_timeout,
+            connect_timeout: config.connect_timeout,
             ballots: watch::Sender::new(ballots),
             looking: watch::Sender::new(true),
             news: watch::Sender::new(()),
-            calm,
+            calm: config.sentinels_every,
         }
     }
 
@@ -104,8 +111,8 @@ impl Sentinels {
         else {
             return;
         };
-        let login = self.place.login.settings();
-        news::hear((address, &self.place.master), &login, &self.tls, telling, || {
+        let (login, patience) = (&self.place.login, self.connect_timeout);
+        news::hear((address, &self.place.master), login, &self.tls, patience, telling, || {
             self.news.send_modify(|()| {});
         })
         .await;
@@ -119,7 +126,8 @@ impl Sentinels {
         loop {
             let began = Instant::now();
             news.mark_unchanged();
-            let answer = timeout(PATIENCE, self.ask(address, &mut connection)).await;
+            let patience = if connection.is_some() { self.patience } else { self.connect_timeout };
+            let answer = timeout(patience, self.ask(address, &mut connection)).await;
             let vote = match answer {
                 Ok(Ok(vote)) => vote,
                 Ok(Err(error)) => {
@@ -128,7 +136,7 @@ impl Sentinels {
                 }
                 Err(_) => {
                     connection = None;
-                    Vote::Silent(format!("no answer within {PATIENCE:?}"))
+                    Vote::Silent(format!("no answer within {patience:?}"))
                 }
             };
             self.ballots.send_modify(|ballots| {
@@ -164,8 +172,7 @@ impl Sentinels {
             Some(open) => open,
             None => {
                 let stream = Stream::connect(address, &self.tls, Arc::new(Pulse::default())).await?;
-                let settings = self.place.login.settings();
-                connection.insert(link::start(&settings, stream, AsyncConnectionConfig::new()).await?)
+                connection.insert(link::start(&self.place.login, stream, AsyncConnectionConfig::new()).await?)
             }
         };
         let mut pipeline = Pipeline::new();
@@ -183,7 +190,8 @@ impl Sentinels {
                 ) else {
                     return Err(unexpected());
                 };
-                Ok(Vote::Master { address: address.beside(host, port), epoch: epoch(details) })
+                let address = address.beside(host, port, self.map.as_ref());
+                Ok(Vote::Master { address, epoch: epoch(details) })
             }
             _ => Err(unexpected()),
         }
@@ -204,7 +212,8 @@ impl Sentinels {
         };
         let all = before.len();
         let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
-        drop(timeout(PATIENCE * 2, first).await);
+        // The rest of the time is for the master.
+        drop(timeout(self.connect_timeout / 3, first).await);
         let most = Instant::now() + QUORUM;
         drop(timeout_at(most, ballots.wait_for(|ballots| asked(ballots) == all)).await);
         let ballots = ballots.borrow().clone();

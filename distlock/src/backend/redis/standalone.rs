@@ -153,10 +153,7 @@ impl Shared {
             replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => {
-                    let (place, tls) = (place.clone(), config.tls.clone());
-                    Some(Arc::new(Sentinels::new(place, tls, config.sentinels_every)))
-                }
+                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
                 Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,
@@ -497,6 +494,6 @@ impl Backend for RedisBackend {
     }
 
     fn describe(&self) -> String {
-        format!("redis at {}, database {}", self.shared.config.place, self.shared.config.login.db())
+        format!("redis at {}, database {}", self.shared.config.place, self.shared.config.login.database)
     }
 }

@@ -23,7 +23,7 @@ use super::super::standalone::Whereabouts;
 use super::super::stream::{Pulse, Stream};
 use super::super::supervise::{self, Connected, Keeper};
 use super::super::{errors, trace};
-use super::map::{Map, View, questions};
+use super::map::{Map, View, lacks_host_names, questions};
 use super::node::Node;
 use super::{Shared, locked};
 
@@ -356,16 +356,15 @@ impl Running {
             .collect();
         fastrand::shuffle(&mut linked);
         linked.truncate(ASKED);
-        let patience = self.config.op_timeout;
         if scope == Scope::One {
             for (address, link) in linked {
-                if let Some(view) = ask(address, link, patience).await {
+                if let Some(view) = self.ask(address, link).await {
                     return Ok((view, scope));
                 }
             }
         } else {
             let mut asked: JoinSet<_> =
-                linked.into_iter().map(|(address, link)| ask(address, link, patience)).collect();
+                linked.into_iter().map(|(address, link)| self.ask(address, link)).collect();
             let mut newest = None;
             while let Some(view) = asked.join_next().await {
                 newest = newer(newest, view.ok().flatten());
@@ -375,6 +374,19 @@ impl Running {
             }
         }
         Ok((self.read_anew().await?, Scope::Several))
+    }
+
+    /// What the node at the other end of `link` sees.
+    fn ask(&self, address: Address, link: Arc<Link>) -> impl Future<Output = Option<View>> + Send + use<> {
+        let (patience, map) = (self.config.op_timeout, self.config.address_map.clone());
+        async move {
+            let mut pipeline = Pipeline::new();
+            for question in questions() {
+                pipeline.add_command(question);
+            }
+            let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
+            View::read(&address, &replies, map.as_ref())
+        }
     }
 
     /// Asks nodes that were ever named, over connections of their own.
@@ -432,16 +444,6 @@ fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
     }
 }
 
-/// What the node at the other end of `link` sees.
-async fn ask(address: Address, link: Arc<Link>, patience: Duration) -> Option<View> {
-    let mut pipeline = Pipeline::new();
-    for question in questions() {
-        pipeline.add_command(question);
-    }
-    let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
-    View::read(&address, &replies)
-}
-
 async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
     let place = address.to_string();
     let unconnected = |error| errors::unconnected(&place, error);
@@ -461,7 +463,7 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpErr
         }
         return Err(errors::replied(error.clone()));
     }
-    View::read(address, &replies).ok_or_else(|| {
+    View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
         let text = format!("the cluster at {place} serves no slots yet");
         errors::found(Failure::NotSent, text)
     })
