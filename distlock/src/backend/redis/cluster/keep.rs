@@ -464,6 +464,13 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpErr
         return Err(errors::replied(error.clone()));
     }
     View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
+        if lacks_host_names(&replies) {
+            let text = format!(
+                "the cluster at {place} does not tell where its nodes are: set `cluster-announce-hostname` on each \
+                 of them, or `cluster-preferred-endpoint-type ip`"
+            );
+            return errors::found(Failure::Refused, text);
+        }
         let text = format!("the cluster at {place} serves no slots yet");
         errors::found(Failure::NotSent, text)
     })
