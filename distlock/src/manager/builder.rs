@@ -136,7 +136,8 @@ impl LockManagerBuilder {
     }
 
     /// How long the server may be out of reach before a request fails with [`LockError::Unavailable`], also
-    /// one that waits longer for the lock. 3 s if not set.
+    /// one that waits longer for the lock, or for ever. 3 s if not set. A request that waits for a shorter time
+    /// fails after that time; one that makes a single attempt after 1 s, or after this if it is shorter.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.reach = limit;
         self
