@@ -1,7 +1,7 @@
 //! Commands under way, and who awaits their answers.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use super::Core;
@@ -10,9 +10,25 @@ use crate::engine::{Context, Purpose, Verdict};
 
 /// A command whose answer somebody awaits.
 pub(super) enum InFlight {
-    One(Context, BoxFuture<OpResult>),
+    One(Context, Answering<OpResult>),
     /// One command for several keys.
-    Together(Vec<Context>, BoxFuture<Vec<OpResult>>),
+    Together(Vec<Context>, Answering<Vec<OpResult>>),
+}
+
+/// The answer to come. Only ever used through `&mut`, so the mutex is never locked: it makes the caller's future
+/// `Sync`, whatever the backend's is.
+pub(super) struct Answering<T>(Mutex<BoxFuture<T>>);
+
+impl<T> From<BoxFuture<T>> for Answering<T> {
+    fn from(answer: BoxFuture<T>) -> Self {
+        Answering(Mutex::new(answer))
+    }
+}
+
+impl<T> Answering<T> {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<T> {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx)
+    }
 }
 
 /// What came back.
@@ -27,12 +43,11 @@ impl Future for InFlight {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
         match &mut *self {
             InFlight::One(context, answer) => {
-                answer.as_mut().poll(cx).map(|result| Answer::One(context.clone(), result))
+                answer.poll(cx).map(|result| Answer::One(context.clone(), result))
             }
-            InFlight::Together(contexts, answer) => answer
-                .as_mut()
-                .poll(cx)
-                .map(|results| Answer::Together(pair(std::mem::take(contexts), results))),
+            InFlight::Together(contexts, answer) => {
+                answer.poll(cx).map(|results| Answer::Together(pair(std::mem::take(contexts), results)))
+            }
         }
     }
 }

@@ -202,7 +202,7 @@ impl Core {
             Sending::Pending(mut answer) => match poll_once(answer.as_mut()) {
                 Poll::Ready(result) => result,
                 Poll::Pending => {
-                    self.await_answer(InFlight::One(context, answer), mine.filter(|_| is_mine));
+                    self.await_answer(InFlight::One(context, answer.into()), mine.filter(|_| is_mine));
                     return None;
                 }
             },
@@ -223,7 +223,7 @@ impl Core {
         match poll_once(answer.as_mut()) {
             Poll::Ready(results) => Some(self.engine.reply_together(clock::now(), pair(contexts, results))),
             Poll::Pending => {
-                self.await_answer(InFlight::Together(contexts, answer), mine);
+                self.await_answer(InFlight::Together(contexts, answer.into()), mine);
                 None
             }
         }
