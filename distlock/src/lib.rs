@@ -33,7 +33,7 @@
 mod engine;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
 mod backend;
 pub mod blocking;
