@@ -81,6 +81,27 @@ async fn the_body_can_use_them() {
     .await;
 }
 
+#[distributed_lock(key = "k", guard = guard, manager = manager)]
+async fn leaves_a_handle(
+    manager: &LockManager,
+    handles: tokio::sync::mpsc::UnboundedSender<distlock::Held>,
+) -> Result<(), LockError> {
+    handles.send(guard.clone()).map_err(|_| LockError::Closed)?;
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_clone_of_the_guard_does_not_keep_the_lock_of_a_dropped_call() {
+    let manager = LockManager::in_memory();
+    let (sender, mut handles) = tokio::sync::mpsc::unbounded_channel();
+    let handle = tokio::select! {
+        result = leaves_a_handle(&manager, sender) => panic!("{result:?}"),
+        handle = handles.recv() => handle.unwrap(),
+    };
+    crate::support::until_free(&manager, "k").await;
+    assert!(!handle.is_held());
+}
+
 #[test]
 fn a_thread_can_use_them() {
     let manager = LockManager::in_memory();

@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::blocking::block_on;
-use crate::guard::Section;
+use crate::section::{Holding, Section};
 use crate::{FencingToken, Held, LockError, LockRequest};
 
 /// Where the lock lives: declared before, and so dropped after, everything that the body may use.
 #[derive(Debug, Default)]
-pub struct Slot(Option<Held>);
+pub struct Slot(Option<Holding>);
 
 impl Slot {
     /// Holds nothing yet.
@@ -25,7 +25,7 @@ impl Slot {
     /// Those of the request.
     pub async fn acquire(&mut self, request: LockRequest) -> Result<(), LockError> {
         let guard = request.acquire().await?;
-        self.0 = Some(Held::new(guard));
+        self.0 = Some(Holding::new(guard));
         Ok(())
     }
 
@@ -40,12 +40,12 @@ impl Slot {
     /// The lock, if it was acquired.
     #[must_use]
     pub fn held(&self) -> Option<&Held> {
-        self.0.as_ref()
+        self.0.as_ref().map(Holding::handle)
     }
 
     /// Releases and waits for it; a failure is reported, not returned.
     pub async fn release(&self) {
-        if let Some(held) = &self.0 {
+        if let Some(held) = self.held() {
             held.settle().await;
         }
     }
@@ -57,7 +57,7 @@ impl Slot {
 
     /// Releases; the error, if the lock had been lost.
     pub fn finish_blocking(&self) -> Option<LockError> {
-        let held = self.0.as_ref()?;
+        let held = self.held()?;
         block_on(held.release_shared()).err().filter(LockError::is_lost)
     }
 }
@@ -75,8 +75,8 @@ pub enum OnLost {
 /// is paid for once.
 pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
     let on_lost = match on_lost {
-        OnLost::Cancel => crate::guard::OnLost::Cancel,
-        OnLost::Continue => crate::guard::OnLost::Continue,
+        OnLost::Cancel => crate::section::OnLost::Cancel,
+        OnLost::Continue => crate::section::OnLost::Continue,
     };
     Hold { section: held.map(|held| Section::new(held, on_lost)), body }
 }
@@ -109,7 +109,7 @@ impl<F: Future> Future for Hold<'_, F> {
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.
 pub fn hold_blocking<T>(held: Option<&Held>, body: impl FnOnce() -> T) -> T {
     match held {
-        Some(held) => crate::guard::hold_here(held, body),
+        Some(held) => crate::section::hold_here(held, body),
         None => body(),
     }
 }
