@@ -97,6 +97,8 @@ pub(crate) enum Mutant {
     ServerStepIgnored,
     PaidTooLate,
     LostKeptElsewhere,
+    BlockGivenTwice,
+    BlockBelowAnother,
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ pub(super) enum Job {
     Vote(u64),
     /// The fencing tokens proposed in a round.
     Propose(u64),
-    /// The fencing tokens written back in a round.
-    WriteBack(u64),
+    /// The fencing tokens written back in a round, and the first of them.
+    WriteBack(u64, u64),
     /// Giving back what is left of a token, until then.
     Undo { key: Arc<str>, token: Token, round: u64, until: Time },
     /// Nothing depends on it.
@@ -287,9 +287,9 @@ impl Council {
                 }
                 self.in_round(now, node, id, |round| round.fenced(node, result));
             }
-            Job::WriteBack(id) => {
+            Job::WriteBack(id, first) => {
                 self.in_round(now, node, id, |round| {
-                    round.written(node, &result);
+                    round.written(node, first, &result);
                     false
                 });
             }
@@ -335,9 +335,14 @@ impl Council {
     pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
         let held = self.ledger.is_held(round.token);
+        let given = self.ledger.fences_given(round.token);
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        round.above = given;
         let verdict = if round.decided { None } else { round.verdict(now.us(), held) };
         match verdict {
             Some(Verdict::WriteBack { first }) => {
+                // Two rounds may have seen the same highest counter: every block is given out once.
+                let first = if mutated!(BlockGivenTwice) { first } else { first.max(self.fences) };
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.begin_write_back(first);
                 }
@@ -381,9 +386,9 @@ impl Council {
             if self.members[node].up {
                 round.under_way += 1;
                 let (key, op) = (round.key.clone(), Op::Fence { token: round.token, first, count });
-                self.tell(now, node, Job::WriteBack(id), &key, op);
+                self.tell(now, node, Job::WriteBack(id, first), &key, op);
             } else {
-                round.written(node, &Err(OpError::new(Failure::NotSent, "not connected")));
+                round.written(node, first, &Err(OpError::new(Failure::NotSent, "not connected")));
             }
         }
     }
@@ -395,7 +400,11 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
-        let taken = round.is_taken();
+        let (taken, proposal) = (round.is_taken(), round.proposal);
+        let fence = match &result {
+            Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }) => *fence,
+            _ => None,
+        };
         let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
@@ -404,6 +413,9 @@ impl Council {
         {
             entry.open = entry.open.saturating_sub(1);
             if carried {
+                if let (Some(first), Some((_, count))) = (fence, proposal) {
+                    entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
+                }
                 entry.held = true;
                 entry.waits = false;
                 entry.splits = 0;

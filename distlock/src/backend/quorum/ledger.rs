@@ -34,6 +34,8 @@ pub(super) struct Entry {
     pub(super) splits: u32,
     /// Nothing of it lives longer on any server.
     pub(super) until: Time,
+    /// Fencing tokens below were given to this lease.
+    pub(super) fences_given: u64,
 }
 
 /// A set of servers, by number.
@@ -99,6 +101,7 @@ impl Ledger {
             hinted: false,
             splits: 0,
             until: now,
+            fences_given: 0,
         });
         entry.open += 1;
         entry.rounds.push(round);
@@ -137,6 +140,14 @@ impl Ledger {
 
     pub(super) fn is_held(&self, token: Token) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.held)
+    }
+
+    /// The block of another round for this token must lie at or above this.
+    pub(super) fn fences_given(&self, token: Token) -> u64 {
+        if mutated!(BlockBelowAnother) {
+            return 0;
+        }
+        self.entries.get(&token).map_or(0, |entry| entry.fences_given)
     }
 
     #[cfg(test)]

@@ -73,6 +73,8 @@ pub(super) struct Round {
     pub(super) token: Token,
     /// The first fencing token proposed, and how many.
     pub(super) proposal: Option<(u64, u32)>,
+    /// Tokens below were given to this lease by other rounds: the block of this one must lie above.
+    pub(super) above: u64,
     pub(super) answers: Vec<Answer>,
     pub(super) write_back: Option<WriteBack>,
     /// Commands without an answer.
@@ -102,6 +104,7 @@ impl Round {
             token: op.token(),
             op,
             proposal: None,
+            above: 0,
             answers: vec![answer; servers],
             write_back: None,
             under_way: 0,
@@ -163,8 +166,13 @@ impl Round {
     }
 
     /// Takes in the answer to a write-back.
-    pub(super) fn written(&mut self, node: usize, result: &OpResult) {
-        if let Some(vote) = self.write_back.as_mut().and_then(|back| back.votes.get_mut(node)) {
+    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
+        if let Some(vote) = self
+            .write_back
+            .as_mut()
+            .filter(|back| back.first == first)
+            .and_then(|back| back.votes.get_mut(node))
+        {
             *vote = Some(matches!(result, Ok(Reply::Fenced { .. })));
         }
     }
@@ -212,7 +220,8 @@ impl Round {
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };
         let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
-        if ours.iter().filter(known).count() >= most || mutated!(ProposalAlwaysTaken) {
+        let agreed = ours.iter().filter(known).count() >= most && first >= self.above;
+        if agreed || mutated!(ProposalAlwaysTaken) {
             return Some(self.entered(us, held, Some(first)));
         }
         let highest = ours.iter().filter_map(|vote| match vote {
@@ -228,7 +237,9 @@ impl Round {
         let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
         let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
         let open = votes().filter(|(vote, answer)| vote.is_none() && may_be_ours(&answer.vote)).count();
-        if done >= most {
+        if done >= most && back.first < self.above {
+            Some(Verdict::WriteBack { first: self.above })
+        } else if done >= most {
             Some(self.entered(us, held, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
