@@ -99,6 +99,13 @@ pub(crate) enum Mutant {
     LostKeptElsewhere,
     BlockGivenTwice,
     BlockBelowAnother,
+    NothingRepaired,
+    RepairedOnce,
+    VanishedMarkIgnored,
+    LowerCounterIgnored,
+    CounterNotHandedOver,
+    LongestTtlIsOurs,
+    ClocksNotCompared,
 }
 
 #[cfg(test)]

@@ -40,13 +40,20 @@ impl Council {
             }
             // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
             _ if abandoned => {}
-            (Op::Renew { ttl, .. }, Vote::NotYours) if carried => self.mend(now, node, &key, token, ttl),
+            (Op::Renew { .. }, Vote::NotYours) => {
+                self.look_now(now);
+                self.repair(now, node, &key, token);
+            }
+            (Op::Renew { .. }, Vote::Renewed) => self.is_not_missing(node, token),
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. }) if carried => {
+                self.is_not_missing(node, token)
+            }
             // What one round leaves behind, a later one that asks for the lock is told.
-            (Op::Set { ttl, .. } | Op::Enter { ttl, .. }, Vote::Busy { .. }) if carried && latest => {
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Busy { .. }) if carried && latest => {
                 if queues && self.is_there(node) {
-                    self.tell(now, node, Job::Mend, &key, leave(token));
+                    self.tell(now, node, Job::Ignored, &key, leave(token));
                 }
-                self.mend(now, node, &key, token, ttl);
+                self.repair(now, node, &key, token);
             }
             (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
                 if !carried && latest && !held && !mutated!(MinorityKept) =>
@@ -58,6 +65,9 @@ impl Council {
             {
                 self.owe(now, node, key, token, id);
             }
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(_)) if carried && latest => {
+                self.repair_later(now, token);
+            }
             _ => {}
         }
     }
@@ -66,23 +76,11 @@ impl Council {
         self.members.get(node).is_some_and(|member| member.up)
     }
 
-    /// Takes the lock at a server that has lost it, or had somebody else in: not that it counts before the
-    /// next renewal.
-    pub(super) fn mend(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token, ttl: Duration) {
-        if self.is_there(node)
-            && let Some(entry) = self.ledger.get(token)
-            && entry.held
-        {
-            entry.touched.add(node);
-            self.tell(now, node, Job::Mend, key, take(token, ttl));
-        }
-    }
-
     /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
     /// tells the next one, if the lock is ours.
     pub(super) fn take_up_hint(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         if self.is_there(node) {
-            self.tell(now, node, Job::Mend, key, take(token, MOMENT));
+            self.tell(now, node, Job::Ignored, key, take(token, MOMENT));
         }
     }
 
@@ -102,6 +100,7 @@ impl Council {
             return;
         }
         let Some(entry) = self.ledger.remove(token) else { return };
+        self.end_repair(token, &entry.missing);
         self.abandon(now, entry.rounds);
         for node in (0..self.members.len()).filter(|node| entry.touched.has(*node)) {
             self.give_back(now, node, key.clone(), token, round);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::redis::Note;
 use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, TCP_USER_TIMEOUT,
     Token, Tuning,
@@ -13,6 +14,7 @@ use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
 use super::member::{Member, Owed};
 use super::presence::Gathering;
+use super::repair::Repairs;
 use super::reserve::{Reserves, is_plain};
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
@@ -42,8 +44,10 @@ pub(super) enum Job {
     WriteBack(u64, u64),
     /// Giving back what is left of a token, until then.
     Undo { key: Arc<str>, token: Token, round: u64, until: Time },
+    /// Taking a lock that is held where it is missing.
+    Repair(Token),
     /// Nothing depends on it.
-    Mend,
+    Ignored,
 }
 
 /// What is to be done.
@@ -65,10 +69,10 @@ pub(super) enum Effect {
     Look {
         node: usize,
     },
-    /// Remember on the server that it counts as long as it runs.
-    Vouch {
+    /// Leave a note on the server: before whatever it is sent after this.
+    Note {
         node: usize,
-        run_id: String,
+        note: Note,
     },
 }
 
@@ -85,6 +89,7 @@ pub(super) struct Council {
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     pub(super) reserves: Reserves,
+    pub(super) repairs: Repairs,
     /// How long a place in the queue lasts.
     keep: Duration,
     rounds: HashMap<u64, Round>,
@@ -107,6 +112,7 @@ impl Council {
             longest_ttl,
             out: Vec::new(),
             reserves: Reserves::new(),
+            repairs: Repairs::new(),
             keep: Tuning::default().keep,
             rounds: HashMap::new(),
             next_round: 1,
@@ -188,6 +194,7 @@ impl Council {
         self.hints.retain(|(_, hinted)| *hinted != token);
         let mut with = Servers::all();
         if let Some(entry) = entry {
+            self.end_repair(token, &entry.missing);
             // There is nothing of it elsewhere.
             with = entry.touched;
             round.touched = entry.touched;
@@ -242,10 +249,14 @@ impl Council {
         }
         let (key, token, op) = (round.key.clone(), round.token, as_told(&round.op, member.pushes));
         let proposal = round.proposal.map(|(first, count)| Op::Fence { token, first, count });
+        let ttl = round.ttl();
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
         if round.acquires() {
             self.ledger.asks_server(token, node, id);
+        }
+        if let Some(ttl) = ttl {
+            self.note_ttl(node, ttl);
         }
         self.tell(now, node, Job::Vote(id), &key, op);
         if let Some(op) = proposal {
@@ -284,6 +295,7 @@ impl Council {
             Job::Propose(id) => {
                 if let Ok(Reply::Fenced { last }) = &result {
                     self.fences = self.fences.max(last.saturating_add(1));
+                    self.counted(now, node, id, *last);
                 }
                 self.in_round(now, node, id, |round| round.fenced(node, result));
             }
@@ -296,7 +308,8 @@ impl Council {
             Job::Undo { key, token, round, until } => {
                 self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, result);
             }
-            Job::Mend => {}
+            Job::Repair(token) => self.repaired(now, node, token, &result),
+            Job::Ignored => {}
         }
     }
 
@@ -308,7 +321,17 @@ impl Council {
         };
         if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
         {
-            member.heard_time(us, round.sent, now.time);
+            let memory = member.heard_time(us, round.sent, now.time);
+            self.heard_of_memory(now, node, memory);
+        }
+    }
+
+    fn counted(&mut self, now: Now, node: usize, id: u64, last: u64) {
+        if let (Some(round), Some(member)) = (self.rounds.get(&id), self.members.get_mut(node)) {
+            let raised =
+                round.proposal.map_or(0, |(first, count)| first.saturating_add(u64::from(count)) - 1);
+            let memory = member.counted(now.time, round.sent, last, raised);
+            self.heard_of_memory(now, node, memory);
         }
     }
 
@@ -401,10 +424,14 @@ impl Council {
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
         let (taken, proposal) = (round.is_taken(), round.proposal);
+        let (sent, ttl) = (round.sent, round.ttl());
+        let votes: Vec<bool> =
+            round.answers.iter().map(|answer| matches!(answer.vote, Vote::Ours { .. })).collect();
         let fence = match &result {
             Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }) => *fence,
             _ => None,
         };
+        let renewed = matches!(round.op, Op::Renew { .. }) && carried;
         let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
@@ -415,6 +442,13 @@ impl Council {
             if carried {
                 if let (Some(first), Some((_, count))) = (fence, proposal) {
                     entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
+                    entry.fence_block = Some((first, count));
+                }
+                if let Some(ttl) = ttl {
+                    entry.leased_until = entry.leased_until.max(sent.after(ttl));
+                }
+                for node in (0..votes.len()).filter(|node| !votes[*node]) {
+                    entry.missing.add(node);
                 }
                 entry.held = true;
                 entry.waits = false;
@@ -424,6 +458,12 @@ impl Council {
                 entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
                 told = entry.hinted && entry.open == 0;
             }
+        }
+        if renewed
+            && let Some(entry) = self.ledger.get(token)
+            && let Some(ttl) = ttl
+        {
+            entry.leased_until = entry.leased_until.max(sent.after(ttl));
         }
         self.out.push(Effect::Done { round: id, result });
         for node in 0..self.members.len() {
@@ -466,7 +506,7 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due()]
+        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
             .into_iter()
             .flatten()
             .min()
@@ -474,6 +514,7 @@ impl Council {
 
     pub(super) fn fire(&mut self, now: Now) {
         self.fire_reserves(now);
+        self.fire_repairs(now);
         self.fire_hints(now);
         self.fire_courtesy(now);
         for node in 0..self.members.len() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::Token;
+use super::repair::Missing;
 use crate::clock::Time;
 
 /// Entries that nobody gave back are looked for when there are this many.
@@ -36,6 +37,12 @@ pub(super) struct Entry {
     pub(super) until: Time,
     /// Fencing tokens below were given to this lease.
     pub(super) fences_given: u64,
+    /// The block that it was given last.
+    pub(super) fence_block: Option<(u64, u32)>,
+    /// When the lease ends that a majority has granted.
+    pub(super) leased_until: Time,
+    /// Where it is missing although it is held.
+    pub(super) missing: Missing,
 }
 
 /// A set of servers, by number.
@@ -47,6 +54,10 @@ impl Servers {
 
     pub(super) fn add(&mut self, node: usize) {
         self.0 |= 1 << node;
+    }
+
+    pub(super) fn remove(&mut self, node: usize) {
+        self.0 &= !(1 << node);
     }
 
     pub(super) fn all() -> Servers {
@@ -102,6 +113,9 @@ impl Ledger {
             splits: 0,
             until: now,
             fences_given: 0,
+            fence_block: None,
+            leased_until: Time(0),
+            missing: Missing::default(),
         });
         entry.open += 1;
         entry.rounds.push(round);
@@ -111,6 +125,19 @@ impl Ledger {
 
     pub(super) fn get(&mut self, token: Token) -> Option<&mut Entry> {
         self.entries.get_mut(&token)
+    }
+
+    /// The tokens that hold a lock.
+    pub(super) fn held(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut().filter(|entry| entry.held)
+    }
+
+    /// Those that hold a lock but not at this server, in order.
+    pub(super) fn missing_at(&self, node: usize) -> Vec<(Arc<str>, Token)> {
+        let missing = self.entries.iter().filter(|(_, entry)| entry.held && entry.missing.has(node));
+        let mut missing: Vec<_> = missing.map(|(token, entry)| (entry.key.clone(), *token)).collect();
+        missing.sort_unstable_by_key(|(_, token)| *token);
+        missing
     }
 
     /// The token is given back everywhere.

@@ -4,12 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::redis::Origin;
 use super::super::{OpError, Pushes, ServerTime, Token};
 use crate::clock::Time;
 use crate::engine::server_clock::{ServerClock, Step};
 
 /// Between two attempts to give back what is left of a token on a server that is there.
 pub(super) const RETRY: Duration = Duration::from_millis(50);
+/// Clocks of servers that differ by no more than this agree.
+const CLOCKS_AGREE: Duration = Duration::from_secs(1);
+/// A counter of fencing tokens that nobody raises may be gone after this, for no bad reason.
+const COUNTER_LIVES: Duration = Duration::from_secs(24 * 3600);
 
 /// Something of a token that nobody wants any more may be left on a server.
 #[derive(Clone, Debug)]
@@ -24,26 +29,13 @@ pub(super) struct Owed {
     pub(super) until: Time,
 }
 
-/// How a server came to be what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// Changes with every start.
-    pub(crate) run_id: String,
-    /// How long ago it was started, at least.
-    pub(crate) age: Duration,
-    /// The run in which somebody last found that it counts.
-    pub(crate) vouched: Option<String>,
-    /// What its wall clock says.
-    pub(crate) us: ServerTime,
-}
-
 /// Whether a server's word counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Never met.
     Unknown,
     Counts,
-    /// Started at this time, perhaps without what it knew before.
+    /// It may have forgotten what it knew before this time: it was restarted, or its data was deleted.
     Young(Time),
     /// Its clock was set forward at this time, or before.
     Stepped(Time),
@@ -66,6 +58,37 @@ pub(super) struct Member {
     pub(super) unanswered: u32,
     /// When it last answered, or was asked after it had answered everything.
     pub(super) heard: Time,
+    /// When it was seen that the server has a note that it counts in this run. If that vanishes, its data did.
+    noted: Option<Time>,
+    /// A note that it counts is on its way.
+    pub(super) noting: bool,
+    /// It has a note that it counted in this run or an earlier one: not everything is lost.
+    pub(super) remembers: bool,
+    /// When its notes were last prolonged.
+    pub(super) kept: Time,
+    /// When it was last asked what it is, of the questions that it answered.
+    pub(super) looked: Time,
+    /// Since when its clock has been watched without a break.
+    pub(super) watched: Time,
+    /// Its clock agreed with a majority when the watch began, or the watch is long enough.
+    pub(super) agrees: bool,
+    /// When its run was first met by anybody, by the clocks of a majority.
+    pub(super) met: Option<ServerTime>,
+    /// The longest ttl that it has noted.
+    pub(super) longest_ttl: Duration,
+    /// Its counter of fencing tokens, as far as it told.
+    pub(super) fences: u64,
+    /// When it told so.
+    fences_heard: Time,
+}
+
+/// What a server's answer says about its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Nothing new.
+    Kept,
+    /// Locks may be forgotten.
+    Lost,
 }
 
 impl Member {
@@ -81,6 +104,17 @@ impl Member {
             owed: Vec::new(),
             unanswered: 0,
             heard: Time(0),
+            noted: None,
+            noting: false,
+            remembers: false,
+            kept: Time(0),
+            looked: Time(0),
+            watched: Time(0),
+            agrees: false,
+            met: None,
+            longest_ttl: Duration::ZERO,
+            fences: 0,
+            fences_heard: Time(0),
         }
     }
 
@@ -90,26 +124,133 @@ impl Member {
     }
 
     pub(super) fn counts(&self) -> bool {
-        self.standing == Standing::Counts || mutated!(YoungServersCount)
+        let trusted = self.agrees || mutated!(ClocksNotCompared);
+        (self.standing == Standing::Counts && trusted) || mutated!(YoungServersCount)
     }
 
-    /// Somebody has found that it counts during this run.
-    pub(super) fn is_vouched_for(&mut self, origin: &Origin) {
+    /// It is connected, and was asked at `sent` what it is. The watch over its clock begins anew.
+    pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
-        let vouched = origin.vouched.as_deref() == Some(origin.run_id.as_str());
-        if same && vouched && matches!(self.standing, Standing::Young(_)) {
+        self.watched = now;
+        self.agrees = false;
+        if same && self.standing != Standing::Unknown {
+            return self.looked(now, sent, origin);
+        }
+        self.run_id = Some(origin.run_id.clone());
+        self.noting = false;
+        self.noted = None;
+        self.fences = 0;
+        self.standing = Standing::Young(now);
+        if origin.is_vouched_for() {
+            self.noted = Some(now);
             self.standing = Standing::Counts;
         }
+        self.told(sent, now, origin);
+        Memory::Lost
+    }
+
+    /// It was asked at `sent` what it is.
+    pub(super) fn looked(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
+        if self.run_id.as_deref() != Some(origin.run_id.as_str()) {
+            // The connection is about to break.
+            return Memory::Kept;
+        }
+        let vanished = origin.vouched.is_none() && self.noted.is_some_and(|noted| noted < sent);
+        let lost =
+            (vanished && !mutated!(VanishedMarkIgnored)) || self.has_lower_counter(sent, origin.fences);
+        if lost {
+            self.forgets(now);
+        } else if origin.is_vouched_for() {
+            self.noted.get_or_insert(now);
+            if matches!(self.standing, Standing::Young(since) if since < sent) {
+                self.standing = Standing::Counts;
+            }
+        }
+        self.told(sent, now, origin);
+        if lost { Memory::Lost } else { Memory::Kept }
+    }
+
+    fn told(&mut self, sent: Time, now: Time, origin: &Origin) {
+        self.looked = self.looked.max(sent);
+        self.remembers = origin.vouched.is_some();
+        self.met = origin.met;
+        self.longest_ttl = origin.longest_ttl;
+        self.has_counter(origin.fences, now);
+    }
+
+    fn has_counter(&mut self, last: u64, now: Time) {
+        self.fences = self.fences.max(last);
+        self.fences_heard = now;
+    }
+
+    /// Whether its counter of fencing tokens, asked for at `sent`, is lower than it was.
+    fn has_lower_counter(&self, sent: Time, last: u64) -> bool {
+        let recently = sent.since(self.fences_heard) < COUNTER_LIVES;
+        last < self.fences && self.fences_heard < sent && recently && !mutated!(LowerCounterIgnored)
+    }
+
+    /// It told its counter in answer to a command sent at `sent`, which raised it to `raised`.
+    pub(super) fn counted(&mut self, now: Time, sent: Time, last: u64, raised: u64) -> Memory {
+        let lost = self.has_lower_counter(sent, last);
+        if lost {
+            self.forgets(now);
+        }
+        self.has_counter(last.max(raised), now);
+        if lost { Memory::Lost } else { Memory::Kept }
+    }
+
+    /// Its data is gone, although it was not restarted.
+    fn forgets(&mut self, now: Time) {
+        self.standing = Standing::Young(now);
+        self.noted = None;
+        self.noting = false;
+        self.met = None;
+        self.fences = 0;
+    }
+
+    /// A note that it counts was written, or not.
+    pub(super) fn was_noted(&mut self, now: Time, run_id: &str, written: bool, after: Duration) {
+        if self.run_id.as_deref() != Some(run_id) {
+            return;
+        }
+        let grown = match self.standing {
+            Standing::Young(since) | Standing::Stepped(since) => self.noting && now.since(since) >= after,
+            Standing::Counts => true,
+            Standing::Unknown => false,
+        };
+        if written && grown {
+            self.standing = Standing::Counts;
+            self.noted = Some(now);
+        }
+        self.noting = false;
     }
 
     /// It said so between these times. A clock that was set forward has ended leases before their time, as if
     /// the server had forgotten them.
-    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) {
-        if let Some(Step::Forward(_)) = self.clock.observe(us, sent, seen)
-            && !mutated!(ServerStepIgnored)
-        {
-            self.standing = Standing::Stepped(seen);
+    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) -> Memory {
+        match self.clock.observe(us, sent, seen) {
+            Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
+                // What is younger than that stays so.
+                self.standing = Standing::Stepped(seen);
+                Memory::Lost
+            }
+            _ => Memory::Kept,
         }
+    }
+
+    /// Whether its clock and that of `other` may show the same time.
+    pub(super) fn shows_the_time_of(&self, other: &Member, now: Time) -> bool {
+        let (Some(mine), Some(theirs)) = (self.clock.offset(now), other.clock.offset(now)) else {
+            return false;
+        };
+        let tolerance = CLOCKS_AGREE.as_nanos().cast_signed();
+        mine.0 - theirs.1 <= tolerance && theirs.0 - mine.1 <= tolerance
+    }
+
+    /// What its clock shows, in microseconds.
+    pub(super) fn time(&self, now: Time) -> Option<u64> {
+        let (low, high) = self.clock.offset(now)?;
+        u64::try_from((i128::from(now.0) + (low + high) / 2) / 1_000).ok()
     }
 
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.

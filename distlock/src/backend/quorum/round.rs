@@ -120,6 +120,14 @@ impl Round {
         matches!(self.op, Op::Set { .. } | Op::Enter { .. })
     }
 
+    /// For how long it wants the lock.
+    pub(super) fn ttl(&self) -> Option<Duration> {
+        match self.op {
+            Op::Set { ttl, .. } | Op::Enter { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
+            Op::Leave { .. } | Op::Fence { .. } => None,
+        }
+    }
+
     /// Whether servers that are busy have queued the token.
     pub(super) fn queues(&self) -> bool {
         matches!(self.op, Op::Enter { mode, .. } if mode != EnterMode::Try)
@@ -360,11 +368,16 @@ impl Round {
     fn renewed(&self, us: ServerTime) -> Option<Verdict> {
         let most = majority(self.answers.len());
         let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
-        let not_ours = self.count(|vote| matches!(vote, Vote::NotYours));
+        // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
+        let not_ours = |young: bool| {
+            let forgot = |answer: &&Answer| matches!(answer.vote, Vote::NotYours) && answer.counts != young;
+            self.answers.iter().filter(forgot).count()
+        };
+        let too_many = self.answers.len() - most;
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if renewed >= most {
             Some(Verdict::Carried(Reply::Renewed { us }))
-        } else if not_ours > self.answers.len() - most {
+        } else if not_ours(false) > too_many || not_ours(true) > too_many {
             Some(Verdict::Carried(Reply::NotYours))
         } else {
             (open == 0).then(|| Verdict::Rejected(Err(self.failure())))

@@ -107,6 +107,17 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role, confirms: bool)
             "the server is a replica: a quorum needs masters that do not depend on each other",
         ));
     }
+    let evicts = field(memory, "maxmemory_policy")
+        .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"));
+    if let (Some(policy), Role::Member) = (evicts, role) {
+        return Err(errors::found(
+            Failure::Refused,
+            format!(
+                "maxmemory-policy `{policy}` may evict locks while they are held, which makes a server of a quorum \
+                 forget them unnoticed: set `noeviction`, or give locks servers of their own"
+            ),
+        ));
+    }
     Ok(Server {
         run_id: field(server, "run_id").map(str::to_owned),
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
@@ -117,9 +128,7 @@ pub(super) async fn greet(link: &Link, client: &str, role: Role, confirms: bool)
             .and_then(text)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),
-        evicts: field(memory, "maxmemory_policy")
-            .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
-            .map(str::to_owned),
+        evicts: evicts.map(str::to_owned),
     })
 }
 

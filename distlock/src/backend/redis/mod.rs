@@ -15,6 +15,7 @@ mod errors;
 mod exec;
 mod greet;
 mod link;
+mod membership;
 mod names;
 mod news;
 mod push;
@@ -54,4 +55,5 @@ mod together_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
+pub(crate) use membership::{Mark, Note, Origin};
 pub(crate) use standalone::RedisBackend;

@@ -8,7 +8,7 @@ use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
 use crate::backend::quorum::aftermath::take;
 use crate::backend::quorum::council::Job;
-use crate::backend::quorum::member::Origin;
+use crate::backend::redis::{Mark, Note, Origin};
 use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
 
 /// How long a process takes to give up a connection that is silent.
@@ -234,11 +234,29 @@ impl World {
 
     pub(super) fn origin(&self, node: usize) -> Origin {
         let server = &self.nodes[node];
+        let run_id = format!("{node}.{}", server.run);
         Origin {
             us: server.wall.at(self.now),
-            run_id: format!("{node}.{}", server.run),
-            age: std::time::Duration::from_nanos(self.now - server.born),
-            vouched: server.vouched.clone(),
+            vouched: server.notes.counted.clone(),
+            met: server.notes.met.clone().filter(|(run, _)| *run == run_id).map(|(_, met)| met),
+            longest_ttl: server.notes.longest_ttl,
+            fences: server.server.counter(),
+            run_id,
+        }
+    }
+
+    /// Carries a note out, as the server's script does.
+    pub(super) fn note_on(&mut self, node: usize, note: &Note) {
+        let node = &mut self.nodes[node];
+        node.notes.longest_ttl = node.notes.longest_ttl.max(note.longest_ttl);
+        node.server.raise_counter(note.fences);
+        if let Some(met) = note.met
+            && node.notes.met.as_ref().is_none_or(|(run, _)| *run != note.run_id)
+        {
+            node.notes.met = Some((note.run_id.clone(), met));
+        }
+        if note.mark == Mark::Count {
+            node.notes.counted = Some(note.run_id.clone());
         }
     }
 

@@ -182,11 +182,14 @@ impl World {
                             self.processes[process].council.looked(now, node, now.time, &origin);
                         }
                     }
-                    Effect::Vouch { node, run_id } => {
-                        let node_ = &mut self.nodes[node];
-                        if node_.up && run_id == format!("{node}.{}", node_.run) {
-                            node_.vouched = Some(run_id);
+                    Effect::Note { node, note } => {
+                        let written = self.nodes[node].up && self.nodes[node].hangs_until <= self.now;
+                        if written {
+                            self.note_on(node, &note);
                         }
+                        self.note(|| format!("process {process}: server {node}: {note:?} {written}"));
+                        let now = self.instant(process);
+                        self.processes[process].council.noted(now, node, &note, written);
                     }
                 }
             }

@@ -21,11 +21,18 @@ pub(super) struct Node {
     pub(super) wall: WallClock,
     pub(super) up: bool,
     pub(super) hangs_until: u64,
-    pub(super) born: u64,
     pub(super) run: u32,
-    pub(super) vouched: Option<String>,
+    pub(super) notes: Notes,
     /// Its clock was set back: leases there last longer than anybody can know.
     set_back: bool,
+}
+
+/// What processes have noted on a server; gone with its data.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    pub(super) counted: Option<String>,
+    pub(super) met: Option<(String, ServerTime)>,
+    pub(super) longest_ttl: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +101,8 @@ impl World {
             wall: WallClock::new(),
             up: true,
             hangs_until: 0,
-            born: 0,
             run: 0,
-            vouched: None,
+            notes: Notes::default(),
             set_back: false,
         };
         let mut world = World {
@@ -242,15 +248,14 @@ impl World {
                 self.at(self.now + down, Event::Fault(Fault::Start(node)));
             }
             Fault::Start(node) => {
-                let (now, wiped) = (self.now, self.cfg.wiped);
+                let wiped = self.cfg.wiped;
                 let node = &mut self.nodes[node];
                 node.up = true;
-                node.born = now;
                 node.run += 1;
                 node.server.lose_listeners();
                 if wiped {
                     node.server.lose_data();
-                    node.vouched = None;
+                    node.notes = Notes::default();
                 }
             }
             Fault::Clock(node, by) => {
