@@ -290,12 +290,19 @@ impl Council {
                     let key = round.key.clone();
                     self.others_are_told(&key, id);
                 }
+                if let (Some(round), Ok(reply)) =
+                    (self.rounds.get(&id).filter(|round| round.acquires()), &result)
+                {
+                    self.ledger.said(round.token, node, reply.is_acquired());
+                }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
             Job::Propose(id) => {
                 if let Ok(Reply::Fenced { last }) = &result {
                     self.fences = self.fences.max(last.saturating_add(1));
-                    self.counted(now, node, id, *last);
+                    if let Some(member) = self.members.get_mut(node) {
+                        member.has_counter(*last);
+                    }
                 }
                 self.in_round(now, node, id, |round| round.fenced(node, result));
             }
@@ -306,7 +313,7 @@ impl Council {
                 });
             }
             Job::Undo { key, token, round, until } => {
-                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, result);
+                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, &result);
             }
             Job::Repair(token) => self.repaired(now, node, token, &result),
             Job::Ignored => {}
@@ -322,15 +329,6 @@ impl Council {
         if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
         {
             let memory = member.heard_time(us, round.sent, now.time);
-            self.heard_of_memory(now, node, memory);
-        }
-    }
-
-    fn counted(&mut self, now: Now, node: usize, id: u64, last: u64) {
-        if let (Some(round), Some(member)) = (self.rounds.get(&id), self.members.get_mut(node)) {
-            let raised =
-                round.proposal.map_or(0, |(first, count)| first.saturating_add(u64::from(count)) - 1);
-            let memory = member.counted(now.time, round.sent, last, raised);
             self.heard_of_memory(now, node, memory);
         }
     }
@@ -469,6 +467,9 @@ impl Council {
         for node in 0..self.members.len() {
             self.settle(now, id, node);
         }
+        if acquires && !carried && !left {
+            self.give_up_in_vain(now, id);
+        }
         if told {
             self.pass_hint(now, token);
         }
@@ -526,7 +527,7 @@ impl Council {
     /// What is still under way, or nothing.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
-        let owed: Vec<_> = self.members.iter().flat_map(|member| &member.owed).collect();
+        let owed: Vec<_> = self.members.iter().flat_map(|member| member.owed.values()).collect();
         let idle = self.rounds.is_empty() && self.ledger.is_empty() && owed.is_empty();
         (!idle).then(|| format!("{:?} {:?} {owed:?}", self.rounds, self.ledger))
     }

@@ -18,6 +18,8 @@ pub(super) struct Entry {
     pub(super) ttl: Duration,
     /// The servers that may have something of it.
     pub(super) touched: Servers,
+    /// The servers that last said that the lock is its.
+    pub(super) ours: Servers,
     /// A majority said that it holds the lock.
     pub(super) held: bool,
     /// It may stand in queues.
@@ -104,6 +106,7 @@ impl Ledger {
             key: key.clone(),
             ttl,
             touched: Servers::default(),
+            ours: Servers::default(),
             held: false,
             waits: false,
             asked: vec![0; servers],
@@ -161,6 +164,18 @@ impl Ledger {
         asked.is_some_and(|asked| *asked > round)
     }
 
+    /// Whether a round that asks for the lock is not decided. What another one has got may still help it.
+    pub(super) fn is_asking(&self, token: Token) -> bool {
+        self.entries.get(&token).is_some_and(|entry| entry.open > 0)
+    }
+
+    /// What a server said when it was asked for the lock.
+    pub(super) fn said(&mut self, token: Token, node: usize, ours: bool) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            if ours { entry.ours.add(node) } else { entry.ours.remove(node) }
+        }
+    }
+
     pub(super) fn knows(&self, token: Token) -> bool {
         self.entries.contains_key(&token)
     }
@@ -171,7 +186,7 @@ impl Ledger {
 
     /// The block of another round for this token must lie at or above this.
     pub(super) fn fences_given(&self, token: Token) -> u64 {
-        if mutated!(BlockBelowAnother) {
+        if mutated!(BlockGivenTwice) {
             return 0;
         }
         self.entries.get(&token).map_or(0, |entry| entry.fences_given)

@@ -1,6 +1,7 @@
 //! What is known about one of the servers: whether it is there, whether it counts, and what it still has to be
 //! told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,6 @@ use crate::engine::server_clock::{ServerClock, Step};
 pub(super) const RETRY: Duration = Duration::from_millis(50);
 /// Clocks of servers that differ by no more than this agree.
 const CLOCKS_AGREE: Duration = Duration::from_secs(1);
-/// A counter of fencing tokens that nobody raises may be gone after this, for no bad reason.
-const COUNTER_LIVES: Duration = Duration::from_secs(24 * 3600);
 
 /// Something of a token that nobody wants any more may be left on a server.
 #[derive(Clone, Debug)]
@@ -53,7 +52,10 @@ pub(super) struct Member {
     pub(super) misfit: Option<OpError>,
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
-    pub(super) owed: Vec<Owed>,
+    /// One for each token.
+    pub(super) owed: BTreeMap<Token, Owed>,
+    /// Commands of a former connection may arrive until then.
+    pub(super) unsettled_until: Time,
     /// Commands without an answer.
     pub(super) unanswered: u32,
     /// When it last answered, or was asked after it had answered everything.
@@ -78,8 +80,6 @@ pub(super) struct Member {
     pub(super) longest_ttl: Duration,
     /// Its counter of fencing tokens, as far as it told.
     pub(super) fences: u64,
-    /// When it told so.
-    fences_heard: Time,
 }
 
 /// What a server's answer says about its memory.
@@ -101,7 +101,8 @@ impl Member {
             clock: ServerClock::default(),
             misfit: None,
             cause: None,
-            owed: Vec::new(),
+            owed: BTreeMap::new(),
+            unsettled_until: Time(0),
             unanswered: 0,
             heard: Time(0),
             noted: None,
@@ -114,7 +115,6 @@ impl Member {
             met: None,
             longest_ttl: Duration::ZERO,
             fences: 0,
-            fences_heard: Time(0),
         }
     }
 
@@ -145,7 +145,7 @@ impl Member {
             self.noted = Some(now);
             self.standing = Standing::Counts;
         }
-        self.told(sent, now, origin);
+        self.told(sent, origin);
         Memory::Lost
     }
 
@@ -156,8 +156,7 @@ impl Member {
             return Memory::Kept;
         }
         let vanished = origin.vouched.is_none() && self.noted.is_some_and(|noted| noted < sent);
-        let lost =
-            (vanished && !mutated!(VanishedMarkIgnored)) || self.has_lower_counter(sent, origin.fences);
+        let lost = vanished && !mutated!(VanishedMarkIgnored);
         if lost {
             self.forgets(now);
         } else if origin.is_vouched_for() {
@@ -166,37 +165,21 @@ impl Member {
                 self.standing = Standing::Counts;
             }
         }
-        self.told(sent, now, origin);
+        self.told(sent, origin);
         if lost { Memory::Lost } else { Memory::Kept }
     }
 
-    fn told(&mut self, sent: Time, now: Time, origin: &Origin) {
+    fn told(&mut self, sent: Time, origin: &Origin) {
         self.looked = self.looked.max(sent);
         self.remembers = origin.vouched.is_some();
         self.met = origin.met;
         self.longest_ttl = origin.longest_ttl;
-        self.has_counter(origin.fences, now);
+        self.has_counter(origin.fences);
     }
 
-    fn has_counter(&mut self, last: u64, now: Time) {
+    /// It told that its counter was there.
+    pub(super) fn has_counter(&mut self, last: u64) {
         self.fences = self.fences.max(last);
-        self.fences_heard = now;
-    }
-
-    /// Whether its counter of fencing tokens, asked for at `sent`, is lower than it was.
-    fn has_lower_counter(&self, sent: Time, last: u64) -> bool {
-        let recently = sent.since(self.fences_heard) < COUNTER_LIVES;
-        last < self.fences && self.fences_heard < sent && recently && !mutated!(LowerCounterIgnored)
-    }
-
-    /// It told its counter in answer to a command sent at `sent`, which raised it to `raised`.
-    pub(super) fn counted(&mut self, now: Time, sent: Time, last: u64, raised: u64) -> Memory {
-        let lost = self.has_lower_counter(sent, last);
-        if lost {
-            self.forgets(now);
-        }
-        self.has_counter(last.max(raised), now);
-        if lost { Memory::Lost } else { Memory::Kept }
     }
 
     /// Its data is gone, although it was not restarted.
@@ -255,16 +238,23 @@ impl Member {
 
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.
     pub(super) fn owe(&mut self, now: Time, owed: Owed) {
+        let at = if self.up { now.after(RETRY) } else { Time::MAX };
         if owed.until > now {
-            let at = if self.up { now.after(RETRY) } else { Time::MAX };
-            self.owed.push(Owed { at, ..owed });
+            self.owe_at(at, owed);
         }
+    }
+
+    pub(super) fn owe_at(&mut self, at: Time, owed: Owed) {
+        let known = self.owed.entry(owed.token).or_insert_with(|| Owed { at, ..owed.clone() });
+        known.at = known.at.min(at);
+        known.round = known.round.max(owed.round);
+        known.until = known.until.max(owed.until);
     }
 
     /// What is to be given back now. While the server is not there that is nothing, and later everything.
     pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<Owed> {
         let (mut due, up) = (Vec::new(), self.up);
-        self.owed.retain_mut(|owed| {
+        self.owed.retain(|_, owed| {
             if !up && owed.at <= now {
                 owed.at = Time::MAX;
             }
@@ -278,6 +268,6 @@ impl Member {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.owed.iter().map(|owed| owed.at.min(owed.until)).min()
+        self.owed.values().map(|owed| owed.at.min(owed.until)).min()
     }
 }

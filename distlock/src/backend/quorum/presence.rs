@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
-use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime};
+use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
 use super::council::{Council, Effect, Now};
 use super::member::{Member, Memory, Standing};
 use super::round::majority;
@@ -77,6 +77,9 @@ impl Council {
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
+        if !settled {
+            member.unsettled_until = now.time.after(TCP_USER_TIMEOUT);
+        }
         member.misfit = None;
         member.cause = None;
         member.pushes = pushes;
@@ -86,9 +89,6 @@ impl Council {
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);
-        if !settled {
-            self.owe_again(now, node);
-        }
         self.pay(now, node, true);
         self.refill(now, node);
         self.gather(now, None);
@@ -337,7 +337,8 @@ impl Council {
 
     /// Whoever comes while another process begins to use new servers finds only some of its marks.
     fn look_soon(&mut self, now: Now) {
-        if self.members.iter().any(|member| member.up && matches!(member.standing, Standing::Young(_))) {
+        let waits = |m: &Member| m.up && matches!(m.standing, Standing::Young(_) | Standing::Stepped(_));
+        if self.members.iter().any(waits) {
             self.gathering.look_at = self.gathering.look_at.min(now.time.after(LOOK_AGAIN));
         }
     }

@@ -228,7 +228,8 @@ impl Round {
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };
         let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
-        let agreed = ours.iter().filter(known).count() >= most && first >= self.above;
+        let agreed =
+            ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
         if agreed || mutated!(ProposalAlwaysTaken) {
             return Some(self.entered(us, held, Some(first)));
         }
