@@ -342,7 +342,8 @@ impl Round {
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
-                ", of these {young} were restarted so recently that locks may be held which they do not know of"
+                ", of these {young} do not count: they were restarted, lost their data, or had their clocks set so \
+                 recently that locks may be held which they do not know of"
             );
         }
         if let Some(cause) = cause {

@@ -98,6 +98,7 @@ pub(super) struct Process {
     pub(super) links: Vec<Link>,
     pub(super) asleep_until: u64,
     pub(super) troubled_until: u64,
+    closed: bool,
     index: usize,
     /// Microseconds.
     wall: u64,
@@ -127,6 +128,7 @@ impl Process {
             links: (0..cfg.servers).map(|_| Link::default()).collect(),
             asleep_until: 0,
             troubled_until: 0,
+            closed: false,
             index,
             wall: 1_790_000_000_000_000 + rng.u64(0..=cfg.skew),
             up: false,
@@ -306,6 +308,7 @@ impl World {
             }
             Step::Deadline { key, token } => self.deadline(process, key, token),
             Step::Close => {
+                self.processes[process].closed = true;
                 for key in 0..self.keys.len() {
                     self.processes[process].wanted[key] = 0;
                     if let Some(Attempt { token, held: None, .. }) = self.processes[process].attempts[key] {
@@ -324,7 +327,8 @@ impl World {
 
     /// The next one who wants the lock in this process.
     pub(super) fn next(&mut self, process: usize, key: usize) {
-        if self.processes[process].attempts[key].is_some() || self.processes[process].wanted[key] == 0 {
+        let me = &self.processes[process];
+        if me.closed || me.attempts[key].is_some() || me.wanted[key] == 0 {
             return;
         }
         let (once, fenced) = (self.chance(self.cfg.once), self.chance(self.cfg.fenced));

@@ -15,7 +15,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn no_seed_breaks_a_rule() {
     let mut all = Stats::default();
-    for seed in 0..number("SEEDS").unwrap_or(6_000) {
+    for seed in 0..number("SEEDS").unwrap_or(2_500) {
         match run(seed, |_| {}) {
             Ok(stats) => {
                 all.acquired += stats.acquired;
@@ -183,7 +183,8 @@ fn flushed(c: &mut Config) {
 fn restarted_and_fenced(c: &mut Config) {
     calm(c);
     crowded(c);
-    (c.fenced, c.wiped, c.stops) = (1.0, true, 8);
+    (c.fenced, c.wiped, c.stops, c.hangs, c.crashes) = (1.0, true, 10, 8, 3);
+    (c.servers, c.processes, c.requests) = (3, 9, 90);
     (c.ttl, c.longest_hold, c.horizon) = (300, 20, 8 * SECOND);
 }
 
