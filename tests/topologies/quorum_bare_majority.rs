@@ -26,7 +26,7 @@ async fn quorum_bare_majority_one_restarted_empty() {
 #[tokio::test(flavor = "multi_thread")]
 async fn quorum_bare_majority_one_flushed() {
     let flush = |server: &mut RedisServer| {
-        server.run(&["FLUSHALL"]);
+        server.raw(&["FLUSHALL"]);
     };
     lost("1 more emptied, not restarted", "quorum_bare_majority_one_flushed", flush).await;
 }

@@ -214,7 +214,9 @@ async fn a_bare_majority_is_repaired_without_renewals() {
         server.run::<u64>("DEL k");
     }
     wait_until("every server has it", LONG, || {
-        let held = |server: &TestServer| server.run::<Option<String>>("GET k").is_some_and(|text| text.contains("dl1:"));
+        let held = |server: &TestServer| {
+            server.run::<Option<String>>("GET k").is_some_and(|text| text.contains("dl1:"))
+        };
         servers.0.iter().all(held)
     });
     let last = guard.fencing_token().unwrap().get();
