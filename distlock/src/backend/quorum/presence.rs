@@ -248,13 +248,14 @@ impl Council {
     }
 
     /// The highest counter of fencing tokens of the other servers, once a majority of them has told what it
-    /// knows after `since`: what this one has forgotten, one of those knows. It does not wait for them for ever.
+    /// remembers after `since`, or all have told what they know: what this one has forgotten, one of those knows. It
+    /// does not wait for them for ever.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
-        let told = self.members.iter().enumerate().filter(|(other, member)| {
-            let remembers = member.remembers || !matches!(member.standing, Standing::Young(_));
-            *other != node && remembers && member.looked >= since
-        });
-        let enough = told.count() >= majority(self.members.len());
+        let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
+        let told = || others().filter(|(_, member)| member.looked >= since);
+        let remembers = |member: &Member| member.remembers || !matches!(member.standing, Standing::Young(_));
+        let remembering = told().filter(|(_, member)| remembers(member)).count();
+        let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
         let patience = self.grown_after() * 2;
         let highest = || self.members.iter().map(|member| member.fences).max().unwrap_or(0);
         (enough || now.time.since(since) >= patience).then(highest)

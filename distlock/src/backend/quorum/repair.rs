@@ -52,6 +52,8 @@ impl Council {
         }
         entry.touched.add(node);
         entry.missing.asked.add(node);
+        let longest = entry.ttl;
+        self.note_ttl(node, longest);
         self.tell(now, node, Job::Repair(token), key, take(token, ttl));
         if let Some((first, count)) = fences {
             self.tell(now, node, Job::Ignored, key, Op::Fence { token, first, count });

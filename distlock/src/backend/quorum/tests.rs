@@ -256,10 +256,11 @@ async fn what_was_flushed_does_not_count() {
 async fn the_longest_ttl_is_noted_on_the_servers() {
     let servers = Servers::start(3);
     let manager = servers.manager().await;
-    drop(manager.lock("k").ttl(LONG * 3).acquire().await.unwrap());
-    for server in &servers.0 {
-        assert_eq!(server.run::<u64>("GET dl1:run:ttl"), 60_000);
-    }
+    let guard = manager.lock("k").ttl(LONG * 3).acquire().await.unwrap();
+    wait_until("every server has noted it", LONG, || {
+        servers.0.iter().all(|server| server.run::<u64>("GET dl1:run:ttl") == 60_000)
+    });
+    drop(guard);
     drop(servers.manager().await.lock("k2").acquire().await.unwrap());
     for server in &servers.0 {
         assert_eq!(server.run::<u64>("GET dl1:run:ttl"), 60_000);
