@@ -21,6 +21,7 @@ mod login;
 mod membership;
 mod names;
 mod news;
+mod pace;
 mod push;
 mod replicas;
 mod reply;
