@@ -594,7 +594,8 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
-        attempt.seen = self.state.seq;
+        // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
+        attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }

@@ -95,8 +95,17 @@ pub(crate) enum Mutant {
     YoungServersCount,
     ProposalAlwaysTaken,
     ServerStepIgnored,
-    PaidTooLate,
     LostKeptElsewhere,
+    BlockGivenTwice,
+    BlockBelowAnother,
+    TakenFromAnotherRound,
+    LateCommandsForgotten,
+    NothingRepaired,
+    RepairedOnce,
+    VanishedMarkIgnored,
+    CounterNotHandedOver,
+    LongestTtlIsOurs,
+    ClocksNotCompared,
 }
 
 #[cfg(test)]
