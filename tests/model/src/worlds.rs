@@ -24,27 +24,27 @@ impl Size {
 /// Commands, replies and pushes that take their time; leases that end meanwhile.
 pub fn delays(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![2, 1], vec![2, 2]),
+        processes: vec![2, 1],
         faults: Faults { slow: size.pick(2, 3), ..Faults::default() },
-        ..Bounds::calm(2, size.pick(5, 7))
+        ..Bounds::calm(2, size.pick(5, 6))
     }
 }
 
 /// Pushes that are lost, doubled, and late.
 pub fn pushes(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![2, 1], vec![2, 2]),
+        processes: vec![2, 1],
         faults: Faults { slow: 2, lost_pushes: size.pick(0, 1), doubled_pushes: 1, ..Faults::default() },
-        ..Bounds::calm(2, size.pick(4, 6))
+        ..Bounds::calm(2, size.pick(4, 5))
     }
 }
 
 /// Connections that break, and may be killed by the next one.
 pub fn broken_links(size: Size) -> Bounds {
     Bounds {
-        faults: Faults { slow: size.pick(1, 2), breaks: size.pick(1, 2), ..Faults::default() },
+        faults: Faults { slow: size.pick(1, 2), breaks: 1, ..Faults::default() },
         cancels: 1,
-        ..Bounds::calm(2, size.pick(4, 6))
+        ..Bounds::calm(2, size.pick(4, 5))
     }
 }
 
@@ -56,19 +56,18 @@ pub fn broken_links_without_kill(size: Size) -> Bounds {
 /// Waiters that give up.
 pub fn cancels(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![1, 1, 1], vec![2, 1, 1]),
         faults: Faults { slow: size.pick(1, 2), ..Faults::default() },
         cancels: size.pick(1, 2),
-        ..Bounds::calm(3, size.pick(2, 4))
+        ..Bounds::calm(3, size.pick(2, 3))
     }
 }
 
 /// Leases that are extended, and renewed at the same time.
 pub fn extensions(size: Size) -> Bounds {
     Bounds {
-        faults: Faults { slow: size.pick(2, 3), breaks: size.pick(0, 1), ..Faults::default() },
+        faults: Faults { slow: size.pick(2, 3), ..Faults::default() },
         extensions: 1,
-        ..Bounds::calm(2, size.pick(5, 7))
+        ..Bounds::calm(2, size.pick(5, 6))
     }
 }
 
