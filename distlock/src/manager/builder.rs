@@ -119,6 +119,10 @@ impl LockManagerBuilder {
     /// or limited one) is named after prefix and key, not after both together. Managers that spell the same key
     /// in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but do not queue
     /// together; shared and limited locks of the one are [`LockError::WrongKind`] to the other.
+    ///
+    /// A managed server or a proxy may spread keys over a cluster without showing it. Connecting to it fails, because
+    /// a lock could be taken there and not released, unless the prefix puts all locks into one slot by a hash tag:
+    /// `key_prefix("{locks}:")`. Where the cluster itself can be reached, `redis+cluster://` needs no such prefix.
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
