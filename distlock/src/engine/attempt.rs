@@ -524,7 +524,7 @@ impl<W> Step<'_, W> {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.since = if mutated!(GapClockPerProcess) { us } else { since };
+            attempt.since = since;
             let Some(deadline) = step.grant_deadline(&attempt, us) else {
                 return step.confirm(attempt, us);
             };

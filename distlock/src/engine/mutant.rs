@@ -47,7 +47,6 @@ pub(crate) enum Mutant {
     PollWaiterDropped,
     UnknownPushIgnored,
     EntryLeftAfterDirectAcquire,
-    GapClockPerProcess,
     IoErrorReportedAsLost,
     RenewCreates,
     ForceReleaseNotReported,
