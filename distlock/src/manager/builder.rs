@@ -105,9 +105,16 @@ impl LockManagerBuilder {
     /// the others: an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
     /// `redis+unix://`). The same as one URL: `redis+quorum://host1,host2,host3`.
     ///
-    /// Only exclusive locks are offered; they are fenced on request like everywhere. The
-    /// [`default_ttl`](Self::default_ttl) must be the longest ttl that any user of these servers asks for: so
-    /// long a server that was restarted does not count, because it may have forgotten a lock.
+    /// Only exclusive locks are offered; they are fenced on request like everywhere. A server that was restarted or
+    /// emptied may have forgotten a lock, and does not count for as long as the longest ttl that anybody has asked
+    /// these servers for.
+    ///
+    /// Take it for efficiency: where a lock must stay available through the death of a server and a rare double run
+    /// does no harm, or where services already lock on these servers by Redlock. For correctness take Sentinel with
+    /// `replicas(n)` and a fencing token that the guarded store checks, or a store with consensus. A second holder
+    /// can get in if a majority of the servers loses its data or has its clocks set forward at a time, or if a server
+    /// is emptied in the first moments of a lock that two others could not be asked for. Keep the servers' clocks
+    /// within a second of each other and `maxmemory-policy` at `noeviction`: a server that evicts is refused.
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }

@@ -2,23 +2,22 @@
 //!
 //! At the small size, of every test run, 4.1 million states in 25 s on two shared cores, unoptimised but for `opt-level = 1`:
 //!
-//! | world | processes | ticks | states | longest shortest way |
-//! |---|---|---|---|---|
-//! | `delays` | 2 | 5 | 514 646 | 55 events |
-//! | `pushes` | 2 | 4 | 820 744 | 52 |
-//! | `broken_links` | 2 | 4 | 481 601 | 42 |
-//! | `broken_links_without_kill` | 2 | 4 | 687 034 | 44 |
-//! | `cancels` | 3 | 2 | 62 187 | 40 |
-//! | `extensions` | 2 | 5 | 721 361 | 49 |
-//! | `chains` | 2 | 5 | 640 306 | 56 |
-//! | `kept` | 2 | 3 | 47 231 | 45 |
-//! | `gaps` | 2, and a plain client | 5 | 114 158 | 49 |
-//! | `progress` | 2 | 6 | 727 | 25 |
-//! | `dead_waiters` | 3 | 7 | 22 600 | 78 |
+//! | world | processes | ticks | states | longest shortest way | states at the large size |
+//! |---|---|---|---|---|---|
+//! | `delays` | 2 | 5 | 514 646 | 55 events | 7 009 954 |
+//! | `pushes` | 2 | 4 | 820 744 | 52 | 2 403 126 |
+//! | `broken_links` | 2 | 4 | 481 601 | 42 | 7 262 685 |
+//! | `broken_links_without_kill` | 2 | 4 | 687 034 | 44 | 10 941 319 |
+//! | `cancels` | 3 | 2 | 62 187 | 40 | 2 252 773 |
+//! | `extensions` | 2 | 5 | 721 361 | 49 | 7 712 553 |
+//! | `chains` | 2 | 5 | 640 306 | 56 | 10 146 885 |
+//! | `kept` | 2 | 3 | 47 231 | 45 | 3 685 453 |
+//! | `gaps` | 2, and a plain client | 5 | 114 158 | 49 | not explored to its end |
+//! | `progress` | 2 | 6 | 727 | 25 | 181 229 |
+//! | `dead_waiters` | 3 | 7 | 22 600 | 78 | 26 919 |
 //!
-//! The large size allows more ticks, slow messages or processes. It is for doing by hand, one world at a time, with
-//! gigabytes of memory: `broken_links_without_kill` has 10 941 319 states then (114 s), `cancels` 2 252 773 (27 s), `kept`
-//! 3 685 453 (44 s).
+//! The large size allows more ticks, slow messages or processes; it takes up to two minutes and some gigabytes for each
+//! world.
 
 use crate::bounds::{Bounds, ClientKill, Crashes, Faults, MIN_HOLD};
 

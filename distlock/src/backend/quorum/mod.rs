@@ -7,7 +7,7 @@
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
-//!   back what is ours in vain, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
+//!   back what is ours in vain, [`repair`] takes what is missing, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
 //!   [`courtesy`] lets them go first.
 //! - Here: carrying out what the council wants, on the I/O thread.
 //!
@@ -18,10 +18,18 @@
 //!   did not answer, as soon as it is there again.
 //! - **A majority once is a majority for its time.** Servers that missed it are filled up, but count for a
 //!   renewal only if the lock was ours there all the time: a lease that ran out is never taken anew unnoticed.
-//! - **Young servers do not count.** A server that was restarted may have forgotten a lock; it counts again
-//!   when every lease it may have forgotten is over. (Its own mark says that it has run since it counted last.) A
-//!   clock that was set forward ends leases like a memory that was lost, so such a server does not count either;
-//!   every answer to an acquisition tells the server's time.
+//! - **A lock that is held stands everywhere.** Where it is missing it is taken, again and again until it stands on
+//!   every server that can be reached ([`repair`]): whoever has a bare majority loses it with the next server.
+//! - **What one round has got, another round of the same token may count on**: it is given back only when no round
+//!   for that token is open.
+//! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is gone), may
+//!   have forgotten a lock; it counts again when every lease it may have forgotten is over. How long that is, the
+//!   servers know: the longest ttl is noted on each of them before it is used. Age is the time since somebody first
+//!   met this run, by the clocks of a majority; the server's own uptime follows its wall clock and is not asked
+//!   for. Before it counts, it is told the highest fencing token of the others.
+//! - **Clocks.** A clock that was set forward ends leases like a memory that was lost, so such a server does not
+//!   count either; every answer to an acquisition tells the server's time. Whoever comes later compares it with the
+//!   clocks of a majority: a server that differs by more than a second counts for it after the longest ttl.
 //! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
 //!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
 //!   both fail at worst, and back off for a random time. Who has released a lock asks for it again after those
