@@ -34,8 +34,7 @@ mod tests;
 mod together;
 
 use std::borrow::Cow;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -183,7 +182,9 @@ pub(crate) enum Release {
 #[derive(Debug)]
 pub(crate) struct Engine<W> {
     shards: Vec<Mutex<Shard<W>>>,
-    hasher: RandomState,
+    /// Keys are spread over the shards by it: in another way in every process, in the same way in every run of a
+    /// simulation.
+    seed: u64,
     server_clock: Mutex<ServerClock>,
     /// Replies are read from one clock, so that its steps can be seen.
     clocks: Clocks,
@@ -200,7 +201,7 @@ impl<W> Engine<W> {
             .collect();
         Engine {
             shards,
-            hasher: RandomState::new(),
+            seed,
             server_clock: Mutex::new(ServerClock::default()),
             clocks: tuning.clocks,
             armed: AtomicU64::new(u64::MAX),
@@ -235,9 +236,24 @@ impl<W> Engine<W> {
 
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
-        let stepped = observed(&result)
+        let stepped = self.step_seen(now, &context, &result);
+        self.reply_after(now, stepped, context, result)
+    }
+
+    /// What a reply shows of the server's clock. Other threads may be here before that is allowed for.
+    fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
+        observed(result)
             .filter(|_| self.clocks == Clocks::One)
-            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
+            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now))
+    }
+
+    fn reply_after(
+        &self,
+        now: Time,
+        stepped: Option<Step>,
+        context: Context,
+        result: OpResult,
+    ) -> (Verdict, Effects<W>) {
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
@@ -311,17 +327,31 @@ impl<W> Engine<W> {
 
     /// When to call [`Engine::timer`] next, unless [`Effects::rearm`] says otherwise before.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.armed.store(u64::MAX, Ordering::SeqCst);
-        let due = self.shards.iter().filter_map(|shard| lock(shard).next_due()).min();
-        if let Some(due) = due {
-            self.armed.fetch_min(due.0, Ordering::SeqCst);
-        }
+        self.disarm();
+        let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
+        self.arm(due);
         due
+    }
+
+    /// From now on every event that is due says so.
+    fn disarm(&self) {
+        if !mutated!(ArmedWhileLooking) {
+            self.armed.store(u64::MAX, Ordering::SeqCst);
+        }
+    }
+
+    fn due_of(&self, index: usize) -> Option<Time> {
+        lock(&self.shards[index]).next_due()
     }
 
     #[cfg(test)]
     pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
         lock(self.shard(key)).knows(key, token)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
     }
 
     #[cfg(test)]
@@ -337,7 +367,9 @@ impl<W> Engine<W> {
 
     fn shard(&self, key: &Arc<str>) -> &Mutex<Shard<W>> {
         let count = u64::try_from(self.shards.len()).unwrap_or(1);
-        let index = usize::try_from(self.hasher.hash_one(key) % count).unwrap_or(0);
+        let mut hasher = DefaultHasher::new();
+        (self.seed, key).hash(&mut hasher);
+        let index = usize::try_from(hasher.finish() % count).unwrap_or(0);
         &self.shards[index]
     }
 

@@ -87,6 +87,7 @@ pub(crate) enum Mutant {
     ImpatientNotDismissed,
     ReplyBeforeStepIsAStep,
     LateAnswerNotUndone,
+    ArmedWhileLooking,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

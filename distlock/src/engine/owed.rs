@@ -34,6 +34,11 @@ impl OwedList {
         self.list.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn tokens(&self) -> Vec<(Arc<str>, Token)> {
+        self.list.iter().map(|owed| (owed.key.clone(), owed.token)).collect()
+    }
+
     pub(super) fn add(&mut self, owed: Owed) {
         self.list.push(owed);
     }

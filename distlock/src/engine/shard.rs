@@ -355,6 +355,11 @@ impl<W> Shard<W> {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.owed.tokens()
+    }
+
     /// Everything that is remembered.
     #[cfg(test)]
     pub(super) fn rest(&self) -> usize {

@@ -138,6 +138,7 @@ impl World {
         self.check_order_here(c, index);
         self.check_reader(c, index, cell);
         self.check_alone(key, &holder);
+        self.check_remaining(c, index, cell);
         if self.believes(&holder).is_some() {
             self.check_fence(key, cell.fence, lease_start);
         }
@@ -202,6 +203,9 @@ impl World {
         if fault == 0 || old.lease_start.min(new.lease_start) >= fault {
             return false;
         }
+        if self.cfg.profile == Profile::Stopped {
+            return self.was_standing_still(old) || self.was_standing_still(new);
+        }
         // Even then a step that was noticed must have been allowed for, within what cannot be measured.
         let (stale, until) = if old.lease_start < fault {
             (old, until)
@@ -211,6 +215,12 @@ impl World {
         let Who::Request(index) = stale.who else { return true };
         let noticed = self.clients[self.requests[index].client].step_seen;
         !noticed || self.cfg.profile != Profile::Forward || until < self.now + 600 * MILLI
+    }
+
+    /// Its lease may be older than its process knows.
+    fn was_standing_still(&self, holder: &Holder) -> bool {
+        let Who::Request(index) = holder.who else { return false };
+        holder.lease_start < self.clients[self.requests[index].client].stood_still
     }
 
     fn check_fence(&mut self, key: usize, fence: Option<u64>, lease_start: u64) {
@@ -366,6 +376,7 @@ impl World {
             && !self.cfg.is_short()
             && reason == LostReason::Expired
             && request.renewal == Renewal::Keep
+            && request.picked_up
         {
             self.fail("false loss", format!("request {index} of process {c}: it could have been renewed"));
         }

@@ -161,7 +161,7 @@ impl World {
                 self.fail("order", "the server took a key though one before it was not free");
             }
             before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
-            self.jobs[follower].result = Some(reply);
+            self.jobs[follower].result = Some(Ok(reply));
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Request {
     pub(super) kind: Kind,
     pub(super) waits: Waits,
     pub(super) renewal: Renewal,
-    ttl: Duration,
+    pub(super) ttl: Duration,
     pub(super) fenced: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
@@ -65,6 +65,10 @@ pub(super) struct Request {
     pub(super) cancel_after: Option<u64>,
     hold: u64,
     extend: Option<(u64, Duration)>,
+    /// Nobody looks at it for so long after it was completed.
+    looks_late: Option<u64>,
+    /// And then it is dropped.
+    drops: bool,
     /// Ignores the loss of the lock.
     careless: bool,
 
@@ -74,9 +78,17 @@ pub(super) struct Request {
     pub(super) started: u64,
     pub(super) until: Time,
     pub(super) acquired: u64,
+    /// Somebody has the lock in hand.
+    pub(super) picked_up: bool,
+    /// Until when it asked for the lease itself.
+    pub(super) extended_until: Time,
+    /// When it last asked for more than ever before, and for how much.
+    pub(super) longest: Option<(Time, Duration)>,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
-    pub(super) was_lost: bool,
+    pub(super) was_lost: Option<LostReason>,
+    /// What it said of `min_hold` counts although the lock was lost: it let go while the lease went on.
+    pub(super) keeps: bool,
     /// The token of the lease that it let go.
     pub(super) left_with: Option<crate::backend::Token>,
 }
@@ -171,7 +183,6 @@ impl World {
         let mut millis = |p: f64, most: u64| chance(rng, p).then(|| Duration::from_millis(rng.u64(1..most)));
         let max_hold = millis(cfg.max_hold, longest);
         let min_hold = millis(cfg.min_hold, 1_000).map(|hold| hold.min(ttl / 2));
-        let min_hold = if max_hold.is_some() { None } else { min_hold };
         let rng = &mut self.rng;
         let client = rng.usize(0..cfg.clients);
         let key = rng.usize(0..cfg.keys);
@@ -195,14 +206,20 @@ impl World {
                 (rng.u64(0..=hold), ttl.mul_f64(0.2 + 1.8 * rng.f64()).max(Duration::from_millis(10)))
             }),
             careless: chance(rng, cfg.careless),
+            looks_late: chance(rng, cfg.unpolled).then(|| rng.u64(0..40) * rng.u64(0..SECOND)),
+            drops: rng.u32(0..3) == 0,
             life: None,
             ticket: None,
             state: State::Planned,
             started: 0,
             until: Time::MAX,
             acquired: 0,
+            picked_up: false,
+            extended_until: Time(0),
+            longest: None,
             broken: None,
-            was_lost: false,
+            was_lost: None,
+            keeps: false,
             left_with: None,
         }
     }
@@ -285,9 +302,13 @@ impl World {
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);
                 if let Some(group) = self.requests[index].group {
+                    self.requests[index].picked_up = true;
                     return self.one_of_several_was_acquired(c, index, group);
                 }
-                self.begin_body(c, index);
+                match self.requests[index].looks_late {
+                    Some(late) => self.post(c, late, What::PickUp(index)),
+                    None => self.pick_up(c, index),
+                }
             }
             Outcome::NotReached => {
                 self.requests[index].state = State::Planned;
@@ -322,6 +343,20 @@ impl World {
         }
     }
 
+    /// Somebody looks at a request that was completed.
+    pub(super) fn look(&mut self, c: usize, local: Time, index: usize) {
+        if self.requests[index].drops || self.believed_until(index).is_none() {
+            self.end_request(c, local, index);
+        } else if self.requests[index].cell().is_some() {
+            self.pick_up(c, index);
+        }
+    }
+
+    fn pick_up(&mut self, c: usize, index: usize) {
+        self.requests[index].picked_up = true;
+        self.begin_body(c, index);
+    }
+
     /// The lock is in hand.
     pub(super) fn begin_body(&mut self, c: usize, index: usize) {
         let Request { hold, extend, .. } = self.requests[index].clone();
@@ -344,7 +379,14 @@ impl World {
             BodyStep::Extend => {
                 let Some((_, ttl)) = self.requests[index].extend else { return };
                 let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(10));
-                let (_, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                let request = &mut self.requests[index];
+                if held {
+                    request.extended_until = request.extended_until.max(local.after(ttl));
+                    if ttl > request.longest.map_or(request.ttl, |(_, longest)| longest) {
+                        request.longest = Some((local, ttl));
+                    }
+                }
                 self.perform(c, effects, Some(index));
             }
             BodyStep::End | BodyStep::Stop => self.cancel_request(c, local, index),
@@ -355,6 +397,7 @@ impl World {
         let State::Holding(cell) = self.requests[index].state.clone() else { return };
         self.requests[index].state = State::Ended;
         self.requests[index].left_with = Some(cell.token);
+        self.requests[index].keeps = self.lease_goes_on(index, &cell);
         self.left(index);
         let (release, effects) = self.clients[c].engine.release(local, &cell);
         note!(self, "process {c}: request {index} lets go: {release:?}");
@@ -369,10 +412,9 @@ impl World {
         });
         let Some(index) = found else { return };
         note!(self, "process {c}: request {index} lost the lock: {reason:?}");
-        if self.requests[index].was_lost {
+        if self.requests[index].was_lost.replace(reason).is_some() {
             self.fail("lost is final", format!("request {index} lost the lock twice"));
         }
-        self.requests[index].was_lost = true;
         self.check_loss(c, index, reason);
         if self.requests[index].careless {
             // It keeps the lease until that runs out, and hands on to nobody.
