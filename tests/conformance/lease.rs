@@ -11,6 +11,8 @@ distlock_tests::suite![
     max_hold_caps_renewal,
     min_hold_keeps_the_key_after_the_release,
     min_hold_keeps_the_key_after_a_drop,
+    min_hold_outlives_a_loss_by_max_hold,
+    min_hold_outlives_a_shutdown,
     remaining_lies_within_the_ttl,
     extend_moves_the_end_of_the_lease,
     extend_never_shortens,
@@ -75,6 +77,35 @@ async fn min_hold_keeps_the_key_after_a_drop(backend: Backend) {
     let start = Instant::now();
     drop(one.lock("k").min_hold(hold).acquire().await.unwrap());
     other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+}
+
+async fn min_hold_outlives_a_loss_by_max_hold(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let hold = Duration::from_millis(1500);
+    let start = Instant::now();
+    let body = one.lock("k").min_hold(hold).max_hold(SHORT).run(async |_| std::future::pending::<()>().await);
+    assert_lost(&body.await.unwrap_err(), "MaxHold");
+    other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+    backend.is_clean("k").await;
+}
+
+async fn min_hold_outlives_a_shutdown(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let hold = Duration::from_millis(1500);
+    let start = Instant::now();
+    let guard = one.lock("k").min_hold(hold).acquire().await.unwrap();
+    let body = tokio::spawn(async move {
+        let lost = guard.lost().await;
+        drop(guard);
+        lost
+    });
+    let _report = one.shutdown(Duration::from_millis(50)).await;
+    assert_lost(&body.await.unwrap(), "Shutdown");
+    eventually("the key is free", async || other.inspect("k").await.unwrap().is_none()).await;
     let elapsed = start.elapsed();
     assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
 }

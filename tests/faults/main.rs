@@ -32,6 +32,7 @@ mod server_killed_while_held;
 mod server_killed_while_waiting;
 mod server_stopped;
 mod several_keys_interrupted;
+mod too_few_replicas;
 mod two_managers;
 mod unreachable_address;
 mod wait_longer_than_ttl;

@@ -239,12 +239,15 @@ pub(crate) struct OpError {
 pub(crate) enum Failure {
     /// There was no link: the command never left this process.
     NotSent,
-    /// The link broke or the answer did not come: the command may have been applied, or may still be.
+    /// The link broke, the answer did not come, or the server or a proxy in front of it gave an error of which
+    /// nothing is known: the command may have been applied, or may still be. Worth another try.
     Unknown,
-    /// The server refused for now (loading, busy with a script, cluster down, read-only until the master is
-    /// found): worth another try later.
+    /// The server refused for now and did nothing (loading, busy with a script, cluster down, read-only until
+    /// the master is found, out of memory, too few replicas, disk full): worth another try, for as long as
+    /// there is something to be gained. A release is repeated until nothing can be left of its lease.
     Later,
-    /// The server refused and will refuse again (no permission, wrong password, out of memory).
+    /// The server refused and will refuse again (no permission, wrong password, unknown command, a key of
+    /// another type). A script that does several things may have done some of them.
     Refused,
 }
 

@@ -5,8 +5,8 @@
 //! check needs no lock and no I/O.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use event_listener::{Event, EventListener};
 
@@ -34,6 +34,15 @@ pub(crate) enum CellState {
     Released,
 }
 
+/// What a lost hold leaves to do once its body has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remains {
+    /// `min_hold`: the key is to stay taken until then, although the hold was lost.
+    pub(super) keep_until: Option<Time>,
+    /// The lease was given back when it was lost: nothing is left to do.
+    pub(super) given_back: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct HoldCell {
     pub(crate) key: Arc<str>,
@@ -48,6 +57,8 @@ pub(crate) struct HoldCell {
     pub(crate) cap: Time,
     word: AtomicU64,
     ended: Event,
+    /// Written once, by the engine, when it finds the hold lost.
+    remains: OnceLock<Remains>,
 }
 
 impl HoldCell {
@@ -63,7 +74,8 @@ impl HoldCell {
         until: Time,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
-        HoldCell { key, label, ticket, token, fence, since, cap, word, ended: Event::new() }
+        let (ended, remains) = (Event::new(), OnceLock::new());
+        HoldCell { key, label, ticket, token, fence, since, cap, word, ended, remains }
     }
 
     /// The state at `now`; a deadline that has passed becomes a loss here.
@@ -125,6 +137,15 @@ impl HoldCell {
             CellState::Lost(reason) => Err(reason),
             CellState::Until(_) | CellState::Released => Ok(()),
         }
+    }
+
+    /// The hold was lost, and its lease is over for this process.
+    pub(super) fn leave_behind(&self, remains: Remains) {
+        self.remains.get_or_init(|| remains);
+    }
+
+    pub(super) fn remains(&self) -> Option<Remains> {
+        self.remains.get().copied()
     }
 
     /// Becomes ready when the hold has ended. Check the state after creating it, then wait.

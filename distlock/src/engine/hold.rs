@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, HoldCell, Ticket};
+use super::cell::{CellState, HoldCell, Remains, Ticket};
 use super::key::{Step, Waiter};
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
@@ -125,8 +125,11 @@ impl<W> Step<'_, W> {
     /// A lost lease is left once its body has ended: it may be ours on the server still.
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
-        if reason != LostReason::Taken && !others_hold_it && !mutated!(LostLeaseNotLeft) {
-            self.undo(cell.token);
+        let remains = cell.remains();
+        let given_back = remains.is_some_and(|remains| remains.given_back);
+        if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
+            let keep_until = remains.and_then(|remains| remains.keep_until);
+            self.undo_and_keep(cell.token, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
     }
@@ -182,7 +185,7 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return };
         let Some(hold) = lease.remove(ticket) else { return };
         let reason = hold.cell.lose(now, reason);
-        self.out.push(Effect::Lost(hold.cell, reason));
+        self.out.push(Effect::Lost(hold.cell.clone(), reason));
         if !lease.holds.is_empty() {
             lease.replan_renewal(now);
             return;
@@ -193,18 +196,26 @@ impl<W> Step<'_, W> {
             self.start(lease.ready, hold.ttl);
             return;
         }
-        // One of several readers said `min_hold`, and the last of them had to stop: that still counts.
-        if lease.ready.kind == Kind::Shared
-            && reason != LostReason::Taken
-            && lease.ready.deadline > now
-            && let Some(keep_until) = lease.min_until.filter(|until| *until > now)
-        {
-            self.give_back(&lease.ready, Some(keep_until));
-        }
+        self.remember_min_hold(&hold.cell, &lease, reason);
         if mutated!(NoServeAfterLoss) {
             return;
         }
         self.serve_here();
+    }
+
+    /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
+    /// body has ended, which the lease covers until then; at once if the lease may end before `min_hold` does,
+    /// and if readers shared it: one of those whose bodies still run may have asked for it.
+    fn remember_min_hold(&mut self, cell: &HoldCell, lease: &Lease, reason: LostReason) {
+        let now = self.now;
+        let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
+        let ready = &lease.ready;
+        let given_back =
+            keep_until.is_some_and(|until| ready.kind == Kind::Shared || until >= ready.deadline);
+        if given_back {
+            self.give_back(ready, keep_until);
+        }
+        cell.leave_behind(Remains { keep_until, given_back });
     }
 
     /// The lease itself is over: everybody who holds it has lost it.
@@ -241,8 +252,9 @@ impl<W> Step<'_, W> {
             Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
             Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
+                let keep_until = lease.min_until;
                 self.lose_lease(token, LostReason::Expired);
-                self.undo(token);
+                self.undo_and_keep(token, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));

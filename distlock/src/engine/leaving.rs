@@ -25,7 +25,12 @@ pub(super) struct Leaving {
 impl<W> Step<'_, W> {
     /// Gives back whatever is left of a token that nobody wants any more.
     pub(super) fn undo(&mut self, token: Token) {
-        self.leave(&Leaving { token, keep_until: None, since: ServerTime(0), deadline: Time(0) });
+        self.undo_and_keep(token, None);
+    }
+
+    /// The same, but the key is to stay taken until then.
+    pub(super) fn undo_and_keep(&mut self, token: Token, keep_until: Option<Time>) {
+        self.leave(&Leaving { token, keep_until, since: ServerTime(0), deadline: Time(0) });
     }
 
     /// The same for a token that may stand in the queue.

@@ -35,6 +35,8 @@ struct Verdict {
     wrong_server: bool,
 }
 
+/// Error replies that say by their code what they mean. The scripts meet what keeps a server from writing
+/// (`OOM`, `NOREPLICAS`, `MISCONF`) at their first write only, so that nothing has been done then.
 fn verdict(code: &str) -> Option<Verdict> {
     let (kind, remedy, wrong_server) = match code {
         "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
@@ -42,24 +44,25 @@ fn verdict(code: &str) -> Option<Verdict> {
         "LOADING" => (Failure::Later, "the server is still loading its data", false),
         "BUSY" => (Failure::Later, "the server is busy with somebody's script", false),
         "CLUSTERDOWN" | "TRYAGAIN" => (Failure::Later, "the cluster cannot serve this key now", false),
-        "MOVED" | "ASK" | "CROSSSLOT" => {
-            (Failure::Refused, "the server is part of a cluster: connect with `redis+cluster://`", false)
-        }
         "OOM" => (
-            Failure::Refused,
+            Failure::Later,
             "the server is out of memory: raise `maxmemory`, or give locks a server of their own",
             false,
         ),
         "NOREPLICAS" => (
-            Failure::Refused,
+            Failure::Later,
             "the server has fewer replicas than its `min-replicas-to-write` asks for: bring them back or lower it",
             false,
         ),
         "MISCONF" => (
-            Failure::Refused,
+            Failure::Later,
             "the server cannot save to disk and refuses writes: see its log, or `stop-writes-on-bgsave-error`",
             false,
         ),
+        "MOVED" | "ASK" => {
+            (Failure::Refused, "the server is part of a cluster: connect with `redis+cluster://`", false)
+        }
+        "CROSSSLOT" => (Failure::Refused, HIDDEN_CLUSTER, false),
         "NOPERM" => (
             Failure::Refused,
             "the user may not do this: grant the commands that distlock's documentation lists \
@@ -71,10 +74,20 @@ fn verdict(code: &str) -> Option<Verdict> {
         "WRONGTYPE" => {
             (Failure::Refused, "the key holds something that is not a lock: use another key", false)
         }
+        "DENIED" => (
+            Failure::Refused,
+            "the server takes connections from its own machine only: set a password (`requirepass`), or, in a \
+             network that nobody else reaches, `protected-mode no`",
+            false,
+        ),
         _ => return None,
     };
     Some(Verdict { kind, remedy, wrong_server })
 }
+
+/// What to do about a proxy or a managed server that spreads keys over a cluster without saying so.
+const HIDDEN_CLUSTER: &str = "the server spreads keys over a cluster: put all locks into one slot with \
+     `key_prefix(\"{locks}:\")`, or connect to the cluster itself with `redis+cluster://` where that is possible";
 
 /// Servers before 7.0 wrap the error of a command inside a script: `ERR Error running script ..: -OOM ..`.
 fn embedded(details: &str) -> Option<Verdict> {
@@ -82,16 +95,23 @@ fn embedded(details: &str) -> Option<Verdict> {
     words.find_map(verdict)
 }
 
+/// What says that the same command will be refused again.
+const FINAL: [&str; 5] =
+    ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
+
 fn judge(error: &ServerError) -> Verdict {
     let details = error.details().unwrap_or_default();
-    verdict(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| Verdict {
-        kind: Failure::Refused,
-        remedy: if details.contains("unknown command") {
-            "the server does not know a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)"
-        } else {
-            "the server refused the command"
-        },
-        wrong_server: false,
+    verdict(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
+        let line = format!("{} {details}", error.code()).to_lowercase();
+        if FINAL.iter().any(|text| line.contains(text)) {
+            let remedy =
+                "the server does not take a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
+            return Verdict { kind: Failure::Refused, remedy, wrong_server: false };
+        }
+        // A proxy says so when it has lost its server, possibly behind the command (`upstream failure`,
+        // `ERR Connection timed out`).
+        let remedy = "the server refused the command, perhaps for a moment only";
+        Verdict { kind: Failure::Unknown, remedy, wrong_server: false }
     })
 }
 
@@ -147,21 +167,40 @@ mod tests {
     }
 
     #[test]
-    fn error_replies_are_later_or_refused_and_keep_their_source() {
+    fn what_may_pass_is_tried_again_and_what_will_be_refused_again_is_not() {
         for (line, kind) in [
             ("READONLY You can't write against a read only replica.", Failure::Later),
             ("LOADING Redis is loading the dataset in memory", Failure::Later),
             ("BUSY Redis is busy running a script.", Failure::Later),
             ("CLUSTERDOWN Hash slot not served", Failure::Later),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Failure::Refused),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Failure::Later),
+            ("NOREPLICAS Not enough good replicas to write.", Failure::Later),
+            ("MISCONF Redis is configured to save RDB snapshots", Failure::Later),
+            ("upstream failure", Failure::Unknown),
+            ("no upstream host", Failure::Unknown),
+            ("ERR Connection refused", Failure::Unknown),
+            ("ERR Connection timed out", Failure::Unknown),
+            ("ERR max number of clients reached", Failure::Unknown),
             ("NOPERM this user has no permissions", Failure::Refused),
-            ("MISCONF Redis is configured to save RDB snapshots", Failure::Refused),
+            ("NOAUTH Authentication required.", Failure::Refused),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Failure::Refused),
+            ("DENIED Redis is running in protected mode", Failure::Refused),
             ("ERR unknown command `EVALSHA`", Failure::Refused),
+            ("ERR syntax error", Failure::Refused),
+            ("ERR invalid request", Failure::Refused),
         ] {
             let error = replied(server_error(line));
             assert_eq!(error.kind, kind, "{line}");
             assert!(error.source.source().is_some(), "{line}");
+            let (_, words) = line.split_once(' ').unwrap();
+            assert!(error.to_string().contains(words), "the server's own words: {error}");
         }
+    }
+
+    #[test]
+    fn a_hidden_cluster_is_answered_with_the_prefix_that_heals_it() {
+        let error = replied(server_error("CROSSSLOT Keys in request don't hash to the same slot"));
+        assert!(error.to_string().contains("key_prefix(\"{locks}:\")"), "{error}");
     }
 
     #[test]

@@ -635,17 +635,51 @@ fn a_cluster_is_refused_with_the_scheme_to_use() {
 }
 
 #[test]
-fn out_of_memory_refuses_to_acquire_and_still_releases() {
+fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
     server.run::<()>("CONFIG SET maxmemory 1");
     for op in [set(2), enter(2, EnterMode::Wait)] {
         let error = rig.send("j", op).unwrap_err();
-        assert_eq!(error.kind, Failure::Refused);
+        assert_eq!(error.kind, Failure::Later);
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+}
+
+#[test]
+fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing() {
+    for (setting, well, code) in [
+        ("min-replicas-to-write 1", "min-replicas-to-write 0", "NOREPLICAS"),
+        // While the last snapshot has failed.
+        ("stop-writes-on-bgsave-error yes", "stop-writes-on-bgsave-error no", "MISCONF"),
+    ] {
+        let server = TestServer::start(&["--save", "3600 1"]);
+        let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
+        a.send("k", set(1)).unwrap();
+        busy(b.send("k", enter(2, EnterMode::Wait)));
+        server.run::<()>(&format!("CONFIG SET {setting}"));
+        if code == "MISCONF" {
+            // In the place of the file.
+            let dir: (String, String) = server.run("CONFIG GET dir");
+            std::fs::create_dir_all(format!("{}/dump.rdb/in-the-way", dir.1)).unwrap();
+            server.run::<String>("BGSAVE");
+            wait_until("the snapshot has failed", Duration::from_secs(10), || {
+                server.run::<String>("INFO persistence").contains("rdb_last_bgsave_status:err")
+            });
+        }
+        for op in [leave(1), renew(1, 2 * TTL), set(3), enter(3, EnterMode::Wait)] {
+            let error = a.send("k", op.clone()).unwrap_err();
+            assert_eq!(error.kind, Failure::Later, "{op:?}: {error}");
+            assert!(error.to_string().contains(code), "{error}");
+        }
+        assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
+        assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
+        server.run::<()>(&format!("CONFIG SET {well}"));
+        assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+        assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod granting;
 mod limited;
 mod link;
 mod loss;
+mod min_hold;
 mod queueing;
 mod renewal;
 mod server_steps;

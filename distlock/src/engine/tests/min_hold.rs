@@ -1,0 +1,125 @@
+//! `min_hold` counts from acquisition, however the hold ends.
+
+use super::*;
+use crate::backend::Kind;
+
+fn held_for(min: u64) -> Want {
+    Want { min_hold: Some(ms(min)), ..want() }
+}
+
+fn kinds() -> [Kind; 2] {
+    [Kind::Exclusive, Kind::Limited(2)]
+}
+
+#[test]
+fn it_outlives_a_loss_by_max_hold() {
+    for kind in kinds() {
+        let mut desk = Desk::new();
+        let cell = desk.hold(Want { kind, max_hold: Some(ms(500)), ..held_for(4_000) });
+        desk.sleep();
+        assert_eq!(desk.lost, [LostReason::MaxHold]);
+        // The body goes on for a moment: the lease covers it.
+        desk.quiet();
+        desk.pass(ms(100));
+        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::MaxHold));
+        assert_eq!(desk.next_leave().1, Some(ms(3_400)), "{kind}");
+        desk.quiet();
+    }
+}
+
+#[test]
+fn it_outlives_a_shutdown() {
+    for kind in kinds() {
+        let mut desk = Desk::new();
+        let cell = desk.hold(Want { kind, ..held_for(4_000) });
+        desk.pass(ms(200));
+        let effects = desk.engine.lose_all(desk.now);
+        desk.take(effects);
+        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Shutdown));
+        assert_eq!(desk.next_leave().1, Some(ms(3_800)), "{kind}");
+        desk.quiet();
+    }
+}
+
+/// The lease ends on the server a little later than here.
+#[test]
+fn it_outlives_a_lease_that_ends_before_it() {
+    for kind in kinds() {
+        let mut desk = Desk::new();
+        let cell = desk.hold(Want { kind, renewal: Renewal::Never, ..held_for(10_000) });
+        desk.sleep();
+        assert_eq!(desk.lost, [LostReason::Expired]);
+        assert_eq!(desk.next_leave().1, Some(ms(102)), "{kind}");
+        // It was given back already, whatever the body does.
+        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Expired));
+        desk.quiet();
+    }
+}
+
+/// A body that ignores the loss would outlast the lease, which is not renewed any more.
+#[test]
+fn it_does_not_wait_for_a_body_that_may_outlast_the_lease() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { max_hold: Some(ms(500)), ..held_for(60_000) });
+    desk.sleep();
+    assert_eq!(desk.next_leave().1, Some(ms(59_500)));
+    desk.pass(ms(20_000));
+    desk.release(&cell);
+    desk.quiet();
+}
+
+#[test]
+fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
+    let mut desk = Desk::new();
+    let first = desk.hold(Want { kind: Kind::Shared, ..held_for(4_000) });
+    desk.acquire(1, Want { kind: Kind::Shared, ..held_for(1_000) });
+    let second = desk.acquired();
+    desk.pass(ms(200));
+    let effects = desk.engine.lose_all(desk.now);
+    desk.take(effects);
+    let (context, hold) = desk.next_leave();
+    assert_eq!(hold, Some(ms(3_800)));
+    desk.answer(context, Ok(Reply::Released { gap: false }));
+    for cell in [first, second] {
+        desk.release(&cell);
+    }
+    // Whatever is left of the lease is nothing: the key is not ours any more.
+    assert!(desk.sent.iter().all(|(_, op)| matches!(op, Op::Leave { hold: None, .. })), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_lock_that_was_taken_away_is_not_kept() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(held_for(9_000));
+    desk.sleep();
+    let (renewal, _) = desk.next();
+    desk.answer(renewal, Ok(Reply::NotYours));
+    desk.release(&cell);
+    desk.quiet();
+}
+
+#[test]
+fn a_loss_after_it_is_over_keeps_nothing() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(Want { max_hold: Some(ms(500)), ..held_for(400) });
+    desk.sleep();
+    desk.release(&cell);
+    assert_eq!(desk.next_leave().1, None);
+}
+
+/// A heartbeat took the lock anew, with the token of a lease that had ended.
+#[test]
+fn it_is_kept_by_a_command_that_took_the_lock_anew() {
+    let mut desk = Desk::new();
+    let token = desk.queue(held_for(4_000));
+    desk.sleep();
+    let (heartbeat, ..) = desk.next_enter();
+    desk.grant(token, desk.us(), None);
+    desk.acquired();
+    desk.pass(ms(1));
+    desk.fresh(heartbeat);
+    assert_eq!(desk.lost, [LostReason::Expired]);
+    let holds: Vec<_> =
+        desk.sent.iter().map(|(_, op)| matches!(op, Op::Leave { hold: Some(_), .. })).collect();
+    assert!(!holds.is_empty() && holds.iter().all(|kept| *kept), "{:?}", desk.sent);
+}
