@@ -594,7 +594,7 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
-        attempt.seen = self.state.seq;
+        attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }

@@ -105,7 +105,7 @@ fn span(nanos: i128) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn ms(n: u64) -> Time {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_from_before_a_step_shows_no_other_step() {
+    pub(in crate::engine) fn a_reply_from_before_a_step_shows_no_other_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_015), ms(24), ms(26));

@@ -208,13 +208,13 @@ impl Server {
         if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
             return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
         }
-        if slot.is_member(us, &text) {
+        if slot.is_marked(us) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(hold) = hold {
                 slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
             }
             slot.settle_members(us);
-            self.serve(us, from.key, notes);
+            self.serve(us, from.key, since, notes);
             return Reply::Released { gap: false };
         }
         let ours = slot.live(us).is_some_and(|value| value.holder == text);
@@ -225,7 +225,7 @@ impl Server {
             }
             // Whoever stood behind may be able to enter now.
             if slot.live(us).is_some() && !mutated!(NoServeAfterCancel) {
-                self.serve(us, from.key, notes);
+                self.serve(us, from.key, since, notes);
             }
             return Reply::Cancelled;
         }
@@ -254,8 +254,9 @@ impl Server {
         self.serve_since(us, key, since, pause, notes)
     }
 
-    fn serve(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) {
-        self.serve_since(us, key, us, false, notes);
+    fn serve(&mut self, us: ServerTime, key: &Arc<str>, since: ServerTime, notes: &mut Vec<Note>) {
+        let since = if since.0 == 0 { us } else { since };
+        self.serve_since(us, key, since, false, notes);
     }
 
     /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
@@ -269,13 +270,20 @@ impl Server {
         notes: &mut Vec<Note>,
     ) -> Reply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
-            if !self.can_be_served(us, &entry) {
+            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
                 continue;
             }
             let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
             if !self.slot(key).has_room(us, kind) {
                 self.slot(key).queue.push_front(entry);
                 break;
+            }
+            // Who polls gets its fence when it asks.
+            let fences = if entry.listens { entry.fences } else { 0 };
+            if !self.is_heard(&entry) {
+                // That is known when the tokens have been reserved.
+                self.mint(us, if pause { 0 } else { fences });
+                continue;
             }
             let mut note = |news| {
                 if entry.listens {
@@ -294,8 +302,6 @@ impl Server {
                 }
                 return Reply::Released { gap: true };
             }
-            // Who polls gets its fence when it asks.
-            let fences = if entry.listens { entry.fences } else { 0 };
             let fence = entry.minted.or_else(|| self.mint(us, fences));
             note(News::Grant { us, since, fence });
             let holder = token_text(&client, token).into();
@@ -305,14 +311,13 @@ impl Server {
     }
 
     /// Whether a grant would reach somebody, as far as one can know.
-    fn can_be_served(&self, us: ServerTime, entry: &Entry) -> bool {
+    fn is_heard(&self, entry: &Entry) -> bool {
         if mutated!(DeadEntriesNotSkipped) {
             return true;
         }
         let counts = self.counts || mutated!(PublishCountTrusted);
         let heard = !counts || (self.counts && self.listeners.contains(&entry.client));
-        let reachable = if entry.listens { heard } else { !mutated!(PollWaiterDropped) };
-        entry.until > us && reachable
+        if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
     }
 
     fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
@@ -328,7 +333,7 @@ impl Server {
         if half {
             return Reply::Renewed { us };
         }
-        if slot.is_member(us, &text) {
+        if slot.is_marked(us) && slot.members.iter().any(|(member, old)| *member == text && *old > us) {
             slot.raise(us, &text, until);
             return Reply::Renewed { us };
         }
@@ -447,7 +452,7 @@ impl Slot {
         let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
         let clash = match (there, ask.kind) {
             (Kind::Limited(a), Kind::Limited(b)) => a != b,
-            (Kind::Limited(_), _) => true,
+            (Kind::Limited(_), _) | (Kind::Shared, Kind::Limited(_)) => true,
             (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
             _ => false,
         };
@@ -504,11 +509,14 @@ impl Slot {
 
     /// Whether the marker is there and `holder` among those it stands for.
     fn is_member(&mut self, us: ServerTime, holder: &Arc<str>) -> bool {
-        let marked = self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive);
-        marked && {
+        self.is_marked(us) && {
             self.members.retain(|(_, until)| *until > us);
             self.members.iter().any(|(member, _)| member == holder)
         }
+    }
+
+    fn is_marked(&mut self, us: ServerTime) -> bool {
+        self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
     }
 
     fn raise(&mut self, us: ServerTime, holder: &Arc<str>, until: ServerTime) {

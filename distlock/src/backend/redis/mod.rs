@@ -32,6 +32,8 @@ mod trace;
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;

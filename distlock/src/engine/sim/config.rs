@@ -345,7 +345,7 @@ impl Config {
 
     fn crowd(&mut self, rng: &mut Rng) {
         self.keys = 1;
-        self.requests = rng.usize(100..400);
+        self.requests = if rng.u32(0..6) == 0 { rng.usize(100..400) } else { rng.usize(40..100) };
         self.longest_hold = rng.u64(2..8);
         self.horizon = rng.u64(1..4) * SECOND;
         self.once = pick(rng, &[0.0, 0.1]);

@@ -83,7 +83,7 @@ fn a_refused_renewal_is_a_loss() {
 }
 
 #[test]
-fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none() {
+pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none() {
     let mut desk = Desk::new();
     let first = desk.hold(want());
     desk.acquire(1, Want { renewal: Renewal::Never, ttl: TTL * 2, ..want() });
