@@ -23,7 +23,7 @@ mod hold;
 mod key;
 mod lease;
 mod leaving;
-mod owed;
+mod pending;
 mod renewal;
 pub(crate) mod server_clock;
 mod shard;
@@ -302,6 +302,12 @@ impl<W> Engine<W> {
             sum.owed += one.owed;
         }
         sum
+    }
+
+    /// The releases that the server has not confirmed.
+    #[cfg(test)]
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
     }
 
     /// Requests of this process that wait for `key`.

@@ -8,6 +8,7 @@ mod limited;
 mod link;
 mod loss;
 mod min_hold;
+mod pending;
 mod queueing;
 mod renewal;
 mod server_steps;
