@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
@@ -41,6 +42,8 @@ pub(super) struct Remains {
     pub(super) keep_until: Option<Time>,
     /// The lease was given back when it was lost: nothing is left to do.
     pub(super) given_back: bool,
+    /// The longest ttl that any command for the lease has asked for.
+    pub(super) longest: Duration,
 }
 
 #[derive(Debug)]

@@ -129,7 +129,8 @@ impl<W> Step<'_, W> {
         let given_back = remains.is_some_and(|remains| remains.given_back);
         if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
-            self.undo_and_keep(cell.token, keep_until.filter(|until| *until > self.now));
+            let longest = remains.map_or(CLAIM, |remains| remains.longest);
+            self.undo_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
     }
@@ -215,7 +216,7 @@ impl<W> Step<'_, W> {
         if given_back {
             self.give_back(ready, keep_until);
         }
-        cell.leave_behind(Remains { keep_until, given_back });
+        cell.leave_behind(Remains { keep_until, given_back, longest: ready.longest });
     }
 
     /// The lease itself is over: everybody who holds it has lost it.
@@ -252,9 +253,9 @@ impl<W> Step<'_, W> {
             Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
             Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
-                let keep_until = lease.min_until;
+                let (keep_until, longest) = (lease.min_until, lease.ready.longest);
                 self.lose_lease(token, LostReason::Expired);
-                self.undo_and_keep(token, keep_until.filter(|until| *until > self.now));
+                self.undo_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
@@ -266,14 +267,15 @@ impl<W> Step<'_, W> {
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(super) fn unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.undo(token);
+            self.undo(token, CLAIM);
         }
     }
 
     /// Gives a lease back that nobody holds.
     fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
         let since = if ready.kind == Kind::Exclusive { ready.since } else { ServerTime(0) };
-        self.leave(&Leaving { token: ready.token, keep_until, since, deadline: ready.deadline });
+        let Ready { token, deadline, longest, .. } = *ready;
+        self.leave(&Leaving { token, keep_until, since, deadline, longest });
     }
 }
 

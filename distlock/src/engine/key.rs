@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attempt::Attempt;
 use super::cell::Ticket;
 use super::lease::Lease;
-use super::owed::OwedList;
+use super::pending::PendingReleases;
 use super::shard::Env;
 use super::{Effect, Outcome, Patience, Want};
 use crate::backend::{Failure, Kind, OpError, Token, token_text};
@@ -193,14 +193,13 @@ pub(super) struct Step<'a, W> {
     pub(super) key: &'a Arc<str>,
     pub(super) state: &'a mut KeyState<W>,
     pub(super) env: &'a mut Env,
-    pub(super) owed: &'a mut OwedList,
+    pub(super) pending: &'a mut PendingReleases,
     pub(super) out: &'a mut Vec<Effect<W>>,
 }
 
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
-        self.env.longest_ttl = self.env.longest_ttl.max(want.ttl);
         if self.env.closed {
             self.out.push(Effect::Done(who, Outcome::Closed));
             return ticket;

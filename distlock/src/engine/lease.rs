@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) us: Option<ServerTime>,
     /// Refusals of what was sent before say nothing about this lease.
     pub(super) asked: Time,
+    /// The longest ttl that any command for it has asked for.
+    pub(super) longest: Duration,
 }
 
 /// One holder of a lease.

@@ -23,7 +23,7 @@ mod hold;
 mod key;
 mod lease;
 mod leaving;
-mod owed;
+mod pending;
 mod renewal;
 pub(crate) mod server_clock;
 mod shard;
@@ -320,6 +320,12 @@ impl<W> Engine<W> {
         sum
     }
 
+    /// The releases that the server has not confirmed.
+    #[cfg(test)]
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
+    }
+
     /// Requests of this process that wait for `key`.
     pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
         lock(self.shard(key)).waiting(key)
@@ -347,11 +353,6 @@ impl<W> Engine<W> {
     #[cfg(test)]
     pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
         lock(self.shard(key)).knows(key, token)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
-        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
     }
 
     #[cfg(test)]

@@ -50,7 +50,7 @@ impl<W> Step<'_, W> {
         if hold.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
             hold.ttl = hold.ttl.max(ttl);
         }
-        self.env.longest_ttl = self.env.longest_ttl.max(ttl);
+        lease.ready.longest = lease.ready.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
         self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
         true
@@ -65,6 +65,7 @@ impl<W> Step<'_, W> {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
             lease.plan_retry(now, ttl);
+            lease.ready.longest = lease.ready.longest.max(ttl);
             let (token, kind) = (lease.ready.token, lease.ready.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
@@ -83,8 +84,9 @@ impl<W> Step<'_, W> {
     /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
     pub(super) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
-            let Some(lease) = self.state.leases.get(index) else { return };
+            let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(NOTHING_MORE);
+            lease.ready.longest = lease.ready.longest.max(ttl);
             let (token, kind) = (lease.ready.token, lease.ready.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }

@@ -333,8 +333,13 @@ impl Server {
         if half {
             return Reply::Renewed { us };
         }
-        if slot.is_marked(us) && slot.members.iter().any(|(member, old)| *member == text && *old > us) {
-            slot.raise(us, &text, until);
+        let listed = slot.members.iter().find(|(member, _)| *member == text).map(|(_, until)| *until);
+        if slot.is_marked(us)
+            && let Some(old) = listed.filter(|old| *old > us)
+        {
+            if old < until {
+                slot.raise(us, &text, until);
+            }
             return Reply::Renewed { us };
         }
         match slot.live(us) {

@@ -9,6 +9,7 @@ mod link;
 mod loss;
 mod min_hold;
 mod mutants;
+mod pending;
 mod queueing;
 mod renewal;
 mod server_steps;
