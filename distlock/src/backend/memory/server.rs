@@ -224,7 +224,8 @@ impl Server {
                 return Reply::NotYours;
             }
             // Whoever stood behind may be able to enter now.
-            if slot.live(us).is_some() && !mutated!(NoServeAfterCancel) {
+            if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
+                slot.settle_members(us);
                 self.serve(us, from.key, since, notes);
             }
             return Reply::Cancelled;

@@ -8,7 +8,7 @@ use super::oracle::Who;
 use super::workload::Request;
 use super::world::{Event, WATCH, World};
 use crate::backend::memory::server::{Queued, owner};
-use crate::backend::{Kind, ServerTime, token_text};
+use crate::backend::{Kind, ServerTime, Token, token_text};
 use crate::engine::Renewal;
 use crate::engine::cell::CellState;
 
@@ -113,6 +113,11 @@ impl World {
         let Some((name, token)) = owner(text) else { return true };
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
         let Some(c) = found.filter(|c| self.is_able(*c) && !self.may_be_left(text)) else { return true };
+        // A release that was refused is repeated, ever less often.
+        let pending = |(_, other): (Arc<str>, Token)| other == token;
+        if self.cfg.refusals > 0 && self.clients[c].engine.pending_releases().into_iter().any(pending) {
+            return true;
+        }
         // A body that goes on although the lease is lost keeps it.
         self.requests
             .iter()
@@ -152,6 +157,8 @@ impl World {
     pub(super) fn longest_vacancy(&self, key: usize) -> u64 {
         let polls =
             if self.cfg.pushes && self.cfg.pollers == 0 && self.cfg.is_whole() { 0 } else { 100 * MILLI };
+        // Who was refused for now asks again so late at most.
+        let polls = if self.cfg.refusals > 0 { 500 * MILLI } else { polls };
         let gap = u64::try_from(self.cfg.tuning.gap.as_nanos()).unwrap_or(0);
         // After a step two may believe to hold it, and the end of the one hides what the other left.
         let confused = if self.fault_at > 0 { 40 } else { 5 };
