@@ -46,6 +46,7 @@ mod manager;
 mod request;
 mod retry;
 mod scope;
+mod shrink;
 mod token;
 mod trace;
 

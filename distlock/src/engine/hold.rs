@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{CellState, HoldCell, Remains, Ticket};
-use super::key::{Step, Waiter};
+use super::key::Step;
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
+use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};

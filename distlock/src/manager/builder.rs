@@ -12,7 +12,7 @@ use crate::backend::quorum::QuorumBackend;
 use crate::backend::redis::{ClusterBackend, RedisBackend, RedisConfig};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
-use crate::request::valid_ttl;
+use crate::request::{NO_WAITERS, valid_ttl};
 
 /// How long `connect` tries.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -84,6 +84,13 @@ impl LockManagerBuilder {
     /// one that waits longer for the lock. 3 s if not set.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.reach = limit;
+        self
+    }
+
+    /// So many requests of this process may wait for one key; one more is [`LockError::Busy`] at once. Any number
+    /// if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    pub fn max_waiters(mut self, most: u32) -> Self {
+        self.defaults.max_waiters = Some(most);
         self
     }
 
@@ -181,6 +188,9 @@ impl LockManagerBuilder {
         valid_ttl(self.defaults.ttl)?;
         if self.defaults.reach.is_zero() {
             return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
+        }
+        if self.defaults.max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
         }
         if self.gap > Duration::from_millis(500) {
             return Err(LockError::options("a `fairness_gap` above 500 ms would leave the lock unused"));

@@ -15,6 +15,7 @@ use crate::backend::{
     EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
     Tuning, kind_of, token_text,
 };
+use crate::shrink::shrink;
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.
 pub(crate) const HOLD: &str = "dl1:hold";
@@ -122,6 +123,7 @@ impl Server {
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
+            shrink(&mut self.slots);
         }
         reply
     }
@@ -396,6 +398,7 @@ impl Server {
             slot.queue.retain(|entry| entry.until > us);
             slot.live(us).is_some() || !slot.queue.is_empty()
         });
+        shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
 }

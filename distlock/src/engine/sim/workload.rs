@@ -108,6 +108,7 @@ impl Request {
             patience,
             reach: self.reach,
             fenced: self.fenced,
+            max_waiters: None,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             label: Cow::Borrowed("simulated"),
