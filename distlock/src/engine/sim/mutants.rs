@@ -7,7 +7,7 @@ use super::run;
 use crate::engine::mutant::{Mutant, switch};
 
 /// So many seeds may be looked at before a fault must have been found.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 20_000;
 
 /// A fault, and where it shows best.
 struct Case {
