@@ -17,7 +17,7 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::request::LockRequest;
 use crate::scope;
 pub use builder::LockManagerBuilder;
-pub use operations::{LockInfo, ShutdownReport};
+pub use operations::{LockHolder, LockInfo, LockKind, ShutdownReport};
 
 /// What requests use that say nothing else.
 #[derive(Clone, Copy, Debug)]
