@@ -1,5 +1,7 @@
 //! A lock in hand.
 
+use std::error::Error;
+use std::fmt;
 use std::future::{pending, poll_fn};
 use std::ops::Deref;
 use std::pin::{Pin, pin};
@@ -167,7 +169,8 @@ impl Guard {
             self.parts().map(|Part { grip, .. }| (&grip.cell, driver::extend(grip, ttl))).collect();
         let mut result = Ok(());
         for (cell, extending) in begun {
-            result = result.and(extending.confirmed().await.map_err(|failed| failure(cell, failed)));
+            let extended = extending.confirmed().await;
+            result = result.and(extended.map_err(|failed| failure(cell, failed, NOT_EXTENDED)));
         }
         result
     }
@@ -241,7 +244,7 @@ impl Releasing<'_> {
             Releasing::Nested(result) => return result,
             Releasing::Own { cell, held, released } => (cell, held, released),
         };
-        let result = released.confirmed().await.map_err(|failed| failure(cell, failed));
+        let result = released.confirmed().await.map_err(|failed| failure(cell, failed, NOT_RELEASED));
         match &result {
             Ok(()) => trace::released(cell, held),
             Err(error) => trace::release_failed(cell, error),
@@ -262,11 +265,36 @@ fn is_held(cell: &HoldCell) -> bool {
     matches!(cell.state(clock::now()), CellState::Until(_))
 }
 
-fn failure(cell: &HoldCell, failed: Failed) -> LockError {
+const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
+                            with its lease at the latest";
+const NOT_EXTENDED: &str = "the extension was not confirmed; the lock is held until its deadline";
+
+/// What became of a lock when the server did not do what was asked, and why it did not.
+#[derive(Debug)]
+struct Unconfirmed {
+    what: &'static str,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.source)
+    }
+}
+
+impl Error for Unconfirmed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// `what` says what became of the lock if the server's answer is missing.
+fn failure(cell: &HoldCell, failed: Failed, what: &'static str) -> LockError {
     match failed {
         Failed::Lost(reason) => lost_error(cell, reason),
         Failed::Unconfirmed(error) => {
-            LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: error.source }
+            let unconfirmed = Unconfirmed { what, source: error.source };
+            LockError::unavailable(LockKey::from_shared(cell.key.clone()), unconfirmed)
         }
     }
 }
@@ -426,4 +454,24 @@ impl Ended {
 
 fn lost_error(cell: &HoldCell, reason: LostReason) -> LockError {
     LockError::Lost { key: LockKey::from_shared(cell.key.clone()), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Failure, OpError, Token};
+    use crate::engine::cell::Ticket;
+
+    #[test]
+    fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
+        let (key, token) = ("k".into(), Token(1));
+        let cell = HoldCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX);
+        let refused =
+            Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
+        let error = failure(&cell, refused, NOT_RELEASED);
+        let text = error.to_string();
+        assert!(text.contains("NOREPLICAS Not enough good replicas"), "{text}");
+        assert!(text.contains("repeated in the background"), "{text}");
+        assert!(!text.contains("nothing is known to be held"), "{text}");
+    }
 }

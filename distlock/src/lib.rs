@@ -38,6 +38,8 @@ pub mod __private;
 mod backend;
 pub mod blocking;
 mod clock;
+#[cfg(feature = "redis")]
+mod connection;
 mod driver;
 mod error;
 mod guard;
@@ -46,9 +48,14 @@ mod manager;
 mod request;
 mod retry;
 mod scope;
+mod shrink;
 mod token;
 mod trace;
 
+#[cfg(feature = "redis")]
+pub use connection::Credentials;
+#[cfg(feature = "tls")]
+pub use connection::TlsOptions;
 #[doc = include_str!("attribute.md")]
 pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
@@ -56,7 +63,7 @@ pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
 pub use guard::{Guard, Held};
 pub use key::{IntoLockKey, LockKey};
-pub use manager::{LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{LockHolder, LockInfo, LockKind, LockManager, LockManagerBuilder, ShutdownReport};
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};

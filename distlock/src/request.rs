@@ -23,6 +23,9 @@ const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A request that does not wait gives the server so long to answer.
 const ONE_ATTEMPT: Duration = Duration::from_secs(1);
 
+pub(crate) const NO_WAITERS: &str =
+    "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
+
 /// How long to wait for a lock that is held by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
@@ -48,6 +51,7 @@ pub struct LockRequest {
     kind: Kind,
     fenced: bool,
     reentrant: bool,
+    max_waiters: Option<u32>,
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
     label: Cow<'static, str>,
@@ -64,6 +68,7 @@ impl LockRequest {
             kind: Kind::Exclusive,
             fenced: false,
             reentrant: false,
+            max_waiters: None,
             max_hold: None,
             min_hold: None,
             label: Cow::Borrowed("lock"),
@@ -114,6 +119,15 @@ impl LockRequest {
     /// Without renewal it may not be longer than the ttl.
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
+    }
+
+    /// At most so many requests of this process wait for the key: if as many do already, this one ends as
+    /// [`LockError::Busy`] at once. Counts the requests of this process only, the one whose command is under way
+    /// included, and not the holder; other processes have limits of their own. At least one; the manager's
+    /// default is no limit. For keys that a crowd wants, where it is better to turn people away than to let
+    /// them wait.
+    pub fn max_waiters(self, most: u32) -> Self {
+        LockRequest { max_waiters: Some(most), ..self }
     }
 
     /// Asks for a [fencing token](crate::FencingToken).
@@ -350,6 +364,10 @@ impl LockRequest {
         if self.max_hold.is_some_and(|hold| hold.is_zero()) {
             return Err(LockError::options("`max_hold` is zero: leave it out for no limit"));
         }
+        let max_waiters = self.max_waiters.or(defaults.max_waiters);
+        if max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
+        }
         if self.renewal == Renewal::Never && self.min_hold.is_some_and(|hold| hold > ttl) {
             return Err(LockError::options(
                 "`min_hold` is longer than the ttl, and renewal is off: make the ttl longer",
@@ -368,6 +386,7 @@ impl LockRequest {
             patience,
             reach,
             fenced: self.fenced,
+            max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             label: self.label.clone(),

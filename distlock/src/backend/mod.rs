@@ -225,6 +225,12 @@ impl Reply {
     pub(crate) fn is_acquired(&self) -> bool {
         matches!(self, Reply::Fresh { .. } | Reply::Mine { .. })
     }
+
+    /// Somebody holds the lock, and the reply does not say who.
+    #[cfg(feature = "redis")]
+    pub(crate) fn names_a_marker(&self) -> bool {
+        matches!(self, Reply::Busy { holder, .. } if kind_of(holder) != Kind::Exclusive)
+    }
 }
 
 /// Why there is no reply.
@@ -326,8 +332,12 @@ pub(crate) trait Events: Send + Sync {
 /// What the server knows about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {
+    pub(crate) kind: Kind,
+    /// Of several, the one whose lease lasts longest; the marker, if none of them is known.
     pub(crate) holder: Arc<str>,
-    /// `None`: the key never expires.
+    /// Of a shared or limited lock, with their leases, the longest first.
+    pub(crate) holders: Vec<(Arc<str>, Duration)>,
+    /// Of the longest lease. `None`: the key never expires.
     pub(crate) remaining: Option<Duration>,
     /// Processes queued on the server.
     pub(crate) waiters: u64,

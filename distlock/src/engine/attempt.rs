@@ -222,7 +222,6 @@ impl<W> Step<'_, W> {
         attempt.ask_at = None;
         if attempt.silent.is_none() {
             attempt.silent = Some(self.now);
-            self.state.waiters.reach_is_counted_from(self.now);
         }
         self.state.seq
     }
@@ -282,20 +281,12 @@ impl<W> Step<'_, W> {
 
     /// The link is gone: unanswered commands may have been applied.
     pub(super) fn attempt_lost_link(&mut self, cause: &OpError) {
-        let now = self.now;
-        let mut counted = false;
         if let Some(attempt) = &mut self.state.attempt {
             if !mutated!(PairKeptOverReconnect) {
                 attempt.pair = None;
             }
             attempt.cause = Some(cause.clone());
-            if attempt.silent.is_none() {
-                attempt.silent = Some(now);
-                counted = true;
-            }
-        }
-        if counted {
-            self.state.waiters.reach_is_counted_from(now);
+            attempt.silent.get_or_insert(self.now);
         }
     }
 
@@ -430,7 +421,7 @@ impl<W> Step<'_, W> {
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
-        for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
+        for waiter in self.state.waiters.take_impatient() {
             self.out.push(Effect::Done(waiter.who, unavailable.clone()));
         }
         let kind = self.state.waiters.front()?.want.kind;
@@ -439,7 +430,6 @@ impl<W> Step<'_, W> {
         next.late_since = Some(since);
         next.silent = Some(since);
         next.cause = Some(cause);
-        self.state.waiters.reach_is_counted_from(since);
         self.ask(&mut next);
         Some(Box::new(next))
     }
@@ -507,7 +497,9 @@ impl<W> Step<'_, W> {
 
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
         match error.kind {
-            Failure::Refused => {
+            kind if kind == Failure::Refused
+                || (kind == Failure::Later && mutated!(LaterDismissesWaiters)) =>
+            {
                 if attempt.may_be_applied() {
                     self.undo(attempt.token, attempt.longest);
                 }
@@ -517,7 +509,7 @@ impl<W> Step<'_, W> {
             Failure::NotSent if self.env.link.is_down() => {
                 // One attempt was asked for, and there is no server to make it on.
                 let unavailable = Outcome::Unavailable(error.clone());
-                for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
+                for waiter in self.state.waiters.take_impatient() {
                     self.out.push(Effect::Done(waiter.who, unavailable.clone()));
                 }
                 if self.state.waiters.is_empty() {
@@ -527,7 +519,7 @@ impl<W> Step<'_, W> {
                     return None;
                 }
             }
-            Failure::NotSent | Failure::Unknown | Failure::Later => {
+            _ => {
                 let delay = match error.kind {
                     Failure::Later => self.refusal_delay(&mut attempt),
                     _ => self.poll_delay(&mut attempt),

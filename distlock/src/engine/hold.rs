@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{CellState, HoldCell, Remains, Ticket};
-use super::key::{Step, Waiter};
+use super::key::Step;
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
+use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
@@ -16,6 +17,7 @@ impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
     pub(super) fn advance(&mut self) {
         let now = self.now;
+        self.state.kept.retain(|(_, until)| now < *until);
         let is_over = |hold: &Hold| now >= hold.until || matches!(hold.cell.state(now), CellState::Lost(_));
         while let Some(cell) = self
             .state
@@ -126,6 +128,7 @@ impl<W> Step<'_, W> {
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
+        self.state.kept.retain(|(token, _)| *token != cell.token);
         let given_back = remains.is_some_and(|remains| remains.given_back);
         if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
@@ -210,11 +213,14 @@ impl<W> Step<'_, W> {
     fn remember_min_hold(&mut self, cell: &HoldCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
+        let keep_until = keep_until.filter(|_| !mutated!(MinHoldDroppedAtLoss));
         let ready = &lease.ready;
         let given_back =
             keep_until.is_some_and(|until| ready.kind == Kind::Shared || until >= ready.deadline);
         if given_back {
             self.give_back(ready, keep_until);
+        } else if let Some(until) = keep_until {
+            self.state.kept.push((ready.token, until));
         }
         cell.leave_behind(Remains { keep_until, given_back, longest: ready.longest });
     }

@@ -86,7 +86,8 @@ impl<W> Step<'_, W> {
             }
             Ok(_) => Verdict::Fine,
             Err(error) => {
-                let given_up = mutated!(PendingReleaseGivenUp) && release.sends > 3;
+                let given_up = (mutated!(PendingReleaseGivenUp) && release.sends > 3)
+                    || (mutated!(LaterReleaseGivenUp) && error.kind == Failure::Later);
                 let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
                     let pause = release.pause();
@@ -114,7 +115,10 @@ impl<W> Step<'_, W> {
             _ => return,
         }
         let longest = ttl.max(CLAIM);
-        self.undo(context.token, longest);
+        // The answer may be to a command for a lease that was lost since, whose body has not ended.
+        let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
+        let keep_until = kept.map(|(_, until)| *until);
+        self.undo_and_keep(context.token, longest, keep_until);
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.

@@ -32,6 +32,7 @@ pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 mod together;
+mod waiters;
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -83,6 +84,8 @@ pub(crate) struct Want {
     /// How long the server may be out of reach before the request fails.
     pub(crate) reach: Duration,
     pub(crate) fenced: bool,
+    /// So many may wait for the key in this process; whoever comes then is told that it is busy.
+    pub(crate) max_waiters: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) label: Cow<'static, str>,
@@ -353,6 +356,12 @@ impl<W> Engine<W> {
     #[cfg(test)]
     pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
         lock(self.shard(key)).knows(key, token)
+    }
+
+    /// For how many keys there is room.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).room()).sum()
     }
 
     #[cfg(test)]

@@ -88,6 +88,10 @@ pub(crate) enum Mutant {
     ReplyBeforeStepIsAStep,
     LateAnswerNotUndone,
     ArmedWhileLooking,
+    MinHoldDroppedAtLoss,
+    LaterDismissesWaiters,
+    LaterReleaseGivenUp,
+    MaxWaitersIgnored,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -13,6 +13,7 @@ use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
+use crate::shrink::shrink;
 
 /// After so long a command of a broken connection is not applied any more (the TCP user timeout).
 pub(super) const SETTLING: Duration = crate::backend::TCP_USER_TIMEOUT;
@@ -386,6 +387,7 @@ impl<W> Shard<W> {
             if let Some(at) = entry.remove().timer {
                 self.timers.remove(&(at, key.clone()));
             }
+            shrink(&mut self.keys);
             return result;
         }
         let due = state.due(self.env.link.is_down());
@@ -396,6 +398,11 @@ impl<W> Shard<W> {
             self.timers.insert((due, key.clone()));
         }
         result
+    }
+
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.keys.capacity()
     }
 
     /// The same event on every key, in an order that does not depend on the map.

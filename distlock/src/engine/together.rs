@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::attempt::Attempt;
 use super::cell::Ticket;
-use super::key::{Step, Waiter};
+use super::key::Step;
+use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Effects, Engine, Outcome, Purpose, Want, lock};
 use crate::backend::{EnterMode, Failure, Op, OpResult, Reply, Token};
 use crate::clock::Time;

@@ -1,5 +1,10 @@
 //! Making a manager.
 
+#[cfg(feature = "redis")]
+use std::error::Error;
+use std::fmt;
+#[cfg(feature = "redis")]
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +14,14 @@ use crate::backend::Backend;
 #[cfg(feature = "redis")]
 use crate::backend::quorum::QuorumBackend;
 #[cfg(feature = "redis")]
-use crate::backend::redis::{ClusterBackend, RedisBackend, RedisConfig};
+use crate::backend::redis::{self, ClusterBackend, RedisBackend, RedisConfig};
+#[cfg(feature = "tls")]
+use crate::connection::TlsOptions;
+#[cfg(feature = "redis")]
+use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
-use crate::request::valid_ttl;
+use crate::request::{NO_WAITERS, valid_ttl};
 
 /// How long `connect` tries.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -22,13 +31,28 @@ const LONGEST_CLIENT_NAME: usize = 64;
 #[must_use = "a builder does nothing until it connects"]
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
-    url: Option<String>,
-    quorum: Vec<String>,
+    url: Option<Url>,
+    quorum: Vec<Url>,
     prefix: String,
     client_name: Option<String>,
     gap: Duration,
     replicas: Option<u32>,
+    #[cfg(feature = "redis")]
+    connection: ConnectionOptions,
     defaults: Defaults,
+}
+
+/// `Debug` hides what may be secret.
+#[derive(Clone)]
+struct Url(String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_once("://") {
+            Some((scheme, _)) => write!(f, "{scheme}://.."),
+            None => f.write_str(".."),
+        }
+    }
 }
 
 impl Default for LockManagerBuilder {
@@ -40,6 +64,8 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Duration::from_millis(10),
             replicas: None,
+            #[cfg(feature = "redis")]
+            connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
     }
@@ -48,7 +74,7 @@ impl Default for LockManagerBuilder {
 impl LockManagerBuilder {
     /// Where the locks are kept; see [`LockManager::connect`].
     pub fn url(self, url: impl Into<String>) -> Self {
-        LockManagerBuilder { url: Some(url.into()), ..self }
+        LockManagerBuilder { url: Some(Url(url.into())), ..self }
     }
 
     /// Keeps every lock on a majority of these independent servers (Redlock), so that it survives the loss of
@@ -59,11 +85,16 @@ impl LockManagerBuilder {
     /// [`default_ttl`](Self::default_ttl) must be the longest ttl that any user of these servers asks for: so
     /// long a server that was restarted does not count, because it may have forgotten a lock.
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
-        LockManagerBuilder { quorum: urls.into_iter().map(Into::into).collect(), ..self }
+        LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }
 
     /// Put in front of every key and every name that is used on the server. Guards and errors show keys
     /// without it.
+    ///
+    /// Whoever shares locks should share the prefix: what stands beside a lock (its queue, the holders of a shared
+    /// or limited one) is named after prefix and key, not after both together. Managers that spell the same key
+    /// in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but do not queue
+    /// together; shared and limited locks of the one are [`LockError::WrongKind`] to the other.
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
@@ -84,6 +115,13 @@ impl LockManagerBuilder {
     /// one that waits longer for the lock. 3 s if not set.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.reach = limit;
+        self
+    }
+
+    /// So many requests of this process may wait for one key; one more is [`LockError::Busy`] at once. Any number
+    /// if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    pub fn max_waiters(mut self, most: u32) -> Self {
+        self.defaults.max_waiters = Some(most);
         self
     }
 
@@ -112,6 +150,100 @@ impl LockManagerBuilder {
     /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
     pub fn replicas(self, replicas: u32) -> Self {
         LockManagerBuilder { replicas: Some(replicas), ..self }
+    }
+
+    /// How long one attempt to connect may take, from resolving the name to the last answer of the greeting; 3 s
+    /// if not set. For servers far away, or that start when they are asked. From 10 ms to a minute. The same as
+    /// `?connect_timeout=5s` in the URL.
+    #[cfg(feature = "redis")]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connection.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long the server may be silent while it owes an answer, until the connection counts as broken and is
+    /// replaced; 500 ms if not set. Sentinels and the nodes of a cluster are asked with the same patience, and
+    /// replicas (see [`replicas`](Self::replicas)) have so long to confirm. From 10 ms to a minute. The same as
+    /// `?response_timeout=1s` in the URL.
+    ///
+    /// A longer time notices a hung server later, so that a lease may end before its renewal is sent again: leave
+    /// ttls a multiple of it.
+    #[cfg(feature = "redis")]
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.connection.response_timeout = Some(timeout);
+        self
+    }
+
+    /// Asks `provider` for user and password, instead of taking them from the URL: for passwords and tokens that
+    /// change while the program runs. (Sentinels have credentials of their own; they stand in the URL.)
+    ///
+    /// It is called for every connection that is made, also for those that replace broken ones, and again before
+    /// credentials end that say when they do ([`Credentials::valid_for`]). The new ones are then shown (AUTH) on
+    /// the connections that are open, which loses nothing; if that fails it is tried again, and a warning is
+    /// logged. A connection that cannot carry AUTH (the one for pushes, where the server does not speak RESP3)
+    /// is made anew.
+    ///
+    /// The future runs on the manager's I/O thread, within a tokio runtime, and must not block it; it may be
+    /// dropped at any await. Its time counts towards [`connect_timeout`](Self::connect_timeout). An error or a
+    /// panic is a failed attempt to connect, which is repeated like others.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::{Credentials, LockManager};
+    ///
+    /// # async fn token() -> Result<String, std::io::Error> { Ok("t".into()) }
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = LockManager::builder()
+    ///     .url("redis://cache.example:6379/")
+    ///     .credentials(|| async {
+    ///         let token = token().await?;
+    ///         Ok::<_, std::io::Error>(Credentials::new("app", token).valid_for(Duration::from_secs(900)))
+    ///     })
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.connection.credentials = Some(Provider::new(provider));
+        self
+    }
+
+    /// How servers are verified and what is shown to them, for a URL with TLS. What is said here counts more than
+    /// what the URL says. Feature `tls`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.connection.tls = Some(options);
+        self
+    }
+
+    /// Where the addresses that sentinels and the nodes of a cluster announce are reached from here: for NAT, port
+    /// forwarding and containers. `map` is given the announced host and port; `None`: as announced. Addresses in
+    /// the URL are taken as they are.
+    ///
+    /// ```
+    /// use distlock::LockManager;
+    ///
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = LockManager::builder()
+    ///     .url("redis+cluster://localhost:17001/")
+    ///     .address_map(|_host, port| Some(("localhost".to_owned(), 10_000 + port)))
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn address_map(
+        mut self,
+        map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
+    ) -> Self {
+        self.connection.address_map = Some(AddressMap::new(map));
+        self
     }
 
     /// Connects, and fails if that does not succeed within 5 s.
@@ -157,30 +289,22 @@ impl LockManagerBuilder {
                 return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
             }
         };
-        match url.split_once(':').map(|(scheme, _)| scheme) {
-            Some("memory") if self.replicas.is_some_and(|replicas| replicas > 0) => {
-                Err(LockError::options("`replicas` is for Redis: locks in memory have none"))
+        if url.0.trim().split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("memory")) {
+            if self.replicas.is_some_and(|replicas| replicas > 0) {
+                return Err(LockError::options("`replicas` is for Redis: locks in memory have none"));
             }
-            Some("memory") => Ok(LockManager::memory(client, self.defaults)),
-            Some(
-                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix" | "redis+sentinel"
-                | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel" | "redis+cluster"
-                | "rediss+cluster" | "valkey+cluster" | "valkeys+cluster",
-            ) => self.redis(&url, &client, lazy),
-            Some("redis+quorum" | "rediss+quorum" | "valkey+quorum" | "valkeys+quorum") => {
-                LockManagerBuilder { quorum: vec![url], ..self }.redis_quorum(&client, lazy)
-            }
-            _ => Err(LockError::options(
-                "the URL begins with none of redis://, rediss://, valkey://, redis+unix://, \
-                 redis+sentinel://, redis+cluster://, redis+quorum://, memory:",
-            )),
+            return Ok(LockManager::memory(client, self.defaults));
         }
+        self.redis(url, &client, lazy)
     }
 
     fn check(&self) -> Result<(), LockError> {
         valid_ttl(self.defaults.ttl)?;
         if self.defaults.reach.is_zero() {
             return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
+        }
+        if self.defaults.max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
         }
         if self.gap > Duration::from_millis(500) {
             return Err(LockError::options("a `fairness_gap` above 500 ms would leave the lock unused"));
@@ -208,8 +332,11 @@ impl LockManagerBuilder {
     }
 
     #[cfg(feature = "redis")]
-    fn redis(self, url: &str, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
-        let mut config = RedisConfig::new(url, client).map_err(LockError::options)?;
+    fn redis(self, url: Url, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+        if redis::is_quorum(&url.0) {
+            return LockManagerBuilder { quorum: vec![url], ..self }.redis_quorum(client, lazy);
+        }
+        let mut config = RedisConfig::with(&url.0, client, &self.connection).map_err(LockError::options)?;
         config.prefix = self.prefix;
         config.lazy = lazy;
         config.tuning.gap = self.gap;
@@ -227,8 +354,8 @@ impl LockManagerBuilder {
     #[cfg(feature = "redis")]
     fn redis_quorum(self, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
         let configs = match self.quorum.as_slice() {
-            [one] if one.contains("+quorum://") => RedisConfig::of_quorum(one, client),
-            each => each.iter().map(|url| RedisConfig::new(url, client)).collect(),
+            [one] if redis::is_quorum(&one.0) => RedisConfig::of_quorum(&one.0, client, &self.connection),
+            each => each.iter().map(|url| RedisConfig::with(&url.0, client, &self.connection)).collect(),
         };
         let mut configs = configs.map_err(LockError::options)?;
         if self.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
@@ -250,8 +377,10 @@ impl LockManagerBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn redis(self, _url: &str, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
-        Err(LockError::options("distlock was built without its feature `redis`"))
+    fn redis(self, _url: Url, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
+        Err(LockError::options(
+            "the URL is not `memory:`, and distlock was built without its feature `redis`",
+        ))
     }
 }
 
@@ -266,5 +395,44 @@ pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
     match name {
         Some(name) => format!("{name}.{random}").into(),
         None => random.into(),
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "redis")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let builder = LockManagerBuilder::default()
+            .url("redis://user:s3cret@h?x")
+            .quorum(["redis://:s3cret@a", "s3cret"])
+            .credentials(async || Ok::<_, String>(Credentials::password("s3cret")));
+        let text = format!("{builder:?}");
+        assert!(!text.contains("s3cret") && text.contains("redis://.."), "{text}");
+    }
+
+    #[test]
+    fn schemes_may_be_in_upper_case() {
+        assert!(LockManagerBuilder::default().url("MEMORY:").connect_lazy().is_ok());
+        for url in ["REDIS://h", "Valkey+Quorum://a,b,c", "UNIX:///s", "redis+CLUSTER://h"] {
+            assert!(LockManagerBuilder::default().url(url).connect_lazy().is_ok(), "{url}");
+        }
+        let error = LockManagerBuilder::default().url("memry:").connect_lazy().unwrap_err();
+        assert!(error.to_string().contains("`memory:`"), "{error}");
+    }
+
+    #[test]
+    fn time_outs_out_of_range_are_refused() {
+        for builder in [
+            LockManagerBuilder::default().response_timeout(Duration::ZERO),
+            LockManagerBuilder::default().connect_timeout(Duration::MAX),
+        ] {
+            for url in ["redis://h", "redis+sentinel://h/m", "redis+cluster://h", "redis+quorum://a,b,c"] {
+                let error = builder.clone().url(url).connect_lazy().unwrap_err();
+                assert!(error.to_string().contains("between 10 ms and a minute"), "{error}");
+            }
+        }
     }
 }

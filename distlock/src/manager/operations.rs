@@ -4,13 +4,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use crate::backend::{BoxFuture, Failure, OpError};
+use crate::backend::{BoxFuture, Failure, Inspection, Kind, OpError};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 
 /// After the grace period, what is under way gets so long to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a lock is held as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// By one, and nobody else.
+    Exclusive,
+    /// By readers.
+    Shared,
+    /// By at most so many.
+    Limited {
+        /// The limit.
+        max_holders: u32,
+    },
+}
+
+/// One of those who hold a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// The owner token; see [`LockInfo::holder`].
+    pub token: String,
+    /// When its lease ends, if it is not renewed. `None`: never.
+    pub remaining: Option<Duration>,
+}
 
 /// Who holds a lock; see [`LockManager::inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +45,16 @@ pub struct LockInfo {
     pub key: String,
     /// The key on the server.
     pub full_key: String,
-    /// The holder's owner token; ours read `dl1:<client>:<number>`.
+    /// What it is held as.
+    pub kind: LockKind,
+    /// The holder's owner token; of several, the one whose lease lasts longest. Ours read
+    /// `dl1:<client>:<number>`. One that begins with `dl1:hold` stands for a lock that was released and is kept
+    /// by `min_hold`.
     pub holder: String,
-    /// When the lease ends, if it is not renewed. `None`: never (no holder of ours sets such a key).
+    /// Everybody who holds it, the longest lease first, up to a thousand. Empty if the server does not tell: a
+    /// shared or limited lock of managers with another key prefix, or an ACL user who may not look.
+    pub holders: Vec<LockHolder>,
+    /// When the longest lease ends, if it is not renewed. `None`: never (no holder of ours sets such a key).
     pub remaining: Option<Duration>,
     /// Processes that wait in the queue on the server. (Waiters of one process stand there once.)
     pub waiters: u64,
@@ -43,6 +75,26 @@ pub struct ShutdownReport {
     pub ignored: usize,
     /// Releases that the server has not confirmed. Their leases end by themselves.
     pub unconfirmed: usize,
+}
+
+impl From<Kind> for LockKind {
+    fn from(kind: Kind) -> LockKind {
+        match kind {
+            Kind::Exclusive => LockKind::Exclusive,
+            Kind::Shared => LockKind::Shared,
+            Kind::Limited(max_holders) => LockKind::Limited { max_holders },
+        }
+    }
+}
+
+fn holders(found: &Inspection) -> Vec<LockHolder> {
+    let holder = |token: &str, remaining| LockHolder { token: token.to_owned(), remaining };
+    match found.kind {
+        Kind::Exclusive => vec![holder(&found.holder, found.remaining)],
+        Kind::Shared | Kind::Limited(_) => {
+            found.holders.iter().map(|(token, left)| holder(token, Some(*left))).collect()
+        }
+    }
 }
 
 /// Asks when it is dropped: behind the command that takes the lock away, whether that was awaited or not.
@@ -70,7 +122,9 @@ impl LockManager {
         let found = self.reaching(&key, |core, key| core.backend.inspect(key.shared())).await?;
         Ok(found.map(|found| LockInfo {
             full_key: format!("{}{key}", self.core().backend.prefix()),
+            kind: found.kind.into(),
             holder: found.holder.to_string(),
+            holders: holders(&found),
             remaining: found.remaining,
             waiters: found.waiters,
             waiters_here: self.core().engine.waiting_here(key.shared()),

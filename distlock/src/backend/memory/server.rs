@@ -15,6 +15,7 @@ use crate::backend::{
     EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
     Tuning, kind_of, token_text,
 };
+use crate::shrink::shrink;
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.
 pub(crate) const HOLD: &str = "dl1:hold";
@@ -122,6 +123,7 @@ impl Server {
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
+            shrink(&mut self.slots);
         }
         reply
     }
@@ -155,9 +157,9 @@ impl Server {
                 Reply::Fresh { us: None, fence: None }
             }
             Some(value) if value.holder == text => Reply::Mine { us: None, fence: None },
-            Some(value) => Reply::Busy {
+            Some(_) => Reply::Busy {
                 us: None,
-                holder: value.holder.clone(),
+                holder: slot.in_the_way(us, Kind::Exclusive),
                 remaining: Remaining::Unknown,
                 front: false,
             },
@@ -176,7 +178,7 @@ impl Server {
             Admission::Clash(found) => return Reply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
-            let holder = slot.live(us).map_or_else(|| HOLD.into(), |value| value.holder.clone());
+            let holder = slot.in_the_way(us, kind);
             let mut front = false;
             if mode != EnterMode::Try {
                 let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
@@ -381,9 +383,17 @@ impl Server {
     pub(crate) fn inspect(&mut self, us: ServerTime, key: &Arc<str>) -> Option<Inspection> {
         let slot = self.slots.get_mut(key)?;
         let waiters = u64::try_from(slot.queue.iter().filter(|entry| entry.until > us).count()).unwrap_or(0);
-        let value = slot.live(us)?;
-        let remaining = value.until.map(|until| Duration::from_micros(until.0.saturating_sub(us.0)));
-        Some(Inspection { holder: value.holder.clone(), remaining, waiters })
+        let value = slot.live(us)?.clone();
+        let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(us.0));
+        let kind = kind_of(&value.holder);
+        let mut holders = Vec::new();
+        if kind != Kind::Exclusive {
+            let alive = slot.members.iter().filter(|(_, until)| *until > us);
+            holders.extend(alive.map(|(member, until)| (member.clone(), left(*until))));
+            holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
+        }
+        let holder = holders.first().map_or(value.holder, |(holder, _)| holder.clone());
+        Some(Inspection { kind, holder, holders, remaining: value.until.map(left), waiters })
     }
 
     /// Takes the lock from whoever holds it. False: it was free.
@@ -407,6 +417,7 @@ impl Server {
             slot.queue.retain(|entry| entry.until > us);
             slot.live(us).is_some() || !slot.queue.is_empty()
         });
+        shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
 }
@@ -482,6 +493,21 @@ impl Slot {
         let ends = self.members.iter().map(|(_, until)| *until);
         let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };
         Admission::Full(first_out.map_or(Remaining::Unknown, left))
+    }
+
+    /// Whom one who asks for `kind` waits for: of several the last to go, or the first if one place is enough.
+    fn in_the_way(&mut self, us: ServerTime, kind: Kind) -> Arc<str> {
+        let Some(value) = self.live(us) else { return HOLD.into() };
+        let holder = value.holder.clone();
+        if kind_of(&holder) == Kind::Exclusive {
+            return holder;
+        }
+        let alive = self.members.iter().filter(|(_, until)| *until > us);
+        let found = match kind {
+            Kind::Exclusive => alive.max_by_key(|(_, until)| *until),
+            Kind::Shared | Kind::Limited(_) => alive.min_by_key(|(_, until)| *until),
+        };
+        found.map_or(holder, |(member, _)| member.clone())
     }
 
     /// Whether one more of `kind` can come in.

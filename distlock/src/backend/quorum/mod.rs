@@ -229,7 +229,7 @@ impl Backend for QuorumBackend {
                     // Free again when a majority is.
                     same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
                     let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
-                    return Ok(Some(Inspection { holder: one.holder.clone(), remaining, waiters }));
+                    return Ok(Some(Inspection { remaining, waiters, ..one.clone() }));
                 }
             }
             Ok(None)

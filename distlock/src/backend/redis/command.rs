@@ -9,6 +9,9 @@ use super::super::{EnterMode, Kind, MARK, Op, Token, Tuning};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 
+/// So many holders of a lock are listed.
+const MOST_HOLDERS: isize = 1000;
+
 /// What turns operations into commands: fixed for the life of a backend.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -148,16 +151,41 @@ impl Wire {
         cmd
     }
 
-    /// Holder, time to live, length of the queue.
-    pub(super) fn inspect(&self, key: &str) -> [Cmd; 3] {
+    /// A script that names the keys of one lock, as all others do, and touches none.
+    pub(super) fn probe(&self) -> Cmd {
+        let (names, key) = (&self.names, "dl1:probe");
+        let tag = names.tag(key);
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg("return 1").arg(2);
+        cmd.write_arg_fmt(names.lock(key));
+        cmd.write_arg_fmt(names.queue(tag, key));
+        cmd
+    }
+
+    /// Holder or marker, time to live, length of the queue, and who holds a shared or limited lock.
+    pub(super) fn inspect(&self, key: &str) -> [Cmd; 4] {
         let (names, tag) = (&self.names, self.names.tag(key));
-        [("GET", names.lock(key)), ("PTTL", names.lock(key)), ("LLEN", names.queue(tag, key))].map(
-            |(verb, name)| {
-                let mut cmd = redis::cmd(verb);
-                cmd.write_arg_fmt(name);
-                cmd
-            },
-        )
+        let one = |verb, name| {
+            let mut cmd = redis::cmd(verb);
+            cmd.write_arg_fmt(name);
+            cmd
+        };
+        let mut members = one("ZREVRANGE", names.members(tag, key));
+        members.arg(0).arg(MOST_HOLDERS - 1).arg("WITHSCORES");
+        [
+            one("GET", names.lock(key)),
+            one("PTTL", names.lock(key)),
+            one("LLEN", names.queue(tag, key)),
+            members,
+        ]
+    }
+
+    /// Of the holders of a shared or limited lock, the last to go.
+    pub(super) fn last_member(&self, key: &str) -> Cmd {
+        let mut cmd = redis::cmd("ZREVRANGE");
+        cmd.write_arg_fmt(self.names.members(self.names.tag(key), key));
+        cmd.arg(0).arg(0);
+        cmd
     }
 
     /// Operations `Enter` of one kind and ttl, which do not queue, as one command.

@@ -1,14 +1,21 @@
 //! Where the server is, and how we behave towards it.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+use redis::ProtocolVersion;
 
 use super::super::{Clocks, Tuning};
-use super::tls::{Files, Tls};
+use super::login::Login;
+use super::tls::Tls;
+#[cfg(feature = "tls")]
+use super::url::Transport;
+use super::url::{Kind, Url};
+use crate::connection::{AddressMap, ConnectionOptions};
+#[cfg(feature = "tls")]
+use crate::connection::{Pem, Roots, TlsOptions};
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,9 +26,10 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Another server that is reached in the same way.
-    pub(super) fn beside(&self, host: &str, port: u16) -> Address {
-        let host = host.to_owned();
+    /// Another server that is reached in the same way, by what it is announced as.
+    pub(super) fn beside(&self, host: &str, port: u16, map: Option<&AddressMap>) -> Address {
+        let mapped = map.and_then(|map| map.of(host, port));
+        let (host, port) = mapped.unwrap_or_else(|| (host.to_owned(), port));
         match self {
             Address::Tls { .. } => Address::Tls { host, port },
             Address::Tcp { .. } | Address::Unix(_) => Address::Tcp { host, port },
@@ -40,7 +48,7 @@ impl fmt::Display for Address {
 }
 
 /// Where the server for a key is to be found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Place {
     /// It is known.
     Fixed(Address),
@@ -51,38 +59,12 @@ pub(super) enum Place {
 }
 
 /// Who is asked for the master, and for which.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct SentinelPlace {
     pub(super) sentinels: Vec<Address>,
     /// The name under which the sentinels watch the master.
     pub(super) master: String,
     pub(super) login: Login,
-}
-
-/// User and password. (Its `Debug` hides them.)
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Login {
-    user: Option<String>,
-    password: Option<String>,
-}
-
-impl Login {
-    pub(super) fn settings(&self) -> RedisConnectionInfo {
-        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if let Some(user) = &self.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = &self.password {
-            settings = settings.set_password(password);
-        }
-        settings
-    }
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login(..)")
-    }
 }
 
 impl fmt::Display for Place {
@@ -113,8 +95,9 @@ fn list(f: &mut fmt::Formatter<'_>, addresses: &[Address]) -> fmt::Result {
 pub(crate) struct RedisConfig {
     pub(super) place: Place,
     pub(super) tls: Tls,
-    /// User, password and database. (Its `Debug` hides the password.)
-    pub(super) login: RedisConnectionInfo,
+    pub(super) login: Login,
+    /// Where the addresses that sentinels and nodes of a cluster announce are reached instead.
+    pub(super) address_map: Option<AddressMap>,
     /// Put in front of every key.
     pub(crate) prefix: String,
     /// The part of our tokens and of our push channel that tells this client from every other one.
@@ -134,130 +117,8 @@ pub(crate) struct RedisConfig {
     pub(super) member: bool,
 }
 
-const EXPECTED: &str = "expected `redis://[user:password@]host[:port][/db]`, the same with `valkey://`, \
-     `rediss://` or `valkeys://`, `redis+unix:///path?db=0&user=u&pass=p`, \
-     `redis+cluster://[user:password@]host[:port],host[:port],..`, \
-     `redis+quorum://[user:password@]host[:port],host[:port],..[/db]`, or \
-     `redis+sentinel://[user:password@]host[:port],host[:port],../master[/db][?sentinel_user=u&sentinel_pass=p]`";
-
-/// Where sentinels listen if the URL does not say.
-const SENTINEL_PORT: u16 = 26379;
-/// Where servers do.
-const SERVER_PORT: u16 = 6379;
-
-/// What a scheme stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    One,
-    Sentinel,
-    Cluster,
-}
-
-/// A URL cut into what is ours and what the client library reads.
-struct Url<'a> {
-    kind: Kind,
-    tls: bool,
-    unix: bool,
-    /// With the `@`, or empty.
-    user_info: &'a str,
-    /// Everything between user and path: one host, or several with commas.
-    hosts: &'a str,
-    /// With the `/`, or empty.
-    path: &'a str,
-    /// Parameters that are ours, decoded.
-    ours: Vec<(&'a str, String)>,
-    /// The others, as they are.
-    others: Vec<&'a str>,
-}
-
-const OURS: [&str; 6] = ["sentinel_user", "sentinel_pass", "ca", "cert", "key", "replicas"];
-
-impl<'a> Url<'a> {
-    fn cut(url: &'a str) -> Result<Url<'a>, String> {
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(format!("the URL has no scheme: {EXPECTED}"));
-        };
-        let (kind, tls) = match scheme {
-            "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => (Kind::One, false),
-            "rediss" | "valkeys" => (Kind::One, true),
-            "redis+sentinel" | "valkey+sentinel" => (Kind::Sentinel, false),
-            "rediss+sentinel" | "valkeys+sentinel" => (Kind::Sentinel, true),
-            "redis+cluster" | "valkey+cluster" => (Kind::Cluster, false),
-            "rediss+cluster" | "valkeys+cluster" => (Kind::Cluster, true),
-            _ => return Err(format!("`{scheme}://` is not a scheme of Redis: {EXPECTED}")),
-        };
-        if tls && !cfg!(feature = "tls") {
-            return Err(format!(
-                "`{scheme}://` needs the feature `tls` of distlock: \
-                 `distlock = {{ version = \"..\", features = [\"tls\"] }}`"
-            ));
-        }
-        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-        if tls && fragment == "insecure" {
-            return Err(
-                "`#insecure` is not supported: an unverified server could hand out any lock".to_owned()
-            );
-        }
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (user_info, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some((name, value)) if OURS.contains(&name) => ours.push((name, decoded(value)?)),
-                _ => others.push(pair),
-            }
-        }
-        Ok(Url { kind, tls, unix: scheme.ends_with("unix"), user_info, hosts, path, ours, others })
-    }
-
-    fn our(&self, name: &str) -> Option<String> {
-        self.ours.iter().find(|(given, _)| *given == name).map(|(_, value)| value.clone())
-    }
-
-    /// The URL of one host, for the client library. TLS is ours (see stream.rs): it gets an ordinary address.
-    fn read(&self, host: &str, path: &str) -> Result<ConnectionInfo, String> {
-        let scheme = if self.unix { "redis+unix" } else { "redis" };
-        let (mark, query) = (if self.others.is_empty() { "" } else { "?" }, self.others.join("&"));
-        ConnectionInfo::from_str(&format!("{scheme}://{}{host}{path}{mark}{query}", self.user_info))
-            .map_err(|error| format!("the Redis URL cannot be used ({error}): {EXPECTED}"))
-    }
-
-    fn address(&self, info: &ConnectionInfo) -> Result<Address, String> {
-        match info.addr() {
-            ConnectionAddr::Tcp(host, port) if self.tls => {
-                Ok(Address::Tls { host: host.clone(), port: *port })
-            }
-            ConnectionAddr::Tcp(host, port) => Ok(Address::Tcp { host: host.clone(), port: *port }),
-            ConnectionAddr::Unix(path) => Ok(Address::Unix(path.clone())),
-            _ => Err(format!("the Redis URL names an address of an unknown kind: {EXPECTED}")),
-        }
-    }
-
-    /// Each of several hosts; `port` for those that name none.
-    fn addresses(&self, port: u16) -> Result<Vec<Address>, String> {
-        let hosts = self.hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
-        let mut addresses = Vec::new();
-        for host in hosts {
-            let has_port = host.rfind(':').is_some_and(|colon| !host[colon..].contains(']'));
-            let host = if has_port { host.to_owned() } else { format!("{host}:{port}") };
-            let address = self.address(&self.read(&host, "")?)?;
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
-        if addresses.is_empty() {
-            Err(format!("the Redis URL names no host: {EXPECTED}"))
-        } else {
-            Ok(addresses)
-        }
-    }
-}
-
-fn decoded(text: &str) -> Result<String, String> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
-    decoded.map(Into::into).map_err(|_| "a parameter of the Redis URL is not UTF-8".to_owned())
-}
+/// What the time-outs may be. Shorter ones fail on a machine that is merely busy, longer ones are typing errors.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 impl RedisConfig {
     /// Reads the place, the login and the database from `url`; everything else has its default.
@@ -265,52 +126,42 @@ impl RedisConfig {
     /// # Errors
     ///
     /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    #[cfg(test)]
     pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, String> {
-        let url = Url::cut(url)?;
-        let (place, info) = match url.kind {
-            Kind::One => {
-                let info = url.read(url.hosts, url.path)?;
-                (Place::Fixed(url.address(&info)?), info)
+        RedisConfig::with(url, client, &ConnectionOptions::default())
+    }
+
+    /// The same, where `options` count more than what the URL says.
+    pub(crate) fn with(url: &str, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
+        RedisConfig::read(&Url::read(url)?, client, options)
+    }
+
+    fn read(url: &Url, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
+        let mut addresses = url.addresses();
+        let place = match (url.kind, addresses.pop()) {
+            (Kind::One, Some(address)) => Place::Fixed(address),
+            (Kind::Quorum, _) | (_, None) => {
+                return Err("a quorum is not one server: it cannot be named as one".to_owned());
             }
-            Kind::Sentinel => {
-                let path = url.path.trim_start_matches('/');
-                let (master, db) = path.split_once('/').unwrap_or((path, ""));
-                if master.is_empty() {
-                    return Err(format!("the Redis URL does not name the master: {EXPECTED}"));
-                }
-                let place = SentinelPlace {
-                    sentinels: url.addresses(SENTINEL_PORT)?,
-                    master: decoded(master)?,
-                    login: Login { user: url.our("sentinel_user"), password: url.our("sentinel_pass") },
-                };
-                (Place::Sentinel(place), url.read("localhost", &format!("/{db}"))?)
+            (Kind::Cluster, Some(last)) => {
+                addresses.push(last);
+                Place::Cluster(addresses)
             }
-            Kind::Cluster => {
-                let info = url.read("localhost", "")?;
-                if !matches!(url.path, "" | "/") {
-                    return Err(format!("a cluster has no databases but the one: {EXPECTED}"));
-                }
-                (Place::Cluster(url.addresses(SERVER_PORT)?), info)
+            (Kind::Sentinel, Some(last)) => {
+                addresses.push(last);
+                let parameter = |name| url.parameter(name).map(str::to_owned);
+                let login = Login::with(parameter("sentinel_user"), parameter("sentinel_pass"));
+                Place::Sentinel(SentinelPlace { sentinels: addresses, master: url.master.clone(), login })
             }
         };
-        let files = Files { ca: url.our("ca"), cert: url.our("cert"), key: url.our("key") };
-        if files.are_named() && !url.tls {
-            return Err("`ca=`, `cert=` and `key=` in the Redis URL are for TLS: write `rediss` for `redis`"
-                .to_owned());
-        }
-        let tls = if url.tls { Tls::new(&files)? } else { Tls::default() };
-        let login = info.redis_settings().clone().set_skip_set_lib_name();
-        if login.username().is_some() && login.password().is_none() {
-            return Err("the Redis URL names a user without a password: \
-                 write `redis://user:password@host`, or `redis://:password@host` for the default user"
-                .to_owned());
-        }
-        let replicas = match url.our("replicas") {
+        let replicas = match url.parameter("replicas") {
             Some(count) => count.parse().map_err(|_| {
                 "`replicas=` in the Redis URL is not a number: write, for example, `?replicas=1`".to_owned()
             })?,
             None => 0,
         };
+        let connect_timeout = options.connect_timeout.or(url.duration("connect_timeout")?);
+        let op_timeout = options.response_timeout.or(url.duration("response_timeout")?);
         Ok(RedisConfig {
             tuning: Tuning {
                 // Every node has a clock of its own.
@@ -318,12 +169,13 @@ impl RedisConfig {
                 ..Tuning::default()
             },
             place,
-            tls,
-            login,
+            tls: tls(url, options)?,
+            login: login(url, options)?,
+            address_map: options.address_map.clone(),
             prefix: String::new(),
             client: client.to_owned(),
-            op_timeout: Duration::from_millis(500),
-            connect_timeout: Duration::from_secs(3),
+            op_timeout: op_timeout.unwrap_or(Duration::from_millis(500)),
+            connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(3)),
             sentinels_every: Duration::from_secs(1),
             replicas,
             lazy: false,
@@ -336,15 +188,17 @@ impl RedisConfig {
     ///
     /// # Errors
     ///
-    /// As [`new`](RedisConfig::new).
-    pub(crate) fn of_quorum(url: &str, client: &str) -> Result<Vec<RedisConfig>, String> {
-        let Some((scheme, rest)) = url.split_once("+quorum://") else {
-            return Err(format!("the URL does not name a quorum: {EXPECTED}"));
-        };
-        let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        let (user_info, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
-        hosts.map(|host| RedisConfig::new(&format!("{scheme}://{user_info}{host}{tail}"), client)).collect()
+    /// As [`with`](RedisConfig::with).
+    pub(crate) fn of_quorum(
+        url: &str,
+        client: &str,
+        options: &ConnectionOptions,
+    ) -> Result<Vec<RedisConfig>, String> {
+        let url = Url::read(url)?;
+        if url.kind != Kind::Quorum {
+            return Err("the URL does not name a quorum: write `redis+quorum://host1,host2,host3`".to_owned());
+        }
+        url.each_host().map(|one| RedisConfig::read(&one, client, options)).collect()
     }
 
     /// The same as one of several that must not depend on each other.
@@ -378,8 +232,12 @@ impl RedisConfig {
                 self.client
             ));
         }
-        if self.op_timeout.is_zero() || self.connect_timeout.is_zero() {
-            return Err("the timeouts of the Redis connection must be longer than zero".to_owned());
+        for (name, timeout) in
+            [("response_timeout", self.op_timeout), ("connect_timeout", self.connect_timeout)]
+        {
+            if !TIMEOUTS.contains(&timeout) {
+                return Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute"));
+            }
         }
         if self.replicas > 0 && self.is_cluster() {
             return Err(
@@ -391,109 +249,55 @@ impl RedisConfig {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_name_address_login_and_database() {
-        let config = RedisConfig::new("redis://u:p%40ss@example.org:7000/3", "c").unwrap();
-        assert_eq!(config.place, Place::Fixed(Address::Tcp { host: "example.org".into(), port: 7000 }));
-        assert_eq!(config.login.username(), Some("u"));
-        assert_eq!(config.login.password(), Some("p@ss"));
-        assert_eq!(config.login.db(), 3);
-        let config = RedisConfig::new("valkey://[::1]", "c").unwrap();
-        assert_eq!(config.place.to_string(), "[::1]:6379");
-        let config = RedisConfig::new("redis+unix:///run/redis.sock?db=2&user=u&pass=p", "c").unwrap();
-        assert_eq!(config.place, Place::Fixed(Address::Unix("/run/redis.sock".into())));
-        assert_eq!((config.login.db(), config.login.password()), (2, Some("p")));
-    }
-
-    #[test]
-    fn a_sentinel_url_names_sentinels_master_database_and_both_logins() {
-        let url = "redis+sentinel://u:p@a:1,[::1],c/my%20master/3?sentinel_user=s&sentinel_pass=p%40w";
-        let config = RedisConfig::new(url, "c").unwrap();
-        assert_eq!((config.login.username(), config.login.password()), (Some("u"), Some("p")));
-        assert_eq!(config.login.db(), 3);
-        assert_eq!(
-            config.place.to_string(),
-            "the master `my master` of the sentinels at a:1, [::1]:26379, c:26379"
+fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, String> {
+    let provider = options.credentials.clone();
+    if provider.is_some() && (url.user.is_some() || url.password.is_some()) {
+        return Err(
+            "both the URL and `credentials` give a user or a password: leave it out of the URL".to_owned()
         );
-        let Place::Sentinel(place) = &config.place else { panic!("{:?}", config.place) };
-        let login = place.login.settings();
-        assert_eq!((login.username(), login.password()), (Some("s"), Some("p@w")));
-        assert!(!format!("{config:?}").contains("p@w"));
-        assert_eq!(RedisConfig::new("redis+sentinel://h/m", "c").unwrap().login.db(), 0);
-        for url in
-            ["redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel:///m", "redis+sentinel://h/m/x"]
-        {
-            assert!(RedisConfig::new(url, "c").unwrap_err().contains("expected `redis://"), "{url}");
-        }
     }
-
-    #[test]
-    fn a_cluster_url_names_nodes_and_no_database() {
-        let config = RedisConfig::new("redis+cluster://u:p@a:1,b/", "c").unwrap();
-        assert_eq!(config.place.to_string(), "the cluster around a:1, b:6379");
-        assert_eq!(config.login.password(), Some("p"));
-        assert!(RedisConfig::new("redis+cluster://a/1", "c").unwrap_err().contains("no databases"));
-    }
-
-    #[test]
-    fn a_bad_url_is_answered_with_what_to_write_and_without_the_password() {
-        for url in
-            ["", "localhost", "http://localhost", "redis://:secret@", "redis://:secret@h/x", "redis+foo://h"]
-        {
-            let error = RedisConfig::new(url, "c").unwrap_err();
-            assert!(error.contains("expected `redis://"), "{error}");
-            assert!(!error.contains("secret"), "{error}");
-        }
-        assert!(RedisConfig::new("redis://user@h", "c").unwrap_err().contains("without a password"));
-        assert!(RedisConfig::new("rediss://h#insecure", "c").is_err());
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn tls_without_the_feature_names_the_feature() {
-        assert!(RedisConfig::new("rediss://h", "c").unwrap_err().contains("feature `tls`"));
-    }
-
-    #[test]
-    fn files_for_tls_need_a_scheme_with_tls() {
-        assert!(RedisConfig::new("redis://h?ca=/x", "c").unwrap_err().contains("`rediss`"));
-    }
-
-    #[cfg(feature = "tls")]
-    #[test]
-    fn a_file_that_cannot_be_used_is_named() {
-        for (query, part) in [
-            ("ca=/nowhere/ca.pem", "`ca=/nowhere/ca.pem`"),
-            ("cert=/nowhere/c.pem&key=/nowhere/k.pem", "`key=/nowhere/k.pem`"),
-            ("cert=/nowhere/c.pem", "both `cert=` and `key=`"),
-            ("ca=/dev/null", "no certificate"),
-        ] {
-            let error = RedisConfig::new(&format!("rediss://h?{query}"), "c").unwrap_err();
-            assert!(error.contains(part), "{error}");
-        }
-    }
-
-    #[test]
-    fn replicas_are_a_number_and_not_for_a_cluster() {
-        assert_eq!(RedisConfig::new("redis://h", "c").unwrap().replicas, 0);
-        assert_eq!(RedisConfig::new("redis+sentinel://h/m?replicas=2", "c").unwrap().replicas, 2);
-        for count in ["", "-1", "two"] {
-            let error = RedisConfig::new(&format!("redis://h?replicas={count}"), "c").unwrap_err();
-            assert!(error.contains("`?replicas=1`"), "{error}");
-        }
-        let cluster = RedisConfig::new("redis+cluster://h?replicas=1", "c").unwrap();
-        assert!(cluster.check().unwrap_err().contains("not available for a cluster"));
-    }
-
-    #[test]
-    fn a_client_name_that_would_break_tokens_is_refused() {
-        for name in ["", "a b", "a\n"] {
-            assert!(RedisConfig::new("redis://h", name).unwrap().check().is_err());
-        }
-        assert!(RedisConfig::new("redis://h", "a:b{c}-7").unwrap().check().is_ok());
-    }
+    let protocol = match url.parameter("protocol") {
+        Some("resp3" | "3") => ProtocolVersion::RESP3,
+        _ => ProtocolVersion::RESP2,
+    };
+    let (user, password) = (url.user.clone(), url.password.clone());
+    Ok(Login { user, password, provider, database: url.database, protocol })
 }
+
+#[cfg(feature = "tls")]
+fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, String> {
+    if url.transport != Transport::Tls {
+        return match options.tls {
+            Some(_) => {
+                Err("`tls` is set, but the URL is one without TLS: write `rediss` for `redis`".to_owned())
+            }
+            None => Ok(Tls::default()),
+        };
+    }
+    let file = |name| url.parameter(name).map(|path| Pem::File(path.into()));
+    let said = TlsOptions {
+        authority: file("ca"),
+        certificate: file("cert"),
+        key: file("key"),
+        server_name: url.parameter("tls_name").map(str::to_owned),
+        roots: match url.parameter("roots") {
+            None => None,
+            Some("system") => Some(Roots::System),
+            Some("web") => Some(Roots::Web),
+            Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`".to_owned()),
+        },
+    };
+    Tls::new(match &options.tls {
+        Some(over) => said.overlaid(over),
+        None => said,
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn tls(_url: &Url, _options: &ConnectionOptions) -> Result<Tls, String> {
+    Ok(Tls)
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

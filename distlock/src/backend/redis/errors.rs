@@ -99,11 +99,16 @@ fn embedded(details: &str) -> Option<Verdict> {
 const FINAL: [&str; 5] =
     ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
 
+/// Whether the server does not know the command, at least not in this form.
+pub(super) fn is_unknown_command(error: &ServerError) -> bool {
+    let line = format!("{} {}", error.code(), error.details().unwrap_or_default()).to_lowercase();
+    FINAL.iter().any(|text| line.contains(text))
+}
+
 fn judge(error: &ServerError) -> Verdict {
     let details = error.details().unwrap_or_default();
     verdict(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
-        let line = format!("{} {details}", error.code()).to_lowercase();
-        if FINAL.iter().any(|text| line.contains(text)) {
+        if is_unknown_command(error) {
             let remedy =
                 "the server does not take a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
             return Verdict { kind: Failure::Refused, remedy, wrong_server: false };
@@ -118,6 +123,11 @@ fn judge(error: &ServerError) -> Verdict {
 /// Whether the link leads to a server that cannot be the right one.
 pub(super) fn is_wrong_server(error: &ServerError) -> bool {
     judge(error).wrong_server
+}
+
+/// What an error of the client library is, if it is a reply whose code says so.
+pub(super) fn failure(error: &RedisError) -> Option<Failure> {
+    error.code().and_then(verdict).map(|verdict| verdict.kind)
 }
 
 /// An error reply to an operation.

@@ -9,6 +9,7 @@ use redis::{Cmd, Pipeline, RedisWrite, ServerError, Value};
 use super::super::quorum::Origin;
 use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{Form, Wire};
+use super::greet::Server;
 use super::link::Link;
 use super::{errors, greet, reply};
 
@@ -27,18 +28,27 @@ pub(super) struct Exec {
     pub(super) wire: Arc<Wire>,
     /// `SET NX GET` is a syntax error before 7.0.
     set_get: AtomicBool,
+    /// Keys that one command names may lie anywhere on it.
+    whole: AtomicBool,
     /// What the server is called in the grants that it pushes, where there are several.
     from: RwLock<Option<Arc<str>>>,
 }
 
 impl Exec {
     pub(super) fn new(wire: Arc<Wire>) -> Exec {
-        Exec { wire, set_get: AtomicBool::new(true), from: RwLock::new(None) }
+        Exec { wire, set_get: AtomicBool::new(true), whole: AtomicBool::new(false), from: RwLock::new(None) }
     }
 
-    /// The server's major version is `major`, as far as it told.
-    pub(super) fn greeted(&self, major: Option<u32>) {
-        self.set_get.store(major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+    /// What the server is like.
+    pub(super) fn greeted(&self, server: &Server) {
+        self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
+        self.whole.store(server.is_whole, Ordering::Relaxed);
+    }
+
+    /// How many locks one command may take. A proxy that shares keys out to several servers looks at the first key
+    /// alone, and the others would be locked where nobody else looks for them.
+    pub(super) fn most_together(&self) -> usize {
+        if self.whole.load(Ordering::Relaxed) { MOST_TOGETHER } else { 1 }
     }
 
     pub(super) fn call_it(&self, name: Option<Arc<str>>) {
@@ -76,9 +86,20 @@ impl Exec {
         match link.request(&cmd).await {
             // Boxed because it is rare: it would double the size of every operation.
             Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
-            Ok(value) => self.decode(&link, &op, put, value),
+            Ok(value) => match self.decode(&link, &op, put, value)? {
+                reply if reply.names_a_marker() => Ok(Box::pin(self.named(&link, &key, reply)).await),
+                reply => Ok(reply),
+            },
             Err(error) => Err(broken(&link, error)),
         }
+    }
+
+    /// Puts a holder's token where a reply has only the marker of a shared or limited lock.
+    pub(super) async fn named(&self, link: &Link, key: &str, reply: Reply) -> Reply {
+        let Reply::Busy { us, holder, remaining, front } = reply else { return reply };
+        let found = link.request(&self.wire.last_member(key)).await;
+        let holder = found.ok().as_ref().and_then(reply::of_last_member).unwrap_or(holder);
+        Reply::Busy { us, holder, remaining, front }
     }
 
     /// [`Op::Set`], with the server's time in the reply: the cheapest way to learn it.
@@ -260,9 +281,24 @@ impl Exec {
         batch: Vec<(Arc<str>, Op)>,
     ) -> Vec<OpResult> {
         match self.ask_together(&link, &batch).await {
-            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Ok(replies) => self.all_named(&link, &batch, replies).await.into_iter().map(Ok).collect(),
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         }
+    }
+
+    /// As [`named`](Exec::named): at most one of the replies is about somebody else.
+    pub(super) async fn all_named(
+        &self,
+        link: &Link,
+        batch: &[(Arc<str>, Op)],
+        mut replies: Vec<Reply>,
+    ) -> Vec<Reply> {
+        for ((key, _), reply) in batch.iter().zip(&mut replies) {
+            if reply.names_a_marker() {
+                *reply = self.named(link, key, reply.clone()).await;
+            }
+        }
+        replies
     }
 
     async fn ask_together(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
@@ -293,6 +329,7 @@ impl Exec {
         key: Arc<str>,
     ) -> Result<Option<Inspection>, OpError> {
         let values = self.ask_all(&link, self.wire.inspect(&key).into()).await?;
+        let values = reply::without_refusal(values);
         if let Some(Value::ServerError(error)) =
             values.iter().find(|value| matches!(value, Value::ServerError(_)))
         {

@@ -1,12 +1,19 @@
 //! What is learned about the server when a link comes up, before anything depends on it.
 
-use redis::{Pipeline, Value};
+use std::time::{Duration, Instant};
+
+use redis::{Pipeline, RedisError, ServerError, Value};
 
 use super::super::{Failure, OpError};
+use super::command::Wire;
+use super::config::Address;
 use super::errors;
 use super::link::Link;
 use super::replicas;
 use super::scripts::SCRIPTS;
+
+/// How long it is remembered what a server refused to tell.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// What the server told about itself. Whatever it did not want to tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +28,8 @@ pub(super) struct Server {
     pub(super) node_id: Option<String>,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
+    /// It is known to be a server by itself, not a proxy that may share keys out to several.
+    pub(super) is_whole: bool,
 }
 
 /// What a server must be to keep our locks.
@@ -42,85 +51,237 @@ pub(super) struct Identity {
     pub(super) address: String,
 }
 
-/// Introduces us as `client`, loads the scripts, and asks who is there, in one round trip.
-/// With `confirms` it must know WAIT, too.
-pub(super) async fn greet(link: &Link, client: &str, role: Role, confirms: bool) -> Result<Server, OpError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("CLIENT").arg("SETNAME").arg(client);
-    pipeline.cmd("CLIENT").arg("INFO");
-    pipeline.cmd("INFO").arg("server");
-    pipeline.cmd("INFO").arg("replication");
-    pipeline.cmd("INFO").arg("memory");
-    // Where INFO is forbidden this may be allowed.
-    match role {
-        Role::Master | Role::Member => pipeline.cmd("ROLE"),
-        Role::ClusterNode => pipeline.cmd("CLUSTER").arg("MYID"),
-    };
-    if confirms {
-        // For no replica at all, which is answered at once.
-        pipeline.cmd("WAIT").arg(0).arg(1);
+/// How a server is greeted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It is asked all there is to know.
+    Full,
+    /// For proxies that close the connection on commands they do not know: by scripts alone.
+    Plain,
+}
+
+/// What one answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Name,
+    Identity,
+    Server,
+    Replication,
+    Memory,
+    Role,
+    NodeId,
+    Wait,
+    Load,
+    /// A script with the keys of one lock.
+    Keys,
+}
+
+/// What a server refused to tell, so that it is not asked at every link anew: each refusal stands in its log of
+/// those who do what they may not.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    of: Option<(Address, Instant)>,
+    steps: Vec<Step>,
+}
+
+impl Refusals {
+    /// Forgets what was another server's, or is old.
+    pub(super) fn begin(&mut self, address: &Address) {
+        let same = |(of, since): &(Address, Instant)| of == address && since.elapsed() < REMEMBERED;
+        if !self.of.as_ref().is_some_and(same) {
+            self.of = Some((address.clone(), Instant::now()));
+            self.steps.clear();
+        }
     }
-    for script in SCRIPTS.all() {
-        // So that NOSCRIPT is rare: a command sent again loses its place in the order.
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code);
-    }
-    let replies = link.request_all(&pipeline).await.map_err(errors::unanswered)?;
-    for reply in &replies {
-        if let Value::ServerError(error) = reply {
-            // Everything here may be forbidden or unknown; but these say that nothing will work.
-            if matches!(error.code(), "NOAUTH" | "WRONGPASS" | "LOADING" | "MASTERDOWN" | "BUSY") {
-                return Err(errors::replied(error.clone()));
+
+    fn learn(&mut self, answers: &Answers) {
+        for (step, answer) in &answers.0 {
+            // Without WAIT there is no link, so that one is asked for again.
+            let refused = matches!(answer, Value::ServerError(error) if error.code() == "NOPERM");
+            if refused && *step != Step::Wait && !self.steps.contains(step) {
+                self.steps.push(*step);
             }
         }
     }
-    if let (true, Some(Value::ServerError(error))) = (confirms, replies.get(6)) {
-        return Err(replicas::unknowable(error));
+}
+
+/// What is asked in one round trip.
+struct Questions<'a> {
+    pipeline: Pipeline,
+    steps: Vec<Step>,
+    refused: &'a [Step],
+}
+
+impl Questions<'_> {
+    fn ask(&mut self, step: Step, words: &[&str]) {
+        if !self.refused.contains(&step) {
+            self.pipeline.cmd(words.first().copied().unwrap_or_default()).arg(words.get(1..));
+            self.steps.push(step);
+        }
     }
-    let mut texts = replies.iter().skip(1).map(text);
-    let [identity, server, replication, memory] = std::array::from_fn(|_| texts.next().flatten());
+}
+
+/// What was answered.
+struct Answers(Vec<(Step, Value)>);
+
+impl Answers {
+    fn all_to(&self, step: Step) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter(move |(of, _)| *of == step).map(|(_, answer)| answer)
+    }
+
+    fn to(&self, step: Step) -> Option<&Value> {
+        self.all_to(step).next()
+    }
+
+    fn text(&self, step: Step) -> Option<&str> {
+        self.to(step).and_then(text)
+    }
+
+    fn error(&self, step: Step) -> Option<&ServerError> {
+        self.to(step).and_then(error)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &ServerError> {
+        self.0.iter().filter_map(|(_, answer)| error(answer))
+    }
+}
+
+fn error(answer: &Value) -> Option<&ServerError> {
+    match answer {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
+/// Why nothing is known about the server.
+pub(super) enum Unknown {
+    /// The connection ended while it was asked.
+    Closed(RedisError),
+    Unfit(OpError),
+}
+
+impl From<OpError> for Unknown {
+    fn from(error: OpError) -> Unknown {
+        Unknown::Unfit(error)
+    }
+}
+
+/// Introduces us, loads the scripts, and asks who is there, in one round trip.
+/// With `confirms` it must know WAIT, too.
+pub(super) async fn greet(
+    link: &Link,
+    wire: &Wire,
+    (role, manner): (Role, Manner),
+    confirms: bool,
+    refusals: &mut Refusals,
+) -> Result<Server, Unknown> {
+    let mut questions = Questions { pipeline: Pipeline::new(), steps: Vec::new(), refused: &refusals.steps };
+    if manner == Manner::Full {
+        ask_all(&mut questions, &wire.client, role);
+    }
+    if confirms {
+        // For no replica at all, which is answered at once.
+        questions.ask(Step::Wait, &["WAIT", "0", "1"]);
+    }
+    if role != Role::ClusterNode && !questions.refused.contains(&Step::Keys) {
+        questions.pipeline.add_command(wire.probe());
+        questions.steps.push(Step::Keys);
+    }
+    let Questions { pipeline, steps, .. } = questions;
+    let replies = link.request_all(&pipeline).await.map_err(Unknown::Closed)?;
+    let answers = Answers(steps.into_iter().zip(replies).collect());
+    refusals.learn(&answers);
+    check_readiness(&answers)?;
+    check_role(&answers, role)?;
+    check_keys(&answers)?;
+    Ok(Server {
+        // Whoever asks for permissions is a server.
+        is_whole: answers.text(Step::Server).is_some() || refusals.steps.contains(&Step::Server),
+        ..read(&answers, role)
+    })
+}
+
+fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
+    questions.ask(Step::Name, &["CLIENT", "SETNAME", client]);
+    questions.ask(Step::Identity, &["CLIENT", "INFO"]);
+    questions.ask(Step::Server, &["INFO", "server"]);
+    questions.ask(Step::Replication, &["INFO", "replication"]);
+    questions.ask(Step::Memory, &["INFO", "memory"]);
+    match role {
+        // Where INFO is forbidden this may be allowed.
+        Role::Master | Role::Member => questions.ask(Step::Role, &["ROLE"]),
+        Role::ClusterNode => questions.ask(Step::NodeId, &["CLUSTER", "MYID"]),
+    }
+    for script in SCRIPTS.all() {
+        // So that NOSCRIPT is rare: a command sent again loses its place in the order.
+        questions.ask(Step::Load, &["SCRIPT", "LOAD", script.code]);
+    }
+}
+
+/// Everything may be forbidden or unknown; but some answers say that nothing will work.
+fn check_readiness(answers: &Answers) -> Result<(), OpError> {
+    let hopeless = ["NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "BUSY"];
+    if let Some(error) = answers.errors().find(|error| hopeless.contains(&error.code())) {
+        return Err(errors::replied(error.clone()));
+    }
+    answers.error(Step::Wait).map_or(Ok(()), |error| Err(replicas::unknowable(error)))
+}
+
+/// A lock could be taken where no script can release it: that must show before.
+fn check_keys(answers: &Answers) -> Result<(), OpError> {
+    let Some(error) = answers.error(Step::Keys) else { return Ok(()) };
+    let loaded = answers.all_to(Step::Load).any(|answer| !matches!(answer, Value::ServerError(_)));
+    let cannot_run = errors::is_unknown_command(error) && !loaded;
+    if cannot_run || matches!(error.code(), "CROSSSLOT" | "MOVED" | "ASK") {
+        return Err(errors::replied(error.clone()));
+    }
+    Ok(())
+}
+
+fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
+    let unfit = |kind, text| Err(errors::found(kind, text));
+    let server = answers.text(Step::Server);
     // Called otherwise by Valkey from 9.0.
     let mode = field(server, "redis_mode").or(field(server, "server_mode"));
-    let clustered = mode == Some("cluster");
-    if clustered && role == Role::Master {
-        return Err(errors::found(
-            Failure::Refused,
-            "the server runs in cluster mode: connect with `redis+cluster://`",
-        ));
-    }
-    if clustered && role == Role::Member {
-        return Err(errors::found(
+    let replica = field(answers.text(Step::Replication), "role") == Some("slave")
+        || answers.to(Step::Role).is_some_and(is_replica);
+    match role {
+        Role::Master if mode == Some("cluster") => {
+            unfit(Failure::Refused, "the server runs in cluster mode: connect with `redis+cluster://`")
+        }
+        Role::Member if mode == Some("cluster") => unfit(
             Failure::Refused,
             "the server runs in cluster mode: a quorum needs independent servers; for a cluster connect with \
              `redis+cluster://`",
-        ));
-    }
-    let replica = field(replication, "role") == Some("slave") || replies.get(5).is_some_and(is_replica);
-    if replica && role == Role::Master {
-        return Err(errors::found(
+        ),
+        Role::Master if replica => unfit(
             Failure::Later,
             "the server is a read-only replica: locks need its master (correct the URL, or wait for the fail-over)",
-        ));
-    }
-    if replica && role == Role::Member {
-        return Err(errors::found(
+        ),
+        Role::Member if replica => unfit(
             Failure::Refused,
             "the server is a replica: a quorum needs masters that do not depend on each other",
-        ));
+        ),
+        Role::Master | Role::Member | Role::ClusterNode => Ok(()),
     }
-    Ok(Server {
-        run_id: field(server, "run_id").map(str::to_owned),
+}
+
+fn read(answers: &Answers, role: Role) -> Server {
+    let (server, memory) = (answers.text(Step::Server), answers.text(Step::Memory));
+    Server {
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
-        identity: identity.and_then(identify),
-        node_id: replies
-            .get(5)
+        identity: answers.text(Step::Identity).and_then(identify),
+        node_id: answers
+            .text(Step::NodeId)
             .filter(|_| role == Role::ClusterNode)
-            .and_then(text)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),
         evicts: field(memory, "maxmemory_policy")
             .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
             .map(str::to_owned),
-    })
+        run_id: field(server, "run_id").map(str::to_owned),
+        is_whole: false,
+    }
 }
 
 /// The reply to ROLE begins with it.

@@ -12,11 +12,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, unconstrained};
 
 use super::super::OpError;
+use super::first_reply;
+use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
 
 /// The queue in front of the socket. Without bound in effect, because a request that waits for room there has
@@ -36,25 +38,43 @@ pub(super) struct Link {
     fault: OnceLock<OpError>,
 }
 
-/// The task that moves a connection's bytes. Ends with its owner.
+/// The task that moves a connection's bytes, and the one that renews its credentials if they end. Both end with
+/// their owner.
 #[derive(Debug)]
-pub(super) struct Driver(pub(super) JoinHandle<()>);
+pub(super) struct Driver(pub(super) JoinHandle<()>, Option<JoinHandle<()>>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
         self.0.abort();
+        if let Some(renewal) = &self.1 {
+            renewal.abort();
+        }
     }
 }
 
-/// Logs in over `stream` and starts the task that serves the connection.
+/// Logs in over `stream` and starts the tasks that serve the connection.
 pub(super) async fn start(
-    login: &RedisConnectionInfo,
+    login: &Login,
+    mut stream: Stream,
+    config: AsyncConnectionConfig,
+) -> RedisResult<(MultiplexedConnection, Driver)> {
+    first_reply::exchange(&mut stream).await?;
+    log_in(login, login.shown().await?, stream, config).await
+}
+
+/// [`start`], where the first reply has been read, and it is known what to show.
+pub(super) async fn log_in(
+    login: &Login,
+    shown: Shown,
     stream: Stream,
     config: AsyncConnectionConfig,
 ) -> RedisResult<(MultiplexedConnection, Driver)> {
     let config = config.set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
-    let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
-    Ok((connection, Driver(tokio::spawn(driver))))
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(&shown.settings, stream, config).await?;
+    let driver = tokio::spawn(driver);
+    let renewal = shown.renew_at.map(|at| tokio::spawn(login.clone().keep(connection.clone(), Some(at))));
+    Ok((connection, Driver(driver, renewal)))
 }
 
 impl Link {

@@ -11,10 +11,13 @@ mod backoff;
 mod cluster;
 mod command;
 mod config;
+mod dial;
 mod errors;
 mod exec;
+mod first_reply;
 mod greet;
 mod link;
+mod login;
 mod names;
 mod news;
 mod push;
@@ -28,11 +31,18 @@ mod stream;
 mod supervise;
 mod tls;
 mod trace;
+mod url;
 
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod connect_tests;
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod prefix_tests;
 #[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
@@ -42,6 +52,8 @@ mod test_cluster;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod test_papers;
+#[cfg(test)]
+mod test_scripted;
 #[cfg(test)]
 mod test_sentinels;
 #[cfg(test)]
@@ -57,3 +69,4 @@ mod together_tests;
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use standalone::RedisBackend;
+pub(crate) use url::is_quorum;

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream as _;
+use redis::RedisResult;
 use redis::aio::PubSub;
-use redis::{RedisConnectionInfo, RedisResult};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::config::Address;
+use super::first_reply;
+use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use super::trace;
@@ -22,19 +24,24 @@ use super::trace;
 /// The first is told by the sentinel that leads a fail-over, as soon as it answers with the new master; the
 /// second by every sentinel that has heard of it.
 const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
-/// How long it may take to subscribe.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(10);
 /// A subscription that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(1);
 
 /// Calls `tell` whenever the sentinel at `address` has news, and when news may have been missed; for ever.
-pub(super) async fn hear(address: &Address, login: &RedisConnectionInfo, tls: &Tls, tell: impl Fn() + Send) {
+/// `patience`: how long it may take to subscribe.
+pub(super) async fn hear(
+    address: &Address,
+    login: &Login,
+    tls: &Tls,
+    patience: Duration,
+    tell: impl Fn() + Send,
+) {
     let mut backoff = Backoff::up_to(PAUSE);
     loop {
         let since = Instant::now();
-        match timeout(PATIENCE, subscribe(address, login, tls)).await {
+        match timeout(patience, subscribe(address, login, tls)).await {
             Ok(Ok(subscribed)) => {
                 let (_sink, mut messages) = subscribed.split();
                 tell();
@@ -52,9 +59,10 @@ pub(super) async fn hear(address: &Address, login: &RedisConnectionInfo, tls: &T
     }
 }
 
-async fn subscribe(address: &Address, login: &RedisConnectionInfo, tls: &Tls) -> RedisResult<PubSub> {
-    let stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
-    let mut subscribed = PubSub::new(login, stream).await?;
+async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<PubSub> {
+    let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    first_reply::exchange(&mut stream).await?;
+    let mut subscribed = PubSub::new(&login.shown().await?.settings, stream).await?;
     for channel in CHANNELS {
         subscribed.subscribe(channel).await?;
     }

@@ -9,25 +9,28 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use redis::aio::{MultiplexedConnection, PubSub, PubSubSink, PubSubStream};
 use redis::{
-    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError,
-    RedisResult, Value, cmd,
+    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value,
+    cmd,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::super::{OpError, Push, ServerTime, parse_token};
+use super::super::{Failure, OpError, Push, ServerTime, parse_token};
 use super::backoff::{Backoff, jittered};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
-use super::greet;
 use super::link::{self, Driver};
 use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
-use super::trace;
+use super::{errors, first_reply, greet, trace};
 
 /// How often a silent connection is asked for a sign of life.
 const PROBE: Duration = Duration::from_secs(3);
 /// How often a server that refused the subscription is asked again.
 const REFUSED: Duration = Duration::from_secs(30);
+/// How long it is remembered what a server refused.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+/// A server that so often in a row closes the connection when asked for pushes is taken to have none.
+const CLOSED_OFTEN: u32 = 4;
 /// A subscription that lasted this long was a good one: the next attempt is made at once.
 const GOOD: Duration = Duration::from_secs(1);
 
@@ -51,51 +54,94 @@ pub(super) trait Listener: Send + Sync + 'static {
     fn push(&self, push: Push, from: Option<&str>);
 }
 
+/// Why there is no subscription.
+enum Trouble {
+    /// There is no server, or not now.
+    Passing(RedisError),
+    /// It closed the connection when it was asked for pushes: perhaps it was stopped just then, perhaps it is a
+    /// proxy that does so with what it does not know.
+    Closed(RedisError),
+    /// It does not know HELLO, or does not allow it.
+    NoResp3,
+    /// It answers, but not with pushes.
+    Refused(RedisError),
+}
+
+/// What is kept from one connection to the next, so that what was refused is not asked for every time.
+#[derive(Debug, Default)]
+struct Memory {
+    no_resp3: Option<Instant>,
+    no_info: Option<Instant>,
+}
+
+impl Memory {
+    fn protocol(&self) -> ProtocolVersion {
+        if is_fresh(self.no_resp3) { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 }
+    }
+}
+
+fn is_fresh(since: Option<Instant>) -> bool {
+    since.is_some_and(|since| since.elapsed() < REMEMBERED)
+}
+
 pub(super) async fn listen(listener: Arc<impl Listener>) {
-    let mut protocol = ProtocolVersion::RESP3;
-    let mut backoff = Backoff::default();
+    let mut memory = Memory::default();
+    let (mut soon, mut late) = (Backoff::default(), Backoff::up_to(REFUSED));
+    let mut closed = 0;
     let mut warned = false;
     listener.wanted().await;
     loop {
-        let attempt = timeout(listener.config().connect_timeout, subscribe(&listener, protocol)).await;
-        match attempt {
+        let attempt = timeout(listener.config().connect_timeout, subscribe(&listener, &mut memory)).await;
+        let pause = match attempt {
             Ok(Ok(subscription)) => {
-                let since = tokio::time::Instant::now();
+                let since = Instant::now();
+                closed = 0;
                 listener.listening(subscription.at.clone());
                 let error = subscription.last(&*listener).await;
-                listener.deaf();
                 trace::debug(&format!("{}: push connection lost: {error}", listener.place()));
                 if since.elapsed() >= GOOD {
-                    backoff = Backoff::default();
-                    continue;
+                    (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED));
+                    Duration::ZERO
+                } else {
+                    soon.next()
                 }
-                sleep(backoff.next()).await;
             }
-            // Not a failure of the network: perhaps only HELLO is unknown or forbidden.
-            Ok(Err(error)) if protocol == ProtocolVersion::RESP3 && !error.is_io_error() => {
-                protocol = ProtocolVersion::RESP2;
+            Ok(Err(Trouble::NoResp3)) => {
+                memory.no_resp3 = Some(Instant::now());
+                continue;
             }
-            Ok(Err(error)) => {
-                listener.deaf();
-                protocol = ProtocolVersion::RESP3;
-                let forbidden =
-                    error.code() == Some("NOPERM") || error.to_string().contains("unknown command");
-                if forbidden && !warned {
-                    warned = true;
-                    trace::warn(&format!(
-                        "{}: grants cannot be pushed ({error}): waiters will poll. Allow `+subscribe` and the \
-                         channel `{}`",
-                        listener.place(),
-                        listener.wire().channel()
-                    ));
+            Ok(Err(Trouble::Closed(error))) => {
+                closed += 1;
+                // Some close on HELLO only.
+                memory.no_resp3 = if is_fresh(memory.no_resp3) { None } else { Some(Instant::now()) };
+                if closed >= CLOSED_OFTEN {
+                    warn_once(&*listener, &error, &mut warned);
                 }
-                sleep(if forbidden { jittered(REFUSED) } else { backoff.next() }).await;
+                late.next()
             }
-            Err(_) => {
-                listener.deaf();
-                sleep(backoff.next()).await;
+            Ok(Err(Trouble::Refused(error))) => {
+                warn_once(&*listener, &error, &mut warned);
+                jittered(REFUSED)
             }
-        }
+            Ok(Err(Trouble::Passing(error))) => {
+                trace::debug(&format!("{}: no push connection: {error}", listener.place()));
+                soon.next()
+            }
+            Err(_) => soon.next(),
+        };
+        listener.deaf();
+        sleep(pause).await;
+    }
+}
+
+fn warn_once(listener: &impl Listener, error: &RedisError, warned: &mut bool) {
+    if !std::mem::replace(warned, true) {
+        trace::warn(&format!(
+            "{}: grants cannot be pushed ({error}): waiters will poll. Allow `+subscribe` and the channel `{}`; a \
+             proxy in front of the server must pass SUBSCRIBE on",
+            listener.place(),
+            listener.wire().channel()
+        ));
     }
 }
 
@@ -109,24 +155,53 @@ struct Subscription {
 enum Voice {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are taken from a stream.
-    Resp2(PubSubSink, PubSubStream),
+    /// Messages are taken from a stream. Credentials that end cannot be renewed here: then it is made anew.
+    Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
-async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> RedisResult<Subscription> {
+async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result<Subscription, Trouble> {
+    let config = listener.config();
     let address = listener.locate().await.map_err(|error| {
-        RedisError::from((ErrorKind::Io, "there is no server to subscribe to", error.to_string()))
+        let error = (ErrorKind::Io, "there is no server to subscribe to", error.to_string());
+        Trouble::Passing(RedisError::from(error))
     })?;
     let pulse = Arc::new(Pulse::default());
-    let stream = Stream::connect(&address, &listener.config().tls, Arc::clone(&pulse)).await?;
-    let channel = listener.wire().channel();
-    let login: RedisConnectionInfo = listener.config().login.clone().set_protocol(protocol);
-    if protocol == ProtocolVersion::RESP2 {
-        let (mut sink, stream) = PubSub::new(&login, stream).await?.split();
-        sink.subscribe(&channel).await?;
-        let at = Whereabouts { address, run_id: None };
-        return Ok(Subscription { voice: Voice::Resp2(sink, stream), pulse, at });
+    let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await;
+    let mut stream = stream.map_err(|error| Trouble::Passing(error.into()))?;
+    first_reply::exchange(&mut stream).await.map_err(Trouble::Passing)?;
+    // From here on somebody is there.
+    match memory.protocol() {
+        ProtocolVersion::RESP2 => {
+            let voice = subscribe_by_resp2(listener, stream).await?;
+            Ok(Subscription { voice, pulse, at: Whereabouts { address, run_id: None } })
+        }
+        _ => {
+            let (voice, run_id) = subscribe_by_resp3(listener, stream, memory).await?;
+            Ok(Subscription { voice, pulse, at: Whereabouts { address, run_id } })
+        }
     }
+}
+
+async fn subscribe_by_resp2(listener: &Arc<impl Listener>, stream: Stream) -> Result<Voice, Trouble> {
+    let login = listener.config().login.speaking(ProtocolVersion::RESP2);
+    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
+    let subscriber =
+        PubSub::new(&shown.settings, stream).await.map_err(|error| match error.is_io_error() {
+            true => Trouble::Closed(error),
+            false => Trouble::Passing(error),
+        })?;
+    let (mut sink, stream) = subscriber.split();
+    sink.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
+    Ok(Voice::Resp2(sink, stream, shown.renew_at))
+}
+
+async fn subscribe_by_resp3(
+    listener: &Arc<impl Listener>,
+    stream: Stream,
+    memory: &mut Memory,
+) -> Result<(Voice, Option<String>), Trouble> {
+    let login = listener.config().login.speaking(ProtocolVersion::RESP3);
+    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
     let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
         if let (PushKind::Message, [_, Value::BulkString(payload)], Some(to)) =
@@ -136,12 +211,31 @@ async fn subscribe(listener: &Arc<impl Listener>, protocol: ProtocolVersion) -> 
         }
         Ok::<(), ()>(())
     });
-    let (mut connection, driver) = link::start(&login, stream, settings).await?;
-    let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;
-    let run_id = greet::field(greet::text(&info), "run_id").map(str::to_owned);
-    connection.subscribe(&channel).await?;
-    let at = Whereabouts { address, run_id };
-    Ok(Subscription { voice: Voice::Resp3(connection, driver), pulse, at })
+    let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
+        // Not a failure of the network: perhaps only HELLO is unknown or forbidden.
+        if error.is_io_error() { Trouble::Closed(error) } else { Trouble::NoResp3 }
+    })?;
+    let run_id = if is_fresh(memory.no_info) {
+        None
+    } else {
+        let question = cmd("INFO").arg("server").to_owned();
+        let info = connection.send_packed_command(&question).await.map_err(Trouble::Closed)?;
+        if matches!(info, Value::ServerError(_)) {
+            memory.no_info = Some(Instant::now());
+        }
+        greet::field(greet::text(&info), "run_id").map(str::to_owned)
+    };
+    connection.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
+    Ok((Voice::Resp3(connection, driver), run_id))
+}
+
+/// Why SUBSCRIBE failed.
+fn unsubscribed(error: RedisError) -> Trouble {
+    match errors::failure(&error) {
+        _ if error.is_io_error() => Trouble::Closed(error),
+        Some(Failure::Later) => Trouble::Passing(error),
+        _ => Trouble::Refused(error),
+    }
 }
 
 impl Subscription {
@@ -166,8 +260,14 @@ impl Subscription {
                     } => error,
                 }
             }
-            Voice::Resp2(mut sink, mut stream) => {
+            Voice::Resp2(mut sink, mut stream, renew_at) => {
                 tokio::select! {
+                    () = async {
+                        match renew_at {
+                            Some(at) => sleep_until(at).await,
+                            None => std::future::pending().await,
+                        }
+                    } => RedisError::from((ErrorKind::Io, "its credentials are about to end")),
                     () = async {
                         while let Some(message) =
                             std::future::poll_fn(|cx| std::pin::Pin::new(&mut stream).poll_next(cx)).await

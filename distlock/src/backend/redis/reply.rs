@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{Inspection, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
+use super::super::{Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
 
 /// A reply that cannot be the answer to what was asked.
 #[derive(Debug)]
@@ -79,8 +79,7 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
         (Op::Set { .. } | Op::Enter { .. }, "WRONGTYPE") => Ok(wrong_type()),
         (Op::Set { .. } | Op::Enter { .. }, "WRONGKIND") => match rest {
             [_, Value::BulkString(holder)] => {
-                let kind = kind_of(&String::from_utf8_lossy(holder));
-                Ok(Reply::WrongKind { found: kind.to_string().into() })
+                Ok(Reply::WrongKind { found: other_kind(op, &String::from_utf8_lossy(holder)) })
             }
             _ => Err(Garbled),
         },
@@ -143,18 +142,83 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
     Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
 }
 
-/// The replies to GET, PTTL and LLEN.
+/// What the key of a lock is in use for, if it cannot be had for `op`.
+fn other_kind(op: &Op, holder: &str) -> Arc<str> {
+    let found = kind_of(holder);
+    match op {
+        Op::Enter { kind, .. } if *kind == found => {
+            format!("{found} of managers that spell the key with another prefix").into()
+        }
+        _ => found.to_string().into(),
+    }
+}
+
+/// The replies to GET, PTTL, LLEN and ZREVRANGE.
 pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled> {
     match values {
         [Value::Nil, ..] => Ok(None),
-        [Value::BulkString(_), Value::Int(-2), _] => Ok(None),
-        [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters)] => Ok(Some(Inspection {
-            holder: Arc::from(String::from_utf8_lossy(holder)),
-            remaining: u64::try_from(*remaining).ok().map(Duration::from_millis),
-            waiters: u64::try_from(*waiters).unwrap_or(0),
-        })),
+        [Value::BulkString(_), Value::Int(-2), ..] => Ok(None),
+        [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters), members] => {
+            let text = String::from_utf8_lossy(holder);
+            let kind = kind_of(&text);
+            let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
+            let holders = if kind == Kind::Exclusive { Vec::new() } else { of_members(members, remaining) };
+            Ok(Some(Inspection {
+                holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
+                kind,
+                holders,
+                remaining,
+                waiters: u64::try_from(*waiters).unwrap_or(0),
+            }))
+        }
         _ => Err(Garbled),
     }
+}
+
+/// Members and their expiry, the latest first, which is `remaining` away. Nothing of what is refused: who may use
+/// exclusive locks only may not look at it.
+fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(Arc<str>, Duration)> {
+    let Value::Array(parts) = value else { return Vec::new() };
+    // One after the other, or in pairs (RESP3).
+    let flat = parts.iter().flat_map(|part| match part {
+        Value::Array(pair) => pair.as_slice(),
+        one => std::slice::from_ref(one),
+    });
+    let flat: Vec<&Value> = flat.collect();
+    let read = |pair: &[&Value]| match pair {
+        [Value::BulkString(token), score] => {
+            Some((Arc::from(String::from_utf8_lossy(token)), score_of(score)?))
+        }
+        _ => None,
+    };
+    let members: Vec<(Arc<str>, u64)> = flat.chunks(2).filter_map(read).collect();
+    let last = members.first().map_or(0, |(_, expiry)| *expiry);
+    let left = |expiry: u64| remaining?.checked_sub(Duration::from_micros(last.saturating_sub(expiry)));
+    members.into_iter().filter_map(|(token, expiry)| Some((token, left(expiry)?))).collect()
+}
+
+/// A time in whole microseconds, which a double holds exactly.
+fn score_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Double(score) => format!("{score:.0}").parse().ok(),
+        value => text(Some(value)).ok()?.parse().ok(),
+    }
+}
+
+/// Who may use exclusive locks only may not read the holders of others: that is no failure of `inspect`.
+pub(super) fn without_refusal(mut values: Vec<Value>) -> Vec<Value> {
+    if let [_, _, _, members @ Value::ServerError(_)] = values.as_mut_slice()
+        && matches!(members, Value::ServerError(error) if error.code() == "NOPERM")
+    {
+        *members = Value::Array(Vec::new());
+    }
+    values
+}
+
+/// The reply to ZREVRANGE for one.
+pub(super) fn of_last_member(value: &Value) -> Option<Arc<str>> {
+    let Value::Array(parts) = value else { return None };
+    text(parts.first()).ok().map(Arc::from)
 }
 
 fn won(rest: &[Value]) -> Result<(Option<ServerTime>, Option<u64>), Garbled> {
@@ -183,7 +247,6 @@ fn text(value: Option<&Value>) -> Result<&str, Garbled> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Kind;
     use super::*;
 
     fn bulk(text: &str) -> Value {
@@ -215,6 +278,26 @@ mod tests {
             assert!(of_script("c", &leave, &value).is_err(), "{value:?}");
         }
         assert!(of_set("c", Token(7), &Value::Okay).is_err());
+    }
+
+    #[test]
+    fn inspect_reads_holders_in_both_protocols() {
+        let flat = vec![bulk("b"), bulk("5000000"), bulk("a"), bulk("3000000"), bulk("gone"), bulk("1")];
+        let pairs: Vec<_> = [("b", 5e6), ("a", 3e6), ("gone", 1.0)]
+            .map(|(token, score)| Value::Array(vec![bulk(token), Value::Double(score)]))
+            .into();
+        for members in [flat, pairs] {
+            let values = [bulk("dl1:s"), Value::Int(4_000), Value::Int(2), Value::Array(members)];
+            let found = of_inspect(&values).unwrap().unwrap();
+            assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
+            let left = |seconds| Duration::from_secs(seconds);
+            assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
+        }
+        let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        let values = without_refusal(vec![bulk("dl1:p:2"), Value::Int(4_000), Value::Int(0), refused]);
+        let found = of_inspect(&values).unwrap().unwrap();
+        assert_eq!((found.kind, &*found.holder), (Kind::Limited(2), "dl1:p:2"));
+        assert_eq!(of_inspect(&[Value::Nil, Value::Int(-2), Value::Int(0), Value::Nil]).unwrap(), None);
     }
 
     #[test]

@@ -19,18 +19,17 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::{Failure, OpError};
-use super::config::{Address, SentinelPlace};
+use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
 use super::greet::text;
 use super::link::{self, Driver};
 use super::news;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
+use crate::connection::AddressMap;
 
 /// How often while there is none.
 const HURRY: Duration = Duration::from_millis(100);
-/// How long a sentinel may take to answer, connecting included.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// How long the others are waited for once one has answered.
 const QUORUM: Duration = Duration::from_millis(150);
 
@@ -59,6 +58,11 @@ struct Ballot {
 pub(super) struct Sentinels {
     place: SentinelPlace,
     tls: Tls,
+    map: Option<AddressMap>,
+    /// How long a sentinel may take to answer.
+    patience: Duration,
+    /// The same where it has to be connected first.
+    connect_timeout: Duration,
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
@@ -69,16 +73,19 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    pub(super) fn new(place: SentinelPlace, tls: Tls, calm: Duration) -> Sentinels {
+    pub(super) fn new(place: SentinelPlace, config: &RedisConfig) -> Sentinels {
         let ballots =
             vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
         Sentinels {
             place,
-            tls,
+            tls: config.tls.clone(),
+            map: config.address_map.clone(),
+            patience: config.op_timeout,
+            connect_timeout: config.connect_timeout,
             ballots: watch::Sender::new(ballots),
             looking: watch::Sender::new(true),
             news: watch::Sender::new(()),
-            calm,
+            calm: config.sentinels_every,
         }
     }
 
@@ -94,7 +101,8 @@ impl Sentinels {
 
     async fn hear_for_ever(self: Arc<Self>, number: usize) {
         let Some(address) = self.place.sentinels.get(number) else { return };
-        news::hear(address, &self.place.login.settings(), &self.tls, || self.news.send_modify(|()| {})).await;
+        let patience = self.connect_timeout;
+        news::hear(address, &self.place.login, &self.tls, patience, || self.news.send_modify(|()| {})).await;
     }
 
     async fn ask_for_ever(self: Arc<Self>, number: usize) {
@@ -104,7 +112,8 @@ impl Sentinels {
         loop {
             let began = Instant::now();
             news.mark_unchanged();
-            let answer = timeout(PATIENCE, self.ask(address, &mut connection)).await;
+            let patience = if connection.is_some() { self.patience } else { self.connect_timeout };
+            let answer = timeout(patience, self.ask(address, &mut connection)).await;
             let vote = match answer {
                 Ok(Ok(vote)) => vote,
                 Ok(Err(error)) => {
@@ -113,7 +122,7 @@ impl Sentinels {
                 }
                 Err(_) => {
                     connection = None;
-                    Vote::Silent(format!("no answer within {PATIENCE:?}"))
+                    Vote::Silent(format!("no answer within {patience:?}"))
                 }
             };
             self.ballots.send_modify(|ballots| {
@@ -143,8 +152,7 @@ impl Sentinels {
             Some(open) => open,
             None => {
                 let stream = Stream::connect(address, &self.tls, Arc::new(Pulse::default())).await?;
-                let settings = self.place.login.settings();
-                connection.insert(link::start(&settings, stream, AsyncConnectionConfig::new()).await?)
+                connection.insert(link::start(&self.place.login, stream, AsyncConnectionConfig::new()).await?)
             }
         };
         let mut pipeline = Pipeline::new();
@@ -162,7 +170,8 @@ impl Sentinels {
                 ) else {
                     return Err(unexpected());
                 };
-                Ok(Vote::Master { address: address.beside(host, port), epoch: epoch(details) })
+                let address = address.beside(host, port, self.map.as_ref());
+                Ok(Vote::Master { address, epoch: epoch(details) })
             }
             _ => Err(unexpected()),
         }
@@ -183,7 +192,8 @@ impl Sentinels {
         };
         let all = before.len();
         let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
-        drop(timeout(PATIENCE * 2, first).await);
+        // The rest of the time is for the master.
+        drop(timeout(self.connect_timeout / 3, first).await);
         let most = Instant::now() + QUORUM;
         drop(timeout_at(most, ballots.wait_for(|ballots| asked(ballots) == all)).await);
         let ballots = ballots.borrow().clone();

@@ -1,9 +1,11 @@
 //! The contract behind Sentinel, held against real processes.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
+use super::dial::{BlackHole, names};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
 use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
@@ -45,6 +47,16 @@ fn the_master_is_found_through_any_sentinel_that_answers() {
     rig.send("k", set(1)).unwrap();
     assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:1");
     guarded.sentinels[0].signal("-CONT");
+}
+
+#[test]
+fn a_sentinel_is_found_behind_an_address_that_does_not_answer() {
+    let guarded = Guarded::start();
+    let hole = BlackHole::open();
+    let good = SocketAddr::from(([127, 0, 0, 1], guarded.sentinels[0].port));
+    names::learn("two-sentinels.test", &[hole.address(), good]);
+    let rig = Rig::start(RedisConfig::new("redis+sentinel://two-sentinels.test/mymaster", "a").unwrap());
+    rig.wait_until_up();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::super::{
 };
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::exec::{Exec, MOST_TOGETHER};
+use super::exec::Exec;
 use super::greet::{Role, Server};
 use super::link::Link;
 use super::names::Names;
@@ -70,7 +70,7 @@ impl RedisBackend {
     /// As if the greeting had told of a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
-        self.shared.exec.greeted(Some(6));
+        self.shared.exec.greeted(&Server { major: Some(6), ..Server::default() });
     }
 }
 
@@ -108,6 +108,9 @@ struct State {
     listening: bool,
     /// Of the server that sends our pushes.
     push_at: Option<Whereabouts>,
+    /// The command link was made anew since, and nothing tells whether it leads to the same server: behind one
+    /// address there may be another one by now.
+    push_is_older: bool,
 }
 
 /// Which server a connection leads to.
@@ -132,7 +135,8 @@ impl State {
     }
 
     fn split(&self) -> bool {
-        matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
+        self.push_is_older
+            || matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
     }
 }
 
@@ -149,10 +153,7 @@ impl Shared {
             replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => {
-                    let (place, tls) = (place.clone(), config.tls.clone());
-                    Some(Arc::new(Sentinels::new(place, tls, config.sentinels_every)))
-                }
+                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
                 Place::Fixed(_) | Place::Cluster(_) => None,
             },
             config,
@@ -217,9 +218,12 @@ impl Shared {
 
     /// Offers `link` to operations.
     fn offer(&self, link: Arc<Link>, address: &Address, server: &Server) -> Pushes {
-        self.exec.greeted(server.major);
+        self.exec.greeted(server);
         let mut state = self.state();
         state.up = true;
+        let was_known = state.push_at.as_ref().is_some_and(|push_at| push_at.run_id.is_some());
+        let comparable = was_known && server.run_id.is_some();
+        state.push_is_older |= state.listening && state.at.is_some() && !comparable;
         state.at = Some(Whereabouts { address: address.clone(), run_id: server.run_id.clone() });
         let (pushes, split) = (state.pushes(), state.split());
         drop(state);
@@ -260,6 +264,10 @@ impl Running {
 impl Keeper for Running {
     fn config(&self) -> &RedisConfig {
         &self.config
+    }
+
+    fn wire(&self) -> &Arc<Wire> {
+        &self.exec.wire
     }
 
     fn place(&self) -> String {
@@ -345,6 +353,7 @@ impl Listener for Running {
         let mut state = self.state();
         state.listening = true;
         state.push_at = Some(at);
+        state.push_is_older = false;
         let split = state.split();
         drop(state);
         self.tell(before);
@@ -429,7 +438,7 @@ impl Backend for RedisBackend {
     }
 
     fn together(&self, keys: &[Arc<str>]) -> usize {
-        keys.len().min(MOST_TOGETHER)
+        keys.len().min(self.shared.exec.most_together())
     }
 
     fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
@@ -485,6 +494,6 @@ impl Backend for RedisBackend {
     }
 
     fn describe(&self) -> String {
-        format!("redis at {}, database {}", self.shared.config.place, self.shared.config.login.db())
+        format!("redis at {}, database {}", self.shared.config.place, self.shared.config.login.database)
     }
 }

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::io::tcp::socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 
 use super::config::Address;
+use super::dial::dial;
 use super::tls::Tls;
 
 /// What is known about a connection without asking it.
@@ -68,21 +69,15 @@ enum Socket {
     Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
 }
 
-/// Silence after which the kernel asks whether the other side is still there.
-const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How long sent data may stay unacknowledged.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
-
 impl Stream {
     pub(super) async fn connect(address: &Address, tls: &Tls, pulse: Arc<Pulse>) -> io::Result<Stream> {
         #[cfg(not(feature = "tls"))]
         let _: &Tls = tls;
         let socket = match address {
-            Address::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port).await?),
+            Address::Tcp { host, port } => Socket::Tcp(dial(host, *port).await?),
             #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
-                Socket::Tls(Box::new(tls.wrap(host, connect_tcp(host, *port).await?).await?))
+                Socket::Tls(Box::new(tls.wrap(host, dial(host, *port).await?).await?))
             }
             #[cfg(not(feature = "tls"))]
             Address::Tls { .. } => return Err(io::ErrorKind::Unsupported.into()),
@@ -93,17 +88,6 @@ impl Stream {
         };
         Ok(Stream { socket, pulse })
     }
-}
-
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
-    // Commands are small and somebody waits for each.
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(&stream);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    Ok(stream)
 }
 
 impl Drop for Stream {

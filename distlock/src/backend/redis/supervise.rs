@@ -8,9 +8,10 @@ use tokio::time::{sleep, timeout};
 
 use super::super::{Failure, OpError};
 use super::backoff::Backoff;
+use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::errors;
-use super::greet::{Identity, Role, Server, greet};
+use super::greet::{Identity, Manner, Refusals, Role, Server, Unknown, greet};
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::trace;
@@ -31,6 +32,7 @@ struct Former {
 /// Whoever uses the link that is kept.
 pub(super) trait Keeper: Send + Sync {
     fn config(&self) -> &RedisConfig;
+    fn wire(&self) -> &Arc<Wire>;
     /// What is to be connected, for messages.
     fn place(&self) -> String;
     /// What the server must be.
@@ -57,12 +59,12 @@ pub(super) trait Keeper: Send + Sync {
 
 pub(super) async fn keep(keeper: Arc<impl Keeper>) {
     let _end = EndOnDrop(&*keeper);
-    let mut former = Former::default();
+    let mut memory = Memory::default();
     let mut backoff = Backoff::up_to(keeper.longest_pause());
     let mut warned = false;
     keeper.wanted().await;
     loop {
-        match connect(&*keeper, &mut former).await {
+        match connect(&*keeper, &mut memory).await {
             Ok((connected, driver)) => {
                 let Connected { address, link, server, .. } = &connected;
                 if let (Some(policy), false) = (&server.evicts, warned) {
@@ -72,7 +74,7 @@ pub(super) async fn keep(keeper: Arc<impl Keeper>) {
                          use `noeviction`, or give locks a server of their own"
                     ));
                 }
-                former.links.push((server.identity.clone(), server.run_id.clone()));
+                memory.former.links.push((server.identity.clone(), server.run_id.clone()));
                 let since = tokio::time::Instant::now();
                 keeper.up(&connected).await;
                 let deposed = keeper.deposed(address);
@@ -116,10 +118,62 @@ pub(super) struct Connected {
     pub(super) settled: bool,
 }
 
-async fn connect(keeper: &impl Keeper, former: &mut Former) -> Result<(Connected, Driver), OpError> {
+/// What is kept from one link to the next.
+#[derive(Debug, Default)]
+struct Memory {
+    former: Former,
+    refusals: Refusals,
+}
+
+/// Makes a link. A server that closes the connection while it is greeted gets a second, plain greeting: there are
+/// proxies that do so on every command they do not know.
+async fn connect(keeper: &impl Keeper, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
+    let first = match attempt(keeper, memory, Manner::Full).await {
+        Ok(connected) => return Ok(connected),
+        Err(first) => first,
+    };
+    if first.closed && keeper.role() == Role::Master {
+        match attempt(keeper, memory, Manner::Plain).await {
+            Ok(connected) => {
+                let place = keeper.place();
+                trace::debug(&format!("{place}: closed the connection when it was asked what it is"));
+                return Ok(connected);
+            }
+            // Turned away with a reason, it says more.
+            Err(second) if second.cause.kind == Failure::Refused => return Err(second.cause),
+            Err(_) => {}
+        }
+    }
+    Err(first.cause)
+}
+
+/// Why there is no link.
+struct Failed {
+    cause: OpError,
+    /// The connection ended while the server was greeted.
+    closed: bool,
+}
+
+impl From<OpError> for Failed {
+    fn from(error: OpError) -> Failed {
+        let kind = match error.kind {
+            // No operation was among what got no answer.
+            Failure::Unknown => Failure::NotSent,
+            kind => kind,
+        };
+        Failed { cause: OpError { kind, ..error }, closed: false }
+    }
+}
+
+async fn attempt(
+    keeper: &impl Keeper,
+    memory: &mut Memory,
+    manner: Manner,
+) -> Result<(Connected, Driver), Failed> {
     let config = keeper.config();
     let attempt = async {
         let address = keeper.locate().await?;
+        memory.refusals.begin(&address);
         let place = address.to_string();
         let pulse = Arc::new(Pulse::default());
         let (connection, driver) = async {
@@ -129,22 +183,19 @@ async fn connect(keeper: &impl Keeper, former: &mut Former) -> Result<(Connected
         .await
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
-        let greeting = async {
-            let server = greet(&link, &config.client, keeper.role(), config.replicas > 0).await?;
-            let settled = settle(&link, former, &server).await?;
-            Ok((server, settled))
-        };
-        let (server, settled) = greeting.await.map_err(|error: OpError| match error.kind {
-            // No operation was among what got no answer.
-            Failure::Unknown => OpError { kind: Failure::NotSent, ..error },
-            _ => error,
+        let how = (keeper.role(), manner);
+        let greeting = greet(&link, keeper.wire(), how, config.replicas > 0, &mut memory.refusals).await;
+        let server = greeting.map_err(|unknown| match unknown {
+            Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
+            Unknown::Unfit(error) => error.into(),
         })?;
+        let settled = settle(&link, &mut memory.former, &server).await?;
         Ok((Connected { address, link, server, settled }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
         let place = keeper.place();
         let text = format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
-        Err(errors::found(Failure::NotSent, text))
+        Err(errors::found(Failure::NotSent, text).into())
     })
 }
 

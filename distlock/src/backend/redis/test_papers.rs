@@ -20,16 +20,30 @@ impl Papers {
                  -keyout {authority}.key -out {authority}.pem"
             ));
         }
-        fs::write(papers.0.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
         for name in ["server", "client"] {
-            papers.openssl(&format!(
-                "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
-            ));
-            papers.openssl(&format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
-            ));
+            papers.certify(name, "ca", "DNS:localhost,IP:127.0.0.1");
         }
         papers
+    }
+
+    /// Makes `name.pem` and `name.key`, certified by `authority` for `names`; in place of what was there.
+    pub(super) fn certify(&self, name: &str, authority: &str, names: &str) {
+        fs::write(self.0.join("names"), format!("subjectAltName={names}\n")).unwrap();
+        self.openssl(&format!(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
+        ));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 \
+             -extfile names -out {name}.pem"
+        ));
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
     }
 
     fn openssl(&self, words: &str) {

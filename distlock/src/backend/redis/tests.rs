@@ -1,6 +1,5 @@
 //! The contract, held against a real server.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use super::super::{
     Backend, EnterMode, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
     Token, Tuning,
 };
+use super::test_scripted::{Answer, Scripted};
 use super::test_server::{Rig, Seen, TestServer, block_on, finish, wait_until};
 use super::{RedisBackend, RedisConfig};
 
@@ -78,6 +78,7 @@ fn a_free_lock_is_fresh_and_is_the_plain_key_with_the_token() {
 fn set_is_answered_like_enter() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
+    server.run::<()>("CONFIG RESETSTAT");
     assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Fresh { us: None, fence: None });
     assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Mine { us: None, fence: None });
     assert_eq!(busy(rig.send("k", set(2))), ("dl1:a:1".to_owned(), Remaining::Unknown, false));
@@ -387,6 +388,7 @@ fn the_prefix_is_put_in_front_of_everything_and_taken_off_again() {
 fn scripts_are_loaded_with_the_link_and_again_after_a_flush() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
+    server.run::<()>("CONFIG RESETSTAT");
     rig.send("k", enter(1, EnterMode::Try)).unwrap();
     let stats: String = server.run("INFO commandstats");
     assert!(!stats.contains("cmdstat_eval:"), "loaded already: {stats}");
@@ -684,26 +686,13 @@ fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing(
 
 #[test]
 fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}/", listener.local_addr().unwrap());
-    // Knows no command but EVALSHA, and answers that with somebody else's reply.
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let mut parser = redis::Parser::new();
-                while let Ok(redis::Value::Array(words)) = parser.parse_value(&mut stream) {
-                    let answer: &[u8] = match words.first() {
-                        Some(redis::Value::BulkString(verb)) if verb == b"EVALSHA" => {
-                            b"*3\r\n$7\r\nRENEWED\r\n$7\r\ndl1:a:9\r\n$1\r\n5\r\n"
-                        }
-                        _ => b"-ERR unknown command\r\n",
-                    };
-                    stream.write_all(answer).unwrap();
-                }
-            });
-        }
+    // Knows scripts alone, and answers them with somebody else's reply.
+    let server = Scripted::start(|words| match words {
+        ["EVAL", ..] => Answer::Line(":1\r\n"),
+        ["EVALSHA", ..] => Answer::Line("*3\r\n$7\r\nRENEWED\r\n$7\r\ndl1:a:9\r\n$1\r\n5\r\n"),
+        _ => Answer::Line("-ERR unknown command\r\n"),
     });
+    let url = server.url();
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
     assert!(matches!(rig.send("k", renew(9, TTL)), Ok(Reply::Renewed { us: ServerTime(5) })));

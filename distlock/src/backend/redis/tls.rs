@@ -1,117 +1,219 @@
 //! TLS: whom to trust, and who we are.
 //!
-//! Without `?ca=..` the root certificates of the web are trusted, with it that authority alone. A certificate of
-//! our own (`?cert=..&key=..`) is shown to servers that ask for one.
+//! Files are read again for every connection. If what they hold has changed, and can be used, it counts from then
+//! on; if it cannot be used, what was there before goes on to count: files may be replaced one by one.
 
 #[cfg(feature = "tls")]
-use std::io;
-#[cfg(feature = "tls")]
-use std::path::Path;
-#[cfg(feature = "tls")]
-use std::sync::Arc;
+pub(super) use with::Tls;
+#[cfg(not(feature = "tls"))]
+pub(super) use without::Tls;
 
 #[cfg(feature = "tls")]
-use tokio::net::TcpStream;
-#[cfg(feature = "tls")]
-use tokio_rustls::{
-    TlsConnector,
-    client::TlsStream,
-    rustls::{
-        ClientConfig, RootCertStore,
-        crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject},
-    },
-};
+mod with {
+    use std::fmt;
+    use std::fs;
+    use std::io;
+    use std::sync::{Arc, Mutex, PoisonError};
 
-/// How connections are secured, if they are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tls {
-    #[cfg(feature = "tls")]
-    config: Option<Arc<ClientConfig>>,
-}
+    use tokio::net::TcpStream;
+    use tokio::task::spawn_blocking;
+    use tokio_rustls::{
+        TlsConnector,
+        client::TlsStream,
+        rustls::{
+            ClientConfig, RootCertStore,
+            crypto::ring,
+            pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject},
+        },
+    };
 
-/// Names of PEM files.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Files {
-    /// Certificates of the authorities to trust instead of those of the web.
-    pub(super) ca: Option<String>,
-    /// Our certificate, and those between it and the authority.
-    pub(super) cert: Option<String>,
-    /// Its private key.
-    pub(super) key: Option<String>,
-}
+    use super::super::trace;
+    use crate::connection::{Pem, Roots, TlsOptions};
 
-impl Files {
-    pub(super) fn are_named(&self) -> bool {
-        self.ca.is_some() || self.cert.is_some() || self.key.is_some()
+    /// How connections are secured, if they are.
+    #[derive(Clone, Debug, Default)]
+    pub(in super::super) struct Tls(Option<Arc<State>>);
+
+    struct State {
+        options: TlsOptions,
+        name: Option<ServerName<'static>>,
+        current: Mutex<Loaded>,
     }
-}
 
-#[cfg(feature = "tls")]
-impl Tls {
-    /// # Errors
-    ///
-    /// A sentence that says which file cannot be used.
-    pub(super) fn new(files: &Files) -> Result<Tls, String> {
-        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        if let Some(path) = &files.ca {
-            roots = RootCertStore::empty();
-            for certificate in certificates("ca", path)? {
-                roots.add(certificate).map_err(|error| unusable("ca", path, &error))?;
+    /// What is used, and what it was made from.
+    #[derive(Clone)]
+    struct Loaded {
+        texts: Texts,
+        config: Arc<ClientConfig>,
+    }
+
+    /// The PEM texts that the options name.
+    #[derive(Clone, PartialEq, Eq)]
+    struct Texts {
+        authority: Option<Arc<[u8]>>,
+        certificate: Option<Arc<[u8]>>,
+        key: Option<Arc<[u8]>>,
+    }
+
+    impl Tls {
+        /// # Errors
+        ///
+        /// A sentence that says what cannot be used.
+        pub(in super::super) fn new(options: TlsOptions) -> Result<Tls, String> {
+            if options.authority.is_some() && options.roots.is_some() {
+                return Err("TLS: an authority (`ca=`) and `roots=` exclude each other".to_owned());
+            }
+            let name = match &options.server_name {
+                Some(name) => Some(ServerName::try_from(name.clone()).map_err(|error| {
+                    format!("TLS: the server name (`tls_name=`) cannot be used: {error}")
+                })?),
+                None => None,
+            };
+            let texts = Texts::read(&options)?;
+            let config = config(&options, &texts)?;
+            let current = Mutex::new(Loaded { texts, config });
+            Ok(Tls(Some(Arc::new(State { options, name, current }))))
+        }
+
+        /// Shakes hands with `host` over a connected socket.
+        pub(in super::super) async fn wrap(
+            &self,
+            host: &str,
+            stream: TcpStream,
+        ) -> io::Result<TlsStream<TcpStream>> {
+            let state = self.0.clone().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+            let name = match &state.name {
+                Some(name) => name.clone(),
+                None => ServerName::try_from(host.to_owned())
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
+            };
+            // The files may be on a slow device, and this thread renews leases.
+            let config = spawn_blocking(move || state.up_to_date()).await.map_err(io::Error::other)?;
+            TlsConnector::from(config).connect(name, stream).await
+        }
+    }
+
+    impl State {
+        /// What is to be used now.
+        fn up_to_date(&self) -> Arc<ClientConfig> {
+            let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let renewed = Texts::read(&self.options).and_then(|texts| {
+                if texts == before.texts {
+                    return Ok(None);
+                }
+                let config = config(&self.options, &texts)?;
+                Ok(Some(Loaded { texts, config }))
+            });
+            match renewed {
+                Ok(Some(loaded)) => {
+                    let config = Arc::clone(&loaded.config);
+                    *self.current.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+                    config
+                }
+                Ok(None) => before.config,
+                Err(error) => {
+                    trace::warn(&format!("{error}; what was there before is used on"));
+                    before.config
+                }
             }
         }
+    }
+
+    impl fmt::Debug for State {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.options.fmt(f)
+        }
+    }
+
+    impl Texts {
+        fn read(options: &TlsOptions) -> Result<Texts, String> {
+            let read = |what, pem: &Option<Pem>| -> Result<Option<Arc<[u8]>>, String> {
+                match pem {
+                    None => Ok(None),
+                    Some(Pem::Text(text)) => Ok(Some(Arc::clone(text))),
+                    Some(Pem::File(path)) => {
+                        let text = fs::read(path).map_err(|error| unusable(what, pem, &error))?;
+                        Ok(Some(Arc::from(text)))
+                    }
+                }
+            };
+            Ok(Texts {
+                authority: read("ca", &options.authority)?,
+                certificate: read("cert", &options.certificate)?,
+                key: read("key", &options.key)?,
+            })
+        }
+    }
+
+    fn config(options: &TlsOptions, texts: &Texts) -> Result<Arc<ClientConfig>, String> {
+        let roots = match &texts.authority {
+            Some(text) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates("ca", &options.authority, text)? {
+                    roots.add(certificate).map_err(|error| unusable("ca", &options.authority, &error))?;
+                }
+                roots
+            }
+            None if options.roots == Some(Roots::System) => system_roots()?,
+            None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+        };
         // Names its provider of cryptography instead of taking the process's default, which other crates may set.
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be used: {error}"))?
             .with_root_certificates(roots);
-        let config = match (&files.cert, &files.key) {
+        let config = match (&texts.certificate, &texts.key) {
             (None, None) => builder.with_no_client_auth(),
-            (Some(cert), Some(key)) => {
-                let private = PrivateKeyDer::from_pem_file(Path::new(key))
-                    .map_err(|error| unusable("key", key, &error))?;
+            (Some(certificate), Some(key)) => {
+                let private = PrivateKeyDer::from_pem_slice(key)
+                    .map_err(|error| unusable("key", &options.key, &error))?;
                 builder
-                    .with_client_auth_cert(certificates("cert", cert)?, private)
-                    .map_err(|error| unusable("cert", cert, &error))?
+                    .with_client_auth_cert(certificates("cert", &options.certificate, certificate)?, private)
+                    .map_err(|error| unusable("cert", &options.certificate, &error))?
             }
-            _ => return Err("a client certificate needs both `cert=` and `key=` in the Redis URL".to_owned()),
+            _ => return Err("a client certificate needs both `cert=` and `key=`".to_owned()),
         };
-        Ok(Tls { config: Some(Arc::new(config)) })
+        Ok(Arc::new(config))
     }
 
-    /// Shakes hands with `host` over a connected socket.
-    pub(super) async fn wrap(&self, host: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let config = self.config.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        TlsConnector::from(Arc::clone(config)).connect(name, stream).await
-    }
-}
-
-#[cfg(feature = "tls")]
-fn certificates(parameter: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all: Result<Vec<_>, pem::Error> =
-        CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-    match all {
-        Ok(all) if all.is_empty() => {
-            Err(format!("`{parameter}={path}` of the Redis URL: no certificate in it"))
+    fn system_roots() -> Result<RootCertStore, String> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        let (usable, _) = roots.add_parsable_certificates(found.certs);
+        if usable > 0 {
+            return Ok(roots);
         }
-        Ok(all) => Ok(all),
-        Err(error) => Err(unusable(parameter, path, &error)),
+        let reason = found.errors.first().map_or_else(|| "none was found".to_owned(), ToString::to_string);
+        Err(format!(
+            "the root certificates of the system cannot be used ({reason}): install them, name a file with \
+             SSL_CERT_FILE, or take those of the web (`roots=web`)"
+        ))
     }
-}
 
-#[cfg(feature = "tls")]
-fn unusable(parameter: &str, path: &str, error: &dyn std::fmt::Display) -> String {
-    format!("`{parameter}={path}` of the Redis URL cannot be used: {error}")
+    fn certificates(
+        what: &str,
+        pem: &Option<Pem>,
+        text: &[u8],
+    ) -> Result<Vec<CertificateDer<'static>>, String> {
+        let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(text).collect();
+        match all {
+            Ok(all) if all.is_empty() => Err(unusable(what, pem, &"no certificate in it")),
+            Ok(all) => Ok(all),
+            Err(error) => Err(unusable(what, pem, &error)),
+        }
+    }
+
+    fn unusable(what: &str, pem: &Option<Pem>, error: &dyn fmt::Display) -> String {
+        match pem {
+            Some(Pem::File(path)) => format!("TLS: `{what}={}` cannot be used: {error}", path.display()),
+            _ => format!("TLS: `{what}`, given in memory, cannot be used: {error}"),
+        }
+    }
 }
 
 #[cfg(not(feature = "tls"))]
-impl Tls {
-    /// # Errors
-    ///
-    /// Never: URLs that need it are refused before.
-    pub(super) fn new(_files: &Files) -> Result<Tls, String> {
-        Ok(Tls::default())
-    }
+mod without {
+    /// URLs that need it are refused before.
+    #[derive(Clone, Debug, Default)]
+    pub(in super::super) struct Tls;
 }

@@ -9,6 +9,7 @@ use super::test_papers::Papers;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, finish, wait_until};
 use super::{ClusterBackend, RedisConfig};
+use crate::connection::{ConnectionOptions, TlsOptions};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -90,6 +91,73 @@ fn a_server_that_asks_for_a_certificate_gets_one_or_no_link() {
     let (_server, port) = papers.serve("yes");
     let rig = rig(&format!("rediss://localhost:{port}/?ca={}", papers.path("ca.pem")), "a");
     rig.wait_for_down();
+}
+
+fn rig_with(url: &str, tls: TlsOptions) -> Rig {
+    let options = ConnectionOptions { tls: Some(tls), ..ConnectionOptions::default() };
+    Rig::start(RedisConfig::with(url, "a", &options).unwrap())
+}
+
+#[test]
+fn certificates_and_keys_may_be_given_in_memory() {
+    let papers = Papers::issue();
+    let (_server, port) = papers.serve("yes");
+    let tls = TlsOptions::new()
+        .authority_pem(papers.text("ca.pem"))
+        .client_certificate_pem(papers.text("client.pem"), papers.text("client.key"));
+    rig_with(&format!("rediss://localhost:{port}/"), tls).wait_until_up();
+}
+
+#[test]
+fn a_server_may_be_certified_for_another_name_than_it_is_reached_by() {
+    let papers = Papers::issue();
+    papers.certify("server", "ca", "DNS:redis.internal");
+    let (_server, port) = papers.serve("no");
+    let url = format!("rediss://127.0.0.1:{port}/?ca={}", papers.path("ca.pem"));
+    let cause = rig(&url, "a").wait_for_down();
+    assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
+    let cause = rig(&format!("{url}&tls_name=other.internal"), "a").wait_for_down();
+    assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
+    assert_eq!(rig(&format!("{url}&tls_name=redis.internal"), "a").wait_until_up(), (true, Pushes::On));
+    rig_with(&url, TlsOptions::new().server_name("redis.internal")).wait_until_up();
+}
+
+#[test]
+fn the_roots_of_the_system_do_not_know_our_authority() {
+    let papers = Papers::issue();
+    let (_server, port) = papers.serve("no");
+    match RedisConfig::new(&format!("rediss://localhost:{port}/?roots=system"), "a") {
+        Ok(config) => {
+            let cause = Rig::start(config).wait_for_down().to_string();
+            assert!(cause.to_lowercase().contains("certificate"), "{cause}");
+        }
+        // A machine without any.
+        Err(error) => assert!(error.contains("SSL_CERT_FILE"), "{error}"),
+    }
+}
+
+#[test]
+fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
+    let papers = Papers::issue();
+    let (server, port) = papers.serve("yes");
+    let rig = rig(&format!("rediss://localhost:{port}/?{}", papers.files()), "a");
+    rig.wait_until_up();
+    let cut = || {
+        for id in server.client_ids(|line| !line.contains("cmd=client|list")) {
+            server.run_words::<i64>(&["CLIENT", "KILL", "ID", &id]);
+        }
+        rig.wait_for_down();
+    };
+    // Written in two steps: what is there in between cannot be used, and the old pair goes on to count.
+    papers.write("client.key", "half a key");
+    cut();
+    rig.wait_until_up();
+    // From here on the server accepts what the other authority has certified, and nothing else.
+    papers.certify("client", "other", "DNS:client");
+    server.run::<()>(&format!("CONFIG SET tls-ca-cert-file {}", papers.path("other.pem")));
+    cut();
+    rig.wait_until_up();
+    assert!(matches!(rig.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
 }
 
 #[test]

@@ -63,7 +63,10 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
     for kind in [Kind::Exclusive, Kind::Shared] {
         take(&rig, 1, kind);
         for (at, expected) in [(500, 9_000..=10_000), (60_000, 9_000..=60_000)] {
-            server.run::<()>(&format!("PEXPIRE a {at}"));
+            // A shared lock's marker and its members end together.
+            for name in ["a", "dl1:m:a"] {
+                server.run::<i64>(&format!("PEXPIRE {name} {at}"));
+            }
             let replies = take(&rig, 1, kind);
             assert!(
                 replies.iter().all(|reply| matches!(reply, Reply::Mine { us: Some(_), fence: None })),

@@ -203,6 +203,8 @@ pub(super) struct Config {
     pub(super) careless: f64,
     /// Nobody looks at a request when it is completed, but later or never.
     pub(super) unpolled: f64,
+    /// A request accepts only so many waiters before it.
+    pub(super) bounded: f64,
     /// A request is for several keys.
     pub(super) several: f64,
 }
@@ -339,6 +341,7 @@ impl Config {
             extend: pick(rng, &[0.0, 0.2]),
             careless: pick(rng, &[0.0, 0.3]),
             unpolled: 0.0,
+            bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
         }
     }

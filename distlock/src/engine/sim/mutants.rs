@@ -7,7 +7,7 @@ use super::run;
 use crate::engine::mutant::{Mutant, switch};
 
 /// So many seeds may be looked at before a fault must have been found.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 20_000;
 
 /// A fault, and where it shows best.
 struct Case {
@@ -226,6 +226,18 @@ fn unequal(c: &mut Config) {
     (c.preempt, c.stale, c.misplaced, c.resend) = (0.0, 0.0, 0.0, 0.0);
 }
 
+fn kept_and_capped(c: &mut Config) {
+    kept(c);
+    c.max_hold = 0.7;
+    c.longest_hold = 1_000;
+}
+
+fn bounded(c: &mut Config) {
+    crowded(c);
+    c.bounded = 0.5;
+    c.requests = 60;
+}
+
 fn capped(c: &mut Config) {
     crowded(c);
     c.max_hold = 0.5;
@@ -312,6 +324,10 @@ const CASES: &[Case] = &[
     case(Mutant::ExtensionForgotten, &[Calm], extended),
     case(Mutant::ShortLeaseHandedOn, &[Calm], unequal),
     case(Mutant::ArmedWhileLooking, &[Calm], crowded),
+    case(Mutant::MinHoldDroppedAtLoss, &[Calm], kept_and_capped),
+    case(Mutant::LaterDismissesWaiters, &[Refusing], crowded),
+    case(Mutant::LaterReleaseGivenUp, &[Refusing], crowded),
+    case(Mutant::MaxWaitersIgnored, &[Calm], bounded),
     case(Mutant::NoServeAfterLoss, &[Calm, Crashes], to_the_end),
     case(Mutant::LateRefusalReported, &[Calm, Crashes, Links], to_the_end),
     case(Mutant::BusyForUnavailable, &[Links], crowded),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
-use crate::backend::{Kind, ServerTime, Token};
+use crate::backend::{Failure, Kind, ServerTime, Token};
 use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{Renewal, Verdict};
 use crate::error::LostReason;
@@ -317,6 +317,9 @@ impl World {
 
     pub(super) fn gave_up_busy(&mut self, c: usize, index: usize) {
         let waits = self.requests[index].waits;
+        if self.requests[index].crowded {
+            return;
+        }
         let local = self.clients[c].clock.at(self.now);
         if self.requests[index].ends_after(local, Duration::from_millis(5)) {
             self.fail(
@@ -347,7 +350,8 @@ impl World {
         }
     }
 
-    pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize) {
+    pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize, why: Failure) {
+        self.check_reach(c, index, why);
         // Who does not wait for a round trip cannot tell.
         let patient = match self.requests[index].time_left(&self.clients[c].clock) {
             // The keys before it may have taken nearly all of its time.
@@ -358,6 +362,24 @@ impl World {
         };
         if self.cfg.is_whole() && !self.cfg.is_short() && patient {
             self.fail("availability", format!("request {index} of process {c}: the server was there"));
+        }
+    }
+
+    /// Who waits is told that the server is out of reach when it has been for long enough, or refuses for good.
+    fn check_reach(&mut self, c: usize, index: usize, why: Failure) {
+        let (request, client) = (&self.requests[index], &self.clients[c]);
+        let calm = client.paused_until <= request.started && client.stood_still == 0;
+        let local = client.clock.at(self.now);
+        let waited = local.since(client.clock.at(request.started)) + Duration::from_millis(5);
+        if why != Failure::Refused
+            && request.is_patient()
+            && calm
+            && waited < request.reach
+            && request.ends_after(local, Duration::from_millis(5)) | (request.waits == Waits::Forever)
+        {
+            let what =
+                format!("request {index} of process {c} gave up after {} ms: {why:?}", waited.as_millis());
+            self.fail("patience", what);
         }
     }
 

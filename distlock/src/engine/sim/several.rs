@@ -29,6 +29,7 @@ impl World {
             let mut request = self.requests[first].clone();
             (request.key, request.kind, request.group) = (key, kind, Some(group));
             request.fenced = false;
+            request.max_waiters = None;
             if place == 0 {
                 self.requests[first] = request;
                 members.push(first);

@@ -61,6 +61,7 @@ pub(super) struct Request {
     pub(super) fenced: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
+    pub(super) max_waiters: Option<u32>,
     pub(super) reach: Duration,
     pub(super) cancel_after: Option<u64>,
     hold: u64,
@@ -78,6 +79,8 @@ pub(super) struct Request {
     pub(super) started: u64,
     pub(super) until: Time,
     pub(super) acquired: u64,
+    /// More waited before it than it accepts.
+    pub(super) crowded: bool,
     /// Somebody has the lock in hand.
     pub(super) picked_up: bool,
     /// Until when it asked for the lease itself.
@@ -120,6 +123,7 @@ impl Request {
             patience,
             reach: self.reach,
             fenced: self.fenced,
+            max_waiters: self.max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             label: Cow::Borrowed("simulated"),
@@ -198,6 +202,7 @@ impl World {
             fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
             max_hold,
             min_hold,
+            max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
             reach: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)
                 .then(|| rng.u64(0..longest * 3) * MILLI + rng.u64(0..MILLI)),
@@ -214,6 +219,7 @@ impl World {
             started: 0,
             until: Time::MAX,
             acquired: 0,
+            crowded: false,
             picked_up: false,
             extended_until: Time(0),
             longest: None,
@@ -241,12 +247,17 @@ impl World {
         let want = self.requests[index].want(local);
         let key = self.keys[self.requests[index].key].name.clone();
         note!(self, "process {c}: request {index} for {key}: {want:?}");
+        let waiting = self.clients[c].engine.waiting_here(&key);
+        self.requests[index].crowded = want.max_waiters.is_some_and(|most| waiting >= most as usize);
         let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
         self.requested(index, ticket, want.patience);
         if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
         }
         self.perform(c, effects, None);
+        if self.requests[index].crowded && self.requests[index].is_waiting() {
+            self.fail("max_waiters", format!("request {index} waits behind {waiting} others"));
+        }
     }
 
     pub(super) fn requested(&mut self, index: usize, ticket: Ticket, patience: Patience) {
@@ -322,10 +333,10 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_busy(c, index);
             }
-            Outcome::Unavailable(_) => {
+            Outcome::Unavailable(error) => {
                 self.stats.unavailable += 1;
                 self.requests[index].state = State::Ended;
-                self.gave_up_unavailable(c, index);
+                self.gave_up_unavailable(c, index, error.kind);
             }
             Outcome::WrongKind { .. } => {
                 self.requests[index].state = State::Ended;

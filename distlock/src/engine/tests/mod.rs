@@ -3,6 +3,7 @@
 mod acquiring;
 mod cancel;
 mod chain;
+mod crowd;
 mod granting;
 mod limited;
 mod link;
@@ -249,6 +250,7 @@ fn want() -> Want {
         patience: Patience::Forever,
         reach: Duration::from_secs(3),
         fenced: false,
+        max_waiters: None,
         max_hold: None,
         min_hold: None,
         label: Cow::Borrowed("test"),

@@ -307,13 +307,14 @@ impl Running {
         let mut asked = JoinSet::new();
         let patience = self.config.op_timeout;
         for (address, link) in linked.into_iter().take(ASKED) {
+            let map = self.config.address_map.clone();
             asked.spawn(async move {
                 let mut pipeline = Pipeline::new();
                 for question in questions() {
                     pipeline.add_command(question);
                 }
                 let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
-                View::read(&address, &replies)
+                View::read(&address, &replies, map.as_ref())
             });
         }
         let mut newest: Option<View> = None;
@@ -398,7 +399,7 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpErr
         }
         return Err(errors::replied(error.clone()));
     }
-    View::read(address, &replies).ok_or_else(|| {
+    View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
         let text = format!("the cluster at {place} serves no slots yet");
         errors::found(Failure::NotSent, text)
     })
@@ -413,6 +414,10 @@ struct NodeKeeper {
 impl Keeper for NodeKeeper {
     fn config(&self) -> &RedisConfig {
         &self.running.shared.config
+    }
+
+    fn wire(&self) -> &Arc<Wire> {
+        &self.running.shared.wire
     }
 
     fn place(&self) -> String {
@@ -439,7 +444,7 @@ impl Keeper for NodeKeeper {
     }
 
     async fn up(&self, found: &Connected) {
-        self.node.exec.greeted(found.server.major);
+        self.node.exec.greeted(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
         let mut told = locked(&self.running.told);

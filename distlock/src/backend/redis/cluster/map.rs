@@ -9,6 +9,7 @@ use super::super::config::Address;
 use super::super::greet::{field, text};
 use super::super::slots::SLOTS;
 use super::node::Node;
+use crate::connection::AddressMap;
 
 /// What one node told about the cluster.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) fn questions() -> [Cmd; 2] {
 
 impl View {
     /// From the replies of the node at `asked`. Nothing if they make no sense or name no master at all.
-    pub(super) fn read(asked: &Address, replies: &[Value]) -> Option<View> {
+    pub(super) fn read(asked: &Address, replies: &[Value], map: Option<&AddressMap>) -> Option<View> {
         let [Value::Array(entries), info] = replies else { return None };
         let mut view = View {
             epoch: field(text(info), "cluster_current_epoch")
@@ -49,7 +50,7 @@ impl View {
                 return None;
             }
             for (at, node) in nodes.iter().enumerate() {
-                let Some(address) = address(asked, node) else { continue };
+                let Some(address) = address(asked, node, map) else { continue };
                 if at == 0 {
                     view.ranges.push((first, last, address.clone()));
                 }
@@ -65,28 +66,28 @@ impl View {
 }
 
 /// A node is `[host, port, ..]`. A host that is not told is the one we asked.
-fn address(asked: &Address, node: &Value) -> Option<Address> {
+fn address(asked: &Address, node: &Value, map: Option<&AddressMap>) -> Option<Address> {
     let Value::Array(parts) = node else { return None };
     let (host, port) = match parts.as_slice() {
         [host, Value::Int(port), ..] => (host, u16::try_from(*port).ok()?),
         _ => return None,
     };
-    beside(asked, text(host).unwrap_or_default(), port)
+    beside(asked, text(host).unwrap_or_default(), port, map)
 }
 
 /// Where a redirection (`MOVED <slot> <host>:<port>`) points to.
-pub(super) fn redirected(asked: &Address, details: &str) -> Option<(u16, Address)> {
+pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap>) -> Option<(u16, Address)> {
     let (slot, target) = details.split_once(' ')?;
     let (host, port) = target.split_whitespace().next()?.rsplit_once(':')?;
-    Some((slot.parse().ok()?, beside(asked, host, port.parse().ok()?)?))
+    Some((slot.parse().ok()?, beside(asked, host, port.parse().ok()?, map)?))
 }
 
-fn beside(asked: &Address, host: &str, port: u16) -> Option<Address> {
+fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> Option<Address> {
     match (host, asked) {
         ("?", _) => None,
-        ("", Address::Tcp { host, .. } | Address::Tls { host, .. }) => Some(asked.beside(host, port)),
+        ("", Address::Tcp { host, .. } | Address::Tls { host, .. }) => Some(asked.beside(host, port, map)),
         ("", Address::Unix(_)) => None,
-        _ => Some(asked.beside(host, port)),
+        _ => Some(asked.beside(host, port, map)),
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
              *3\r\n:8001\r\n:16383\r\n*3\r\n$1\r\n?\r\n:7002\r\n$1\r\nc\r\n",
         );
         let info = parsed("$47\r\ncluster_state:ok\r\ncluster_current_epoch:12\r\nx:y\r\n");
-        let view = View::read(&at(9), &[slots, info]).unwrap();
+        let view = View::read(&at(9), &[slots, info], None).unwrap();
         assert_eq!(view.epoch, 12);
         assert_eq!(view.masters(), HashSet::from([at(7000)]), "an unknown host is left out");
         assert_eq!(view.members.len(), 2);
@@ -180,18 +181,33 @@ mod tests {
     #[test]
     fn nonsense_is_no_view() {
         for wire in ["*0\r\n", "+OK\r\n", "*1\r\n*2\r\n:0\r\n:99999\r\n"] {
-            assert!(View::read(&at(9), &[parsed(wire), Value::Nil]).is_none(), "{wire:?}");
+            assert!(View::read(&at(9), &[parsed(wire), Value::Nil], None).is_none(), "{wire:?}");
         }
     }
 
     #[test]
     fn redirections_are_read_even_without_a_host() {
-        assert_eq!(redirected(&at(9), "77 10.0.0.1:7000"), Some((77, at(7000))));
-        assert_eq!(redirected(&at(9), "77 :7000"), Some((77, at(7000))));
+        assert_eq!(redirected(&at(9), "77 10.0.0.1:7000", None), Some((77, at(7000))));
+        assert_eq!(redirected(&at(9), "77 :7000", None), Some((77, at(7000))));
         let v6 = Address::Tcp { host: "::1".to_owned(), port: 7 };
-        assert_eq!(redirected(&at(9), "77 ::1:7"), Some((77, v6)));
+        assert_eq!(redirected(&at(9), "77 ::1:7", None), Some((77, v6)));
         for text in ["", "x", "77", "77 h", "77 ?:7000"] {
-            assert_eq!(redirected(&at(9), text), None, "{text}");
+            assert_eq!(redirected(&at(9), text, None), None, "{text}");
         }
+    }
+
+    #[test]
+    fn announced_addresses_are_reached_where_the_map_says() {
+        let map = AddressMap::new(|host, port| (host == "10.0.0.1").then(|| ("nat".to_owned(), port + 1)));
+        let slots = parsed(
+            "*1\r\n*4\r\n:0\r\n:16383\r\n*3\r\n$8\r\n10.0.0.1\r\n:7000\r\n$1\r\na\r\n\
+             *3\r\n$8\r\n10.0.0.2\r\n:7001\r\n$1\r\nb\r\n",
+        );
+        let view = View::read(&at(9), &[slots, Value::Nil], Some(&map)).unwrap();
+        let nat = Address::Tcp { host: "nat".to_owned(), port: 7001 };
+        let other = Address::Tcp { host: "10.0.0.2".to_owned(), port: 7001 };
+        assert_eq!(view.masters(), HashSet::from([nat.clone()]));
+        assert_eq!(view.members, HashSet::from([nat.clone(), other]));
+        assert_eq!(redirected(&at(9), "77 10.0.0.1:7000", Some(&map)), Some((77, nat)));
     }
 }

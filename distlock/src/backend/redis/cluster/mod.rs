@@ -51,6 +51,7 @@ use super::exec::{self, Exec, MOST_TOGETHER, PIECE, Put};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
+use crate::connection::AddressMap;
 use map::{Map, redirected};
 use node::Node;
 
@@ -104,6 +105,11 @@ impl Question<'_> {
             Question::Force => (vec![exec.force_cmd(form, key)], Put::Script),
         }
     }
+
+    async fn ask(self, link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
+        let values = ask(link, cmds, asking).await?;
+        Ok(if matches!(self, Question::Inspect) { reply::without_refusal(values) } else { values })
+    }
 }
 
 /// Answers, and who gave them.
@@ -122,9 +128,9 @@ enum Redirect {
     Ask(Address),
 }
 
-fn redirect(asked: &Address, error: &ServerError) -> Option<Redirect> {
+fn redirect(asked: &Address, error: &ServerError, map: Option<&AddressMap>) -> Option<Redirect> {
     let (slot, address) = match error.code() {
-        "MOVED" | "ASK" => redirected(asked, error.details()?)?,
+        "MOVED" | "ASK" => redirected(asked, error.details()?, map)?,
         _ => return None,
     };
     Some(if error.code() == "ASK" { Redirect::Ask(address) } else { Redirect::Moved(slot, address) })
@@ -246,7 +252,10 @@ impl Shared {
             let answered = Answered { node, link, put, values: vec![value] };
             return Box::pin(self.carry_on(answered, &key, &op)).await;
         }
-        self.understand(&node, &link, &key, &op, put, value)
+        match self.understand(&node, &link, &key, &op, put, value)? {
+            reply if reply.names_a_marker() => Ok(Box::pin(node.exec.named(&link, &key, reply)).await),
+            reply => Ok(reply),
+        }
     }
 
     async fn carry_on(&self, answered: Answered, key: &str, op: &Op) -> OpResult {
@@ -288,14 +297,15 @@ impl Shared {
             let form = if last.values.iter().any(|value| last.node.exec.again(value, last.put)) {
                 Form::Text
             } else {
-                let (address, ask) = match redirect(&last.node.address, error) {
-                    None => return Ok(last),
-                    Some(Redirect::Ask(address)) => (address, true),
-                    Some(Redirect::Moved(slot, address)) => {
-                        self.moved_to(slot, &self.node(&address));
-                        (address, false)
-                    }
-                };
+                let (address, ask) =
+                    match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
+                        None => return Ok(last),
+                        Some(Redirect::Ask(address)) => (address, true),
+                        Some(Redirect::Moved(slot, address)) => {
+                            self.moved_to(slot, &self.node(&address));
+                            (address, false)
+                        }
+                    };
                 asking = ask;
                 last.node = self.node(&address);
                 last.link = match last.node.link() {
@@ -306,7 +316,7 @@ impl Shared {
             };
             let (cmds, put) = question.cmds(&last.node.exec, form, key);
             last.put = put;
-            last.values = ask(&last.link, cmds, asking).await?;
+            last.values = question.ask(&last.link, cmds, asking).await?;
         }
         match first_error(&last.values) {
             None => Ok(last),
@@ -325,7 +335,7 @@ impl Shared {
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
         let (cmds, put) = question.cmds(&node.exec, Form::Hash, key);
-        let values = ask(&link, cmds, false).await?;
+        let values = question.ask(&link, cmds, false).await?;
         let answered = self.follow(Answered { node, link, put, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
@@ -342,7 +352,10 @@ impl Shared {
         let Some((key, _)) = batch.first() else { return Vec::new() };
         let replies = match self.inquire(route, key, Question::Together(&batch)).await {
             Ok(Answered { node, link, values, .. }) => {
-                node.exec.decode_together(&link, &batch, values.first().unwrap_or(&Value::Nil))
+                match node.exec.decode_together(&link, &batch, values.first().unwrap_or(&Value::Nil)) {
+                    Ok(replies) => Ok(node.exec.all_named(&link, &batch, replies).await),
+                    Err(error) => Err(error),
+                }
             }
             Err(error) => Err(error),
         };

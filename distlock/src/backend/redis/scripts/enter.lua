@@ -1,7 +1,7 @@
 -- Acquires a lock, queues for it, keeps the place in the queue, and claims a grant. Idempotent by token.
 -- (Behind clock.lua; front.lua and queue.lua stand before the end.)
 --
--- KEYS   lock  queue  entries  fence counter
+-- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  keep ms  fences (0: unfenced)  mode
 --        mode: try   do not queue
 --              wait  queue; the grant is pushed
@@ -9,7 +9,7 @@
 --              held, heldpoll: wait, poll with a token that may be queued already
 -- Reply  {FRESH, token, us [, first fence]}   the lock was free and is ours
 --        {MINE, token, us [, first fence]}    it was ours; its lease is at least ttl now
---        {BUSY, token, us, holder, holder's PTTL, 1 if we are the front of the queue}
+--        {BUSY, token, us, holder (of several the last to go), its PTTL, 1 if we are the front of the queue}
 --        {WRONGTYPE, token, us}               the key is not a string
 --        {WRONGKIND, token, us, marker}       the key is a limited lock
 --
@@ -33,6 +33,10 @@ else
   end
   if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
     return {'WRONGKIND', token, text(us), holder}
+  end
+  if holder == 'dl1:s' then
+    -- Who may use exclusive locks only is refused, and sees the marker.
+    holder = redis.pcall('ZREVRANGE', KEYS[5], 0, 0)[1] or holder
   end
   if holder == token then
     status = 'MINE'

@@ -6,8 +6,9 @@
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, us}, {MINE, token, us}, {WRONGTYPE, token, us} as for enter
---        {BUSY, token, us, holder or marker, ms until somebody may be out, 1 if we are the front}
---        {WRONGKIND, token, us, marker or holder}   the key is a lock of another kind
+--        {BUSY, token, us, a holder, ms until somebody may be out, 1 if we are the front}
+--        {WRONGKIND, token, us, marker or holder}   the key is a lock of another kind; or, if it is our own marker,
+--                                                   it was set by managers with another key prefix
 --
 -- A free lock is taken by whoever asks. One that is held by the same kind is entered only by the front of the
 -- queue, or by anybody if there is none: a writer that waits lets no later reader pass.

@@ -1,7 +1,7 @@
 -- Shared part: coming in without queueing. Takes, when called: lock, queue, entries, members, token, ttl, kind,
 -- marker, us; and what front.lua and members.lua define.
--- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, marker or holder, ms until somebody
--- may be out; ERROR, error reply.
+-- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until somebody may be
+-- out; ERROR, error reply.
 
 local function enter()
   local held = redis.pcall('GET', lock)
@@ -19,6 +19,9 @@ local function enter()
   end
 
   if held == marker then
+    if not is_paired() then
+      return 'WRONGKIND', held
+    end
     redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
     local mine = redis.call('ZSCORE', members, token)
     if mine then
@@ -36,8 +39,9 @@ local function enter()
         return 'FRESH'
       end
     end
-    local next_out = redis.call('ZRANGE', members, 0, 0, 'WITHSCORES')[2]
-    return 'BUSY', held, next_out and math.ceil((tonumber(next_out) - us) / 1000) or 0
+    local first_out = redis.call('ZRANGE', members, 0, 0, 'WITHSCORES')
+    local left = first_out[2] and math.ceil((tonumber(first_out[2]) - us) / 1000) or 0
+    return 'BUSY', first_out[1] or held, left
   end
 
   -- A plain token may be another language's: only one of ours is known to be of another kind.

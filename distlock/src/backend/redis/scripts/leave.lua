@@ -8,7 +8,7 @@ if held == token then
     return reply
   end
 else
-  local marked = type(held) == 'string' and is_marker(held)
+  local marked = type(held) == 'string' and is_marker(held) and is_paired()
   if marked and redis.call('ZREM', members, token) == 1 then
     if hold > 0 then
       redis.call('ZADD', members, text(us + hold * 1000), 'dl1:hold:' .. token)

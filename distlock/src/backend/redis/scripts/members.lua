@@ -6,6 +6,14 @@ local function is_marker(value)
   return value == 'dl1:s' or string.sub(value, 1, 6) == 'dl1:p:'
 end
 
+-- Whether the marker stands for this set: both end at the same time. (Keys of a slot that is being moved get
+-- their times anew one after the other, so not to the millisecond.) It does not if managers that spell the key
+-- with another prefix set it, whose set has another name; or if the set is left from an earlier marker.
+local function is_paired()
+  local left = redis.call('PTTL', members)
+  return left >= 0 and math.abs(redis.call('PTTL', lock) - left) <= 1000
+end
+
 -- Drops the expired, and gives the marker and the set the expiry of the last. False if none is left: both are
 -- gone.
 local function settle()

@@ -2,7 +2,7 @@
 
 -- A lease needs both, the marker and the place in the set.
 local held = redis.pcall('GET', lock)
-if type(held) == 'string' and is_marker(held) then
+if type(held) == 'string' and is_marker(held) and is_paired() then
   local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
   if mine > us then
     if mine < us + ttl * 1000 then

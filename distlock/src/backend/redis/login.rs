@@ -1,0 +1,132 @@
+//! Who we are: a user and a password that are fixed, or that a function gives whenever they are needed.
+//!
+//! Credentials that end are renewed on connections that are open: AUTH there takes effect behind the commands
+//! that were sent before it and loses none of them. A connection that cannot carry AUTH (a subscription under
+//! RESP2) is made anew instead.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ProtocolVersion, RedisConnectionInfo, RedisResult, cmd};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::backoff::Backoff;
+use super::trace;
+use crate::connection::{Credentials, Provider};
+
+/// The longest pause between two attempts to renew credentials.
+const PAUSE: Duration = Duration::from_secs(10);
+/// They are not renewed more often than this, whatever their time.
+const SPACING: Duration = Duration::from_millis(250);
+
+/// User, password and database. (Its `Debug` hides what is secret.)
+#[derive(Clone, Default)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    /// Gives user and password instead.
+    pub(super) provider: Option<Provider>,
+    pub(super) database: i64,
+    pub(super) protocol: ProtocolVersion,
+}
+
+/// What is shown to a server, and when it should be replaced.
+pub(super) struct Shown {
+    pub(super) settings: RedisConnectionInfo,
+    pub(super) renew_at: Option<Instant>,
+}
+
+impl Login {
+    pub(super) fn with(user: Option<String>, password: Option<String>) -> Login {
+        Login { user, password, ..Login::default() }
+    }
+
+    pub(super) fn speaking(&self, protocol: ProtocolVersion) -> Login {
+        Login { protocol, ..self.clone() }
+    }
+
+    /// What to show to a server now.
+    pub(super) async fn shown(&self) -> io::Result<Shown> {
+        let mut settings = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
+            .set_db(self.database)
+            .set_protocol(self.protocol);
+        let mut renew_at = None;
+        let (user, password) = match &self.provider {
+            Some(provider) => {
+                let given = given_by(provider).await?;
+                renew_at = renewal(&given);
+                (given.user, Some(given.password))
+            }
+            None => (self.user.clone(), self.password.clone()),
+        };
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = password {
+            settings = settings.set_password(password);
+        }
+        Ok(Shown { settings, renew_at })
+    }
+
+    /// Shows new credentials on `connection` whenever the old ones are about to end; for ever.
+    pub(super) async fn keep(self, connection: MultiplexedConnection, mut renew_at: Option<Instant>) {
+        while let Some(at) = renew_at {
+            sleep_until(at).await;
+            let mut backoff = Backoff::up_to(PAUSE);
+            let mut warned = false;
+            renew_at = loop {
+                match self.renew(connection.clone()).await {
+                    Ok(next) => break next,
+                    Err(error) if !std::mem::replace(&mut warned, true) => trace::warn(&format!(
+                        "the credentials of a connection could not be renewed ({error}): it may be closed by the \
+                         server when they end"
+                    )),
+                    Err(error) => trace::debug(&format!("credentials not renewed: {error}")),
+                }
+                sleep(backoff.next()).await;
+            };
+        }
+    }
+
+    async fn renew(&self, mut connection: MultiplexedConnection) -> RedisResult<Option<Instant>> {
+        let Some(provider) = &self.provider else { return Ok(None) };
+        let given = given_by(provider).await?;
+        let mut auth = cmd("AUTH");
+        if let Some(user) = &given.user {
+            auth.arg(user);
+        }
+        auth.arg(&given.password);
+        connection.send_packed_command(&auth).await?.extract_error()?;
+        Ok(renewal(&given))
+    }
+}
+
+/// In a task of its own: whatever the function does, a panic ends that alone.
+async fn given_by(provider: &Provider) -> io::Result<Credentials> {
+    let provider = provider.clone();
+    // Ends with this future.
+    let mut task = JoinSet::new();
+    task.spawn(async move { provider.ask().await });
+    match task.join_next().await {
+        Some(Ok(Ok(credentials))) => Ok(credentials),
+        Some(Ok(Err(error))) => {
+            Err(io::Error::other(format!("the function that gives credentials failed: {error}")))
+        }
+        Some(Err(_)) | None => Err(io::Error::other("the function that gives credentials panicked")),
+    }
+}
+
+/// After three quarters of their time.
+fn renewal(given: &Credentials) -> Option<Instant> {
+    Instant::now().checked_add((given.valid_for? / 4 * 3).max(SPACING))
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("database", &self.database).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! Managers that spell one key with different prefixes: no prefix and `shop:k`, or `shop:` and `k`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{Backend, EnterMode, Kind, Op, OpResult, Reply, ServerTime, Token};
+use super::RedisConfig;
+use super::test_server::{Rig, TestServer, block_on};
+
+const TTL: Duration = Duration::from_secs(10);
+const KINDS: [Kind; 2] = [Kind::Shared, Kind::Limited(1)];
+
+/// A manager, and what it calls the key.
+struct Speller {
+    rig: Rig,
+    key: &'static str,
+}
+
+impl Speller {
+    fn start(server: &TestServer, client: &str, prefix: &str, key: &'static str) -> Speller {
+        let config =
+            RedisConfig { prefix: prefix.to_owned(), ..RedisConfig::new(&server.url(), client).unwrap() };
+        let rig = Rig::start(config);
+        rig.wait_until_up();
+        Speller { rig, key }
+    }
+
+    fn pair(server: &TestServer) -> [Speller; 2] {
+        [Speller::start(server, "a", "", "shop:k"), Speller::start(server, "b", "shop:", "k")]
+    }
+
+    fn enter(&self, token: u64, kind: Kind, mode: EnterMode) -> OpResult {
+        let claim = Duration::from_secs(3);
+        self.rig.send(self.key, Op::Enter { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
+    }
+
+    fn leave(&self, token: u64) -> Reply {
+        let op = Op::Leave { token: Token(token), hold: None, since: ServerTime(0) };
+        self.rig.send(self.key, op).unwrap()
+    }
+
+    fn renew(&self, token: u64, kind: Kind) -> Reply {
+        self.rig.send(self.key, Op::Renew { token: Token(token), kind, ttl: TTL }).unwrap()
+    }
+}
+
+fn fresh(result: OpResult) {
+    assert!(matches!(result, Ok(Reply::Fresh { .. })), "{result:?}");
+}
+
+#[test]
+fn shared_and_limited_locks_of_the_other_spelling_are_of_another_kind_in_both_directions() {
+    let server = TestServer::start(&[]);
+    let [a, b] = Speller::pair(&server);
+    for kind in KINDS {
+        for (first, second) in [(&a, &b), (&b, &a)] {
+            fresh(first.enter(1, kind, EnterMode::Try));
+            for mode in [EnterMode::Try, EnterMode::Wait] {
+                match second.enter(2, kind, mode) {
+                    Ok(Reply::WrongKind { found }) => assert!(found.contains("another prefix"), "{found}"),
+                    other => panic!("{kind}: {other:?}"),
+                }
+            }
+            assert!(matches!(first.leave(1), Reply::Released { .. }));
+            fresh(second.enter(3, kind, EnterMode::Try));
+            assert!(matches!(second.leave(3), Reply::Released { .. }));
+            assert_eq!(server.run::<i64>("DBSIZE"), 0);
+        }
+    }
+}
+
+#[test]
+fn whoever_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
+    let server = TestServer::start(&[]);
+    let [a, b] = Speller::pair(&server);
+    for kind in KINDS {
+        fresh(a.enter(1, kind, EnterMode::Try));
+        match kind {
+            // A writer may wait for readers, whatever their prefix.
+            Kind::Shared => {
+                assert!(matches!(b.enter(2, Kind::Exclusive, EnterMode::Wait), Ok(Reply::Busy { .. })));
+                assert_eq!(b.leave(2), Reply::Cancelled);
+            }
+            _ => assert_eq!(b.leave(2), Reply::NotYours),
+        }
+        assert_eq!(server.run::<i64>("EXISTS shop:k"), 1, "{kind}");
+        assert!(matches!(a.renew(1, kind), Reply::Renewed { .. }));
+        assert!(matches!(a.leave(1), Reply::Released { .. }));
+    }
+}
+
+#[test]
+fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_other_spelling() {
+    let server = TestServer::start(&[]);
+    let [a, b] = Speller::pair(&server);
+    for kind in KINDS {
+        fresh(b.enter(1, kind, EnterMode::Try));
+        // As if it had been acquired some time before.
+        for name in ["shop:k", "shop:dl1:m:k"] {
+            server.run::<i64>(&format!("PEXPIRE {name} 5000"));
+        }
+        assert!(block_on(a.rig.backend.force_release(&Arc::from(a.key))).unwrap());
+        fresh(a.enter(2, kind, EnterMode::Try));
+        assert_eq!(b.renew(1, kind), Reply::NotYours, "{kind}");
+        assert!(matches!(b.enter(3, kind, EnterMode::Try), Ok(Reply::WrongKind { .. })), "{kind}");
+        assert_eq!(b.leave(1), Reply::NotYours, "{kind}");
+        assert!(matches!(a.renew(2, kind), Reply::Renewed { .. }), "{kind}");
+        assert!(matches!(a.leave(2), Reply::Released { .. }), "{kind}");
+        server.run::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn exclusive_locks_of_both_spellings_exclude_each_other() {
+    let server = TestServer::start(&[]);
+    let [a, b] = Speller::pair(&server);
+    fresh(a.enter(1, Kind::Exclusive, EnterMode::Try));
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        assert!(matches!(b.enter(2, kind, EnterMode::Try), Ok(Reply::Busy { .. })));
+    }
+    assert!(matches!(a.leave(1), Reply::Released { .. }));
+    fresh(b.enter(3, Kind::Exclusive, EnterMode::Try));
+}
+
+#[test]
+fn locks_that_the_first_release_wrote_are_shared_with_it() {
+    let server = TestServer::start(&[]);
+    let b = Speller::start(&server, "b", "shop:", "k");
+    let ends: i64 = server.run::<Vec<i64>>("TIME")[0] + 10;
+    for (kind, marker) in [(Kind::Shared, "dl1:s"), (Kind::Limited(2), "dl1:p:2")] {
+        server.run::<()>(&format!("SET shop:k {marker} PXAT {ends}000"));
+        server.run::<i64>(&format!("ZADD shop:dl1:m:k {ends}000000 dl1:old:1"));
+        server.run::<i64>(&format!("PEXPIREAT shop:dl1:m:k {ends}000"));
+        fresh(b.enter(1, kind, EnterMode::Try));
+        assert_eq!(server.run::<String>("GET shop:k"), marker);
+        assert!(matches!(b.leave(1), Reply::Released { .. }));
+        assert_eq!(server.run::<Vec<String>>("ZRANGE shop:dl1:m:k 0 -1"), ["dl1:old:1"]);
+        server.run::<()>("FLUSHALL");
+    }
+}

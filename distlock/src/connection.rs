@@ -1,0 +1,258 @@
+//! What a connection needs besides an address: who we are, whom to trust, how long to wait.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::BoxFuture;
+
+/// User and password of a server, or the token that stands for a password. `Debug` hides the password.
+///
+/// Given by the function that [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) takes.
+#[derive(Clone)]
+pub struct Credentials {
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+    pub(crate) valid_for: Option<Duration>,
+}
+
+impl Credentials {
+    /// A user and its password or token.
+    #[must_use]
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Credentials { user: Some(user.into()), password: password.into(), valid_for: None }
+    }
+
+    /// The password of the server's default user.
+    #[must_use]
+    pub fn password(password: impl Into<String>) -> Self {
+        Credentials { user: None, password: password.into(), valid_for: None }
+    }
+
+    /// They end after this time, counted from now. Before that (after three quarters of it) the function is
+    /// asked again, and what it returns is shown on the connections that are open.
+    #[must_use]
+    pub fn valid_for(self, time: Duration) -> Self {
+        Credentials { valid_for: Some(time), ..self }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .field("valid_for", &self.valid_for)
+            .finish_non_exhaustive()
+    }
+}
+
+type Given = Result<Credentials, Box<dyn Error + Send + Sync>>;
+
+/// The function that gives credentials.
+#[derive(Clone)]
+pub(crate) struct Provider(Arc<dyn Fn() -> BoxFuture<Given> + Send + Sync>);
+
+impl Provider {
+    pub(crate) fn new<F, Fut, E>(provider: F) -> Provider
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Provider(Arc::new(move || {
+            let given = provider();
+            Box::pin(async move { given.await.map_err(Into::into) })
+        }))
+    }
+
+    pub(crate) fn ask(&self) -> BoxFuture<Given> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Provider(..)")
+    }
+}
+
+type Mapped = dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync;
+
+/// Where an announced address is reached instead, if it is not reached as announced.
+#[derive(Clone)]
+pub(crate) struct AddressMap(Arc<Mapped>);
+
+impl AddressMap {
+    pub(crate) fn new(
+        map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
+    ) -> AddressMap {
+        AddressMap(Arc::new(map))
+    }
+
+    pub(crate) fn of(&self, host: &str, port: u16) -> Option<(String, u16)> {
+        (self.0)(host, port)
+    }
+}
+
+impl fmt::Debug for AddressMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AddressMap(..)")
+    }
+}
+
+/// A PEM text, or where it is.
+#[cfg(feature = "tls")]
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Pem {
+    /// Read again whenever a connection is made.
+    File(PathBuf),
+    Text(Arc<[u8]>),
+}
+
+#[cfg(feature = "tls")]
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pem::File(path) => path.fmt(f),
+            // It may be a private key.
+            Pem::Text(_) => f.write_str("(in memory)"),
+        }
+    }
+}
+
+/// Whose certificates are trusted where no authority is named.
+#[cfg(feature = "tls")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Roots {
+    Web,
+    System,
+}
+
+/// How servers are verified, and what we show them: for URLs with `rediss` or `valkeys`. Feature `tls`.
+///
+/// Servers are always verified. Files are read again whenever a connection is made, so that certificates can be
+/// replaced while the program runs; if what is there then cannot be used (a certificate that was written before
+/// its key, say), the connection is made with what was there before, and a warning says why. `Debug` does not
+/// show what was given in memory.
+///
+/// ```
+/// use distlock::{LockManager, TlsOptions};
+///
+/// # fn main() -> Result<(), distlock::LockError> {
+/// let tls = TlsOptions::new().system_roots().server_name("redis.internal");
+/// let manager = LockManager::builder().url("rediss://10.0.0.7/").tls(tls).connect_lazy()?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "tls")]
+#[must_use = "options do nothing until a builder has them"]
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    pub(crate) authority: Option<Pem>,
+    pub(crate) certificate: Option<Pem>,
+    pub(crate) key: Option<Pem>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) roots: Option<Roots>,
+}
+
+#[cfg(feature = "tls")]
+impl TlsOptions {
+    /// The root certificates of the web are trusted, and no certificate is shown.
+    pub fn new() -> Self {
+        TlsOptions::default()
+    }
+
+    /// Trusts the authorities in this PEM file and no others. In the URL: `?ca=/path/ca.pem`.
+    pub fn authority_file(self, path: impl Into<PathBuf>) -> Self {
+        TlsOptions { authority: Some(Pem::File(path.into())), ..self }
+    }
+
+    /// Trusts the authorities in this PEM text and no others.
+    pub fn authority_pem(self, pem: impl AsRef<[u8]>) -> Self {
+        TlsOptions { authority: Some(Pem::Text(pem.as_ref().into())), ..self }
+    }
+
+    /// Shows the certificate of this PEM file, with the key of that one, to servers that ask for one. In the URL:
+    /// `?cert=/path/cert.pem&key=/path/key.pem`.
+    pub fn client_certificate_files(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        let (certificate, key) = (Some(Pem::File(certificate.into())), Some(Pem::File(key.into())));
+        TlsOptions { certificate, key, ..self }
+    }
+
+    /// Shows this certificate, with this key, both PEM texts, to servers that ask for one.
+    pub fn client_certificate_pem(self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        let text = |pem: &[u8]| Some(Pem::Text(pem.into()));
+        TlsOptions { certificate: text(certificate.as_ref()), key: text(key.as_ref()), ..self }
+    }
+
+    /// Expects servers to be certified for this name, and asks for it (SNI), instead of for the host that is
+    /// connected: for servers that are reached by an address which is not in their certificates. In the URL:
+    /// `?tls_name=redis.internal`.
+    pub fn server_name(self, name: impl Into<String>) -> Self {
+        TlsOptions { server_name: Some(name.into()), ..self }
+    }
+
+    /// Trusts the root certificates of the operating system (or of `SSL_CERT_FILE`) instead of those of the web
+    /// that come with this crate. In the URL: `?roots=system`.
+    pub fn system_roots(self) -> Self {
+        TlsOptions { roots: Some(Roots::System), ..self }
+    }
+
+    /// Trusts the root certificates of the web that come with this crate: the default. In the URL: `?roots=web`.
+    pub fn web_roots(self) -> Self {
+        TlsOptions { roots: Some(Roots::Web), ..self }
+    }
+
+    /// What `over` says, and what these say where it says nothing.
+    pub(crate) fn overlaid(self, over: &TlsOptions) -> TlsOptions {
+        let over = over.clone();
+        // An authority and roots exclude each other, so they are replaced together.
+        let (authority, roots) = if over.authority.is_some() || over.roots.is_some() {
+            (over.authority, over.roots)
+        } else {
+            (self.authority, self.roots)
+        };
+        let (certificate, key) = if over.certificate.is_some() {
+            (over.certificate, over.key)
+        } else {
+            (self.certificate, self.key)
+        };
+        let server_name = over.server_name.or(self.server_name);
+        TlsOptions { authority, certificate, key, server_name, roots }
+    }
+}
+
+/// What the builder says about connections, beside the URL.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConnectionOptions {
+    pub(crate) credentials: Option<Provider>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsOptions>,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) response_timeout: Option<Duration>,
+    pub(crate) address_map: Option<AddressMap>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let credentials = Credentials::new("u", "s3cret").valid_for(Duration::from_secs(60));
+        let text = format!("{credentials:?} {:?}", Credentials::password("s3cret"));
+        assert!(!text.contains("s3cret") && text.contains("60s"), "{text}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn debug_output_shows_no_key() {
+        let options = TlsOptions::new().client_certificate_pem("c3rt", "s3cret").authority_file("/ca.pem");
+        let text = format!("{options:?}");
+        assert!(!text.contains("s3cret") && text.contains("/ca.pem"), "{text}");
+    }
+}
