@@ -112,6 +112,8 @@ impl<W> Step<'_, W> {
             _ if mutated!(LateAnswerNotUndone) => return,
             Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
+            // Its `leave` may have been answered already, and have been carried out before it.
+            Err(error) if error.kind == Failure::Unknown => {}
             _ => return,
         }
         let longest = ttl.max(CLAIM);

@@ -535,6 +535,7 @@ impl Slot {
             }
             self.value = Some(Value { holder: marker(kind), until: Some(until) });
         }
+        self.members.retain(|(member, _)| *member != holder);
         self.members.push((holder, until));
         self.settle_members(us);
     }

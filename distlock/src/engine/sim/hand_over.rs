@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::config::{MILLI, SECOND, Use};
+use super::config::{MILLI, Profile, SECOND, Use};
 use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
@@ -165,6 +165,8 @@ impl World {
         let pushed = self.cfg.pushes
             && !self.cfg.is_short()
             && self.fault_at == 0
+            // Whoever gives up keys that it was to have with others does not know since when they were handed on.
+            && (self.cfg.several == 0.0 || self.cfg.profile != Profile::Crowd)
             // The end of a lease that was lost begins a new run.
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;
         let whole = self.cfg.is_whole() && self.cfg.push_breaks + self.cfg.steps_back + self.cfg.forces == 0;

@@ -287,6 +287,12 @@ impl World {
         note!(self, "process {c}: connection {} breaks: {how:?}", self.clients[c].link.conn);
         self.clients[c].disturbed_at = self.now;
         self.clients[c].link.broken = Some(how);
+        for key in 0..self.keys.len() {
+            // It may be the one who was just told that the key is free.
+            if self.keys[key].vacant_since.is_some() {
+                self.nobody_was_told(key);
+            }
+        }
         let open = self.clients[c].link.open.clone();
         if how == Breakage::Both {
             let cut = self.rng.usize(0..=open.len());
