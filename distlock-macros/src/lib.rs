@@ -5,9 +5,8 @@
 //! resolves the names in key templates (`template`, `duration` are its pure parts); `expand` writes the
 //! locked function and cannot fail. Every message is in `diag`.
 
-use proc_macro2::TokenStream;
-
 mod args;
+mod attribute;
 mod diag;
 mod duration;
 mod expand;
@@ -16,48 +15,19 @@ mod key;
 mod spec;
 mod template;
 
-use crate::args::RawArgs;
-use crate::diag::Errors;
-use crate::item::Function;
-
 #[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro_attribute]
 pub fn distributed_lock(
     args: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    attribute(args.into(), item.into()).into()
+    attribute::expand(args.into(), item.into()).into()
 }
 
 #[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
 #[proc_macro]
 pub fn key(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     key::expand(input.into()).into()
-}
-
-/// Parse, validate, expand.
-fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
-    let mut errors = Errors::default();
-    let mut args = RawArgs::parse(args, &mut errors);
-    let Some(function) = Function::parse(&item, &mut errors) else {
-        let mut tokens = item;
-        tokens.extend(errors.into_error().map(syn::Error::into_compile_error));
-        return tokens;
-    };
-    if let Some(receiver) = &function.receiver {
-        args.rename_self(receiver);
-    }
-    let spec = spec::validate(&args, &function, &mut errors);
-    match errors.into_error() {
-        None => expand::expand(&function, &spec),
-        Some(error) => {
-            // The function is emitted all the same, so that nothing that calls it is reported too.
-            let (guard, token) = spec::variables(&args);
-            let mut tokens = expand::unlocked(&function, &spec.krate, guard.as_ref(), token.as_ref());
-            tokens.extend(error.into_compile_error());
-            tokens
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 fn check(args: TokenStream, item: TokenStream, expected: &ExpectFile) {
-    let tokens = crate::attribute(args.clone(), item.clone());
+    let tokens = crate::attribute::expand(args.clone(), item.clone());
     let file = syn::parse2(tokens).unwrap_or_else(|error| panic!("the expansion does not parse: {error}"));
     let input = syn::parse2(quote!(#[distributed_lock(#args)] #item)).unwrap();
     let commented: String =
@@ -153,8 +153,10 @@ snapshots! {
 #[test]
 fn half_a_body_expands() {
     let body: TokenStream = "{ let x = cart. }".parse().unwrap();
-    let tokens =
-        crate::attribute(quote!(key = "order"), quote!(async fn f(cart: Cart) -> Result<(), E> #body));
+    let tokens = crate::attribute::expand(
+        quote!(key = "order"),
+        quote!(async fn f(cart: Cart) -> Result<(), E> #body),
+    );
     assert!(tokens.to_string().contains("let x = cart ."), "{tokens}");
     assert!(!tokens.to_string().contains("compile_error"), "{tokens}");
 }
@@ -165,7 +167,7 @@ fn half_an_attribute_keeps_the_function() {
         ["", "key", "key =", "key = \"order:<", "key = \"a\", t", "key = \"a\", ttl = ,", "= = ,,", "\"a\""]
     {
         let Ok(args) = args.parse::<TokenStream>() else { continue };
-        let tokens = crate::attribute(
+        let tokens = crate::attribute::expand(
             args.clone(),
             quote!(
                 async fn f(id: u64) -> Result<(), E> {

@@ -36,6 +36,11 @@ mod engine;
 #[path = "private.rs"]
 pub mod __private;
 mod backend;
+#[cfg(all(fuzzing, feature = "redis"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::backend::redis::fuzzing::*;
+}
 pub mod blocking;
 mod clock;
 #[cfg(feature = "redis")]

@@ -91,6 +91,11 @@ impl ClusterServers {
         &self.servers
     }
 
+    /// The nodes, to be killed and restarted.
+    pub fn servers_mut(&mut self) -> &mut [RedisServer] {
+        &mut self.servers
+    }
+
     /// The masters, while nothing has failed over.
     #[must_use]
     pub fn masters(&self) -> &[RedisServer] {

@@ -87,6 +87,17 @@ impl SentinelGroup {
         &self.servers
     }
 
+    /// The two servers, to be killed and restarted.
+    pub fn servers_mut(&mut self) -> &mut [RedisServer] {
+        &mut self.servers
+    }
+
+    /// Those who watch them.
+    #[must_use]
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
     /// The master, while nothing has failed over.
     #[must_use]
     pub fn masters(&self) -> &[RedisServer] {

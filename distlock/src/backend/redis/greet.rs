@@ -290,7 +290,7 @@ fn is_replica(role: &Value) -> bool {
 }
 
 /// `CLIENT INFO` is one line of `name=value`.
-fn identify(line: &str) -> Option<Identity> {
+pub(super) fn identify(line: &str) -> Option<Identity> {
     let of = |name: &str| {
         line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
     };

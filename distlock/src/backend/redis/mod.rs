@@ -33,6 +33,9 @@ mod tls;
 mod trace;
 mod url;
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]

@@ -322,7 +322,7 @@ fn deliver(listener: &impl Listener, payload: &[u8]) {
 }
 
 /// See scripts/serve.lua. The lock's name comes last, because it may contain blanks.
-fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
+pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
     let (kind, rest) = text.split_once(' ')?;
     match kind {
         "g" => {

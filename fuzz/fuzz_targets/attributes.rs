@@ -1,0 +1,58 @@
+//! The attribute: whatever stands in its parentheses, and on whatever it stands, what comes out is Rust.
+//!
+//! The input is the text of the arguments; behind a line break that of an item, if there is one.
+
+#![no_main]
+#![allow(dead_code, reason = "what only the crate itself uses")]
+
+#[path = "../../distlock-macros/src/args.rs"]
+mod args;
+#[path = "../../distlock-macros/src/attribute.rs"]
+mod attribute;
+#[path = "../../distlock-macros/src/diag.rs"]
+mod diag;
+#[path = "../../distlock-macros/src/duration.rs"]
+mod duration;
+#[path = "../../distlock-macros/src/expand.rs"]
+mod expand;
+#[path = "../../distlock-macros/src/item.rs"]
+mod item;
+#[path = "../../distlock-macros/src/key.rs"]
+mod key;
+#[path = "../../distlock-macros/src/spec.rs"]
+mod spec;
+#[path = "../../distlock-macros/src/template.rs"]
+mod template;
+
+use proc_macro2::TokenStream;
+
+const ITEMS: [&str; 3] = [
+    "async fn place_order(&self, user_id: u64, Path(id): Path<u64>, cart: Cart) -> Result<Order, E> { todo!() }",
+    "fn place_order(user_id: u64, cart: &mut Cart) -> Option<&mut Order> { cart.order(user_id) }",
+    "fn place_order(r#type: u64) -> Pin<Box<dyn Future<Output = Result<(), E>> + Send>> { Box::pin(async move { Ok(()) }) }",
+];
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    // Deeply nested source overflows the compiler's own parser long before it gets here.
+    if text.len() > 4096 || text.bytes().filter(|byte| b"([{<&*-!".contains(byte)).count() > 64 {
+        return;
+    }
+    let (args, item) = text.split_once('\n').unwrap_or((text, ""));
+    let Ok(args) = args.parse::<TokenStream>() else { return };
+    if let Ok(item) = item.parse::<TokenStream>()
+        && !item.is_empty()
+    {
+        // Whatever it is: it may be no item at all, and then stays what it is.
+        attribute::expand(args.clone(), item);
+    }
+    for item in ITEMS {
+        let item: TokenStream = item.parse().expect("an item");
+        let tokens = attribute::expand(args.clone(), item);
+        // A method is no item of a file.
+        let tokens = quote::quote! { impl Shop { #tokens } };
+        if !tokens.to_string().contains("compile_error") {
+            syn::parse2::<syn::Item>(tokens).expect("Rust");
+        }
+    }
+    key::expand(args);
+});

@@ -1,0 +1,138 @@
+//! The worlds that are explored: each brings out some rules, and all of them together every rule. The size is that of the
+//! normal test run, and of the larger one (`cargo run --release -p distlock-model`).
+
+use crate::bounds::{Bounds, ClientKill, Crashes, Faults, MIN_HOLD};
+
+/// How far a world is explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// In seconds, with every test run.
+    Small,
+    /// In minutes.
+    Large,
+}
+
+impl Size {
+    fn pick<T>(self, small: T, large: T) -> T {
+        match self {
+            Size::Small => small,
+            Size::Large => large,
+        }
+    }
+}
+
+/// Commands, replies and pushes that take their time; leases that end meanwhile.
+pub fn delays(size: Size) -> Bounds {
+    Bounds {
+        processes: size.pick(vec![2, 1], vec![2, 2]),
+        faults: Faults { slow: size.pick(2, 3), ..Faults::default() },
+        ..Bounds::calm(2, size.pick(5, 7))
+    }
+}
+
+/// Pushes that are lost, doubled, and late.
+pub fn pushes(size: Size) -> Bounds {
+    Bounds {
+        processes: size.pick(vec![2, 1], vec![2, 2]),
+        faults: Faults { slow: 2, lost_pushes: size.pick(0, 1), doubled_pushes: 1, ..Faults::default() },
+        ..Bounds::calm(2, size.pick(4, 6))
+    }
+}
+
+/// Connections that break, and may be killed by the next one.
+pub fn broken_links(size: Size) -> Bounds {
+    Bounds {
+        faults: Faults { slow: size.pick(1, 2), breaks: size.pick(1, 2), ..Faults::default() },
+        cancels: 1,
+        ..Bounds::calm(2, size.pick(4, 6))
+    }
+}
+
+/// Connections that break, where nobody may kill them.
+pub fn broken_links_without_kill(size: Size) -> Bounds {
+    Bounds { client_kill: ClientKill::Forbidden, ..broken_links(size) }
+}
+
+/// Waiters that give up.
+pub fn cancels(size: Size) -> Bounds {
+    Bounds {
+        processes: size.pick(vec![1, 1, 1], vec![2, 1, 1]),
+        faults: Faults { slow: size.pick(1, 2), ..Faults::default() },
+        cancels: size.pick(1, 2),
+        ..Bounds::calm(3, size.pick(2, 4))
+    }
+}
+
+/// Leases that are extended, and renewed at the same time.
+pub fn extensions(size: Size) -> Bounds {
+    Bounds {
+        faults: Faults { slow: size.pick(2, 3), breaks: size.pick(0, 1), ..Faults::default() },
+        extensions: 1,
+        ..Bounds::calm(2, size.pick(5, 7))
+    }
+}
+
+/// Tasks of one process that hand the lock to each other.
+pub fn chains(size: Size) -> Bounds {
+    Bounds { locals: size.pick(1, 2), ..delays(size) }
+}
+
+/// Locks that are kept for a while after their release, pushes that come twice, and connections that break.
+pub fn kept(size: Size) -> Bounds {
+    Bounds {
+        processes: vec![1, 2],
+        min_hold: MIN_HOLD,
+        faults: Faults { slow: size.pick(0, 1), breaks: 1, doubled_pushes: 1, ..Faults::default() },
+        ..Bounds::calm(2, size.pick(3, 5))
+    }
+}
+
+/// Gaps, and a plain client that uses them.
+pub fn gaps(size: Size) -> Bounds {
+    Bounds {
+        processes: size.pick(vec![1, 1], vec![2, 1]),
+        faults: Faults { slow: size.pick(1, 2), lost_pushes: 1, ..Faults::default() },
+        gaps: size.pick(1, 2),
+        plain: size.pick(1, 2),
+        ..Bounds::calm(2, size.pick(5, 6))
+    }
+}
+
+/// Nothing is late, but a push may be lost and a process may crash: how long do the others wait?
+pub fn progress(size: Size) -> Bounds {
+    Bounds {
+        faults: Faults { lost_pushes: 1, crashes: size.pick(0, 1), ..Faults::default() },
+        longest_hold: 1,
+        longest_wait: size.pick(2, 6),
+        ..Bounds::calm(size.pick(2, 3), size.pick(6, 9))
+    }
+}
+
+/// A waiter that crashed a while ago does not hold up those behind it.
+pub fn dead_waiters(size: Size) -> Bounds {
+    Bounds {
+        faults: Faults { crashes: 1, ..Faults::default() },
+        crashes: Crashes::OfWaitersAtFirst,
+        longest_hold: 4,
+        longest_wait: 4,
+        ..Bounds::calm(3, size.pick(7, 8))
+    }
+}
+
+/// A world, at the size that is asked for.
+pub type World = fn(Size) -> Bounds;
+
+/// All of them, by name.
+pub const ALL: [(&str, World); 11] = [
+    ("delays", delays),
+    ("pushes", pushes),
+    ("broken_links", broken_links),
+    ("broken_links_without_kill", broken_links_without_kill),
+    ("cancels", cancels),
+    ("extensions", extensions),
+    ("chains", chains),
+    ("kept", kept),
+    ("gaps", gaps),
+    ("progress", progress),
+    ("dead_waiters", dead_waiters),
+];

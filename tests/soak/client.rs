@@ -1,0 +1,132 @@
+//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <every-kind|exclusive-only>`. Works until it
+//! reads a line, reports on its standard output, and ends with it when its input ends.
+
+use std::{
+    io::{BufRead, BufWriter, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use distlock::LockManager;
+use fastrand::Rng;
+use tokio::task::JoinSet;
+
+use crate::{plan::Offer, record::Line, register::Register, section::Worker};
+
+/// Everybody has ended by then, or hangs: the longest section, wait and release together.
+const END: Duration = Duration::from_secs(40);
+/// A thread that sleeps for so long and wakes up much later tells that the process was not scheduled.
+const TICK: Duration = Duration::from_millis(10);
+const STALL: Duration = Duration::from_millis(30);
+/// While servers are away at the beginning.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// Lines on their way to standard output.
+#[derive(Clone, Debug)]
+pub(crate) struct Report(mpsc::Sender<Line>);
+
+impl Report {
+    pub(crate) fn say(&self, line: Line) {
+        self.0.send(line).unwrap();
+    }
+
+    /// In a thread of its own: a full pipe must not stop the tasks.
+    fn start() -> (Self, std::thread::JoinHandle<()>) {
+        let (sender, lines) = mpsc::channel::<Line>();
+        let writer = std::thread::spawn(move || {
+            let mut output = BufWriter::new(std::io::stdout());
+            while let Ok(line) = lines.recv() {
+                writeln!(output, "{line}").unwrap();
+                for line in lines.try_iter() {
+                    writeln!(output, "{line}").unwrap();
+                }
+                output.flush().unwrap();
+            }
+        });
+        (Report(sender), writer)
+    }
+}
+
+pub(crate) fn main(words: &[String]) {
+    let [url, register, seed, tasks, offer] = words else { panic!("see the source") };
+    let (seed, tasks): (u64, u64) = (seed.parse().unwrap(), tasks.parse().unwrap());
+    let offer = if offer == "every-kind" { Offer::EveryKind } else { Offer::ExclusiveOnly };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (report, writer) = Report::start();
+    runtime.block_on(work(url, register, Rng::with_seed(seed), tasks, offer, report));
+    drop(runtime);
+    writer.join().unwrap();
+}
+
+async fn work(url: &str, register: &str, mut rng: Rng, tasks: u64, offer: Offer, report: Report) {
+    let manager = connect(url).await;
+    let worker = Worker {
+        manager,
+        register: Register::connect(register).await,
+        report: report.clone(),
+        stalled: Arc::default(),
+        sections: Arc::default(),
+        stop: Arc::default(),
+        offer,
+    };
+    watch_stalls(worker.stalled.clone());
+    stop_when_told(worker.stop.clone());
+    report.say(Line::Ready);
+    let mut running = JoinSet::new();
+    for _ in 0..tasks {
+        running.spawn(worker.clone().work(rng.fork()));
+    }
+    while !worker.stop.load(Ordering::SeqCst) {
+        tokio::time::sleep(TICK).await;
+    }
+    let all = async {
+        while let Some(task) = running.join_next().await {
+            task.unwrap();
+        }
+    };
+    tokio::time::timeout(END, all).await.ok();
+    let hung = u64::try_from(running.len()).unwrap();
+    worker.manager.shutdown(Duration::from_secs(1)).await;
+    report.say(Line::Done { hung });
+}
+
+async fn connect(url: &str) -> LockManager {
+    let start = Instant::now();
+    loop {
+        match LockManager::connect(url).await {
+            Ok(manager) => return manager,
+            Err(error) => assert!(start.elapsed() < CONNECT, "{error:?}"),
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Adds up the time in which this process was not scheduled.
+fn watch_stalls(stalled: Arc<AtomicU64>) {
+    std::thread::spawn(move || {
+        let mut before = Instant::now();
+        loop {
+            std::thread::sleep(TICK);
+            let gap = before.elapsed();
+            before = Instant::now();
+            if gap > STALL {
+                stalled.fetch_add(u64::try_from(gap.as_micros()).unwrap_or(u64::MAX), Ordering::SeqCst);
+            }
+        }
+    });
+}
+
+fn stop_when_told(stop: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        if std::io::stdin().lock().read_line(&mut line).is_ok_and(|count| count > 0) {
+            stop.store(true, Ordering::SeqCst);
+        } else {
+            std::process::exit(0);
+        }
+    });
+}

@@ -1,0 +1,170 @@
+//! The client processes of a round, and what they have reported. Ended by their ids, at the latest when this is dropped.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead, BufReader, Write as _},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex, mpsc},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    plan::Offer,
+    record::{Failure, Line, Section},
+};
+
+/// A process gets so long to connect, while servers may be away, and so long to end.
+const READY: Duration = Duration::from_secs(40);
+const END: Duration = Duration::from_secs(60);
+
+/// What all processes have reported so far.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) sections: Vec<Section>,
+    pub(crate) failures: Vec<Failure>,
+    /// Requests and releases that did not come to an end, and processes that did not.
+    pub(crate) hung: u64,
+}
+
+/// How to start a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    /// One after the other.
+    pub(crate) urls: Vec<String>,
+    pub(crate) register: String,
+    pub(crate) offer: Offer,
+    pub(crate) clients: usize,
+    pub(crate) tasks: usize,
+}
+
+#[derive(Debug)]
+struct Client {
+    child: Child,
+    input: ChildStdin,
+    reader: JoinHandle<()>,
+    ready: mpsc::Receiver<()>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    recipe: Recipe,
+    clients: Vec<Client>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Fleet {
+    /// Starts all of them and waits until they work.
+    pub(crate) fn start(recipe: &Recipe, rng: &mut Rng) -> Self {
+        let log = Arc::default();
+        let clients: Vec<_> = (0..recipe.clients).map(|at| launch(recipe, at, rng, &log)).collect();
+        for client in &clients {
+            client.ready.recv_timeout(READY).expect("a client that connects to healthy servers");
+        }
+        Fleet { recipe: recipe.clone(), clients, log }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// kill −9, and another one takes its place.
+    pub(crate) fn replace(&mut self, at: usize, rng: &mut Rng) {
+        let fresh = launch(&self.recipe, at, rng, &self.log);
+        let old = std::mem::replace(&mut self.clients[at], fresh);
+        old.end();
+    }
+
+    /// SIGSTOP for a while.
+    pub(crate) fn stop_for(&self, at: usize, time: Duration) {
+        let pid = Pid::from_child(&self.clients[at].child);
+        kill_process(pid, Signal::STOP).unwrap();
+        std::thread::sleep(time);
+        kill_process(pid, Signal::CONT).unwrap();
+    }
+
+    /// Lets everybody finish; returns what was reported.
+    pub(crate) fn finish(mut self) -> Log {
+        for client in &mut self.clients {
+            // One that has died is noticed below.
+            client.input.write_all(b"stop\n").and_then(|()| client.input.flush()).ok();
+        }
+        let start = Instant::now();
+        for mut client in std::mem::take(&mut self.clients) {
+            let ended = loop {
+                match client.child.try_wait().unwrap() {
+                    Some(status) => break status.success(),
+                    None if start.elapsed() > END => break false,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            client.end();
+            self.log.lock().unwrap().hung += u64::from(!ended);
+        }
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for client in std::mem::take(&mut self.clients) {
+            client.end();
+        }
+    }
+}
+
+impl Client {
+    /// Ends the process, and waits until all that it has reported is noted.
+    fn end(mut self) {
+        // Fails only when it is gone already.
+        self.child.kill().ok();
+        self.child.wait().unwrap();
+        drop(self.input);
+        self.reader.join().unwrap();
+    }
+}
+
+fn launch(recipe: &Recipe, at: usize, rng: &mut Rng, log: &Arc<Mutex<Log>>) -> Client {
+    let url = &recipe.urls[at % recipe.urls.len()];
+    let offer = if recipe.offer == Offer::EveryKind { "every-kind" } else { "exclusive-only" };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["client", url, &recipe.register, &rng.u64(..).to_string(), &recipe.tasks.to_string(), offer])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (sender, ready) = mpsc::channel();
+    let log = log.clone();
+    let reader = std::thread::spawn(move || read(output, &sender, &log));
+    Client { child, input, reader, ready }
+}
+
+fn read(output: impl BufRead, ready: &mpsc::Sender<()>, log: &Mutex<Log>) {
+    let mut open: HashMap<u64, Section> = HashMap::new();
+    for line in output.lines().map_while(Result::ok) {
+        match Line::parse(&line) {
+            // Nobody waits for a replacement.
+            Some(Line::Ready) => drop(ready.send(())),
+            Some(Line::Begun(section)) => drop(open.insert(section.id, section)),
+            Some(Line::Held { id, at }) => {
+                if let Some(section) = open.get_mut(&id) {
+                    section.times.left = at;
+                }
+            }
+            Some(Line::Over(section)) => {
+                open.remove(&section.id);
+                log.lock().unwrap().sections.push(section);
+            }
+            Some(Line::Failed(failure)) => log.lock().unwrap().failures.push(failure),
+            Some(Line::Done { hung }) => log.lock().unwrap().hung += hung,
+            // Killed in the middle of a line.
+            None => {}
+        }
+    }
+    log.lock().unwrap().sections.extend(open.into_values());
+}

@@ -1,0 +1,238 @@
+//! The judge of a soak: what the sections and failures of one round say about the promises of a lock. It shares no code
+//! with the judge of the other tests.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::record::{Failure, Kind, Section, Write};
+
+/// `min_hold` counts from the instant at which the request got the lock, a little before its caller knows.
+const KNOWN_AFTER: u64 = 100_000;
+/// A lease is looked at every few milliseconds: a cap is seen to be passed that much later.
+const GRAIN: u64 = 20_000;
+/// Beyond what a request or a release may take, on a machine that is busy.
+const LATE: u64 = 2_000_000;
+/// What a release may take: it is told of the outcome, or that there is none yet.
+const RELEASE: u64 = 5_000_000;
+/// What callers may be told. Everything else is a mistake here or there.
+const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
+
+/// A span of time in which two holders are possible by design.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Excuse {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// What happened in a round.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) sections: Vec<Section>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) excuses: Vec<Excuse>,
+    /// From here on nothing fails.
+    pub(crate) calm: u64,
+}
+
+/// How often a promise was broken, and the first time of each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) sections: usize,
+    pub(crate) overlaps: usize,
+    pub(crate) repeated_tokens: usize,
+    pub(crate) falling_tokens: usize,
+    pub(crate) disordered_writes: usize,
+    pub(crate) overdue: usize,
+    pub(crate) too_long: usize,
+    pub(crate) unexpected: usize,
+    /// Of the above, what happened while two holders were possible by design; not counted there.
+    pub(crate) by_design: usize,
+    /// The longest time that a request took after the calm had begun, in microseconds.
+    pub(crate) longest_wait: u64,
+    pub(crate) errors: BTreeMap<String, usize>,
+    /// One example of each kind of breach.
+    pub(crate) examples: BTreeMap<&'static str, String>,
+}
+
+impl Verdict {
+    /// How many promises were broken.
+    pub(crate) fn broken(&self) -> usize {
+        self.overlaps
+            + self.repeated_tokens
+            + self.falling_tokens
+            + self.disordered_writes
+            + self.overdue
+            + self.too_long
+            + self.unexpected
+    }
+
+    fn add(&mut self, breach: Breach, example: impl FnOnce() -> String) {
+        let (name, count) = match breach {
+            Breach::Overlap => ("overlap", &mut self.overlaps),
+            Breach::RepeatedToken => ("token used twice", &mut self.repeated_tokens),
+            Breach::FallingToken => ("token falls", &mut self.falling_tokens),
+            Breach::DisorderedWrite => ("write out of order", &mut self.disordered_writes),
+            Breach::Overdue => ("overdue", &mut self.overdue),
+            Breach::TooLong => ("held too long", &mut self.too_long),
+            Breach::Unexpected => ("unexpected error", &mut self.unexpected),
+        };
+        *count += 1;
+        self.examples.entry(name).or_insert_with(example);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Breach {
+    Overlap,
+    RepeatedToken,
+    FallingToken,
+    DisorderedWrite,
+    Overdue,
+    TooLong,
+    Unexpected,
+}
+
+/// Remembers every token of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    tokens: HashMap<String, HashSet<u64>>,
+}
+
+impl Judge {
+    pub(crate) fn judge(&mut self, round: &Round) -> Verdict {
+        let mut verdict = Verdict { sections: round.sections.len(), ..Verdict::default() };
+        let mut by_key: HashMap<&str, Vec<&Section>> = HashMap::new();
+        for section in &round.sections {
+            judge_alone(section, round, &mut verdict);
+            for key in &section.keys {
+                by_key.entry(key).or_default().push(section);
+            }
+        }
+        for (key, mut sections) in by_key {
+            sections.sort_by_key(|section| section.times.entered);
+            self.judge_tokens(key, &sections, round, &mut verdict);
+            judge_order(key, &sections, round, &mut verdict);
+            judge_overlaps(key, &sections, round, &mut verdict);
+        }
+        for failure in &round.failures {
+            judge_failure(failure, round, &mut verdict);
+        }
+        verdict
+    }
+
+    fn judge_tokens(&mut self, key: &str, sections: &[&Section], round: &Round, verdict: &mut Verdict) {
+        let known = self.tokens.entry(key.to_owned()).or_default();
+        for section in sections {
+            if section.token.is_some_and(|token| !known.insert(token)) {
+                note(round, section, verdict, Breach::RepeatedToken, || format!("`{key}`: {section:?}"));
+            }
+        }
+    }
+}
+
+/// A breach, unless it happened when two holders are possible by design.
+fn note(
+    round: &Round,
+    section: &Section,
+    verdict: &mut Verdict,
+    breach: Breach,
+    example: impl FnOnce() -> String,
+) {
+    let (from, to) = (section.times.entered, section.times.left.max(section.times.entered));
+    if round.excuses.iter().any(|excuse| from <= excuse.to && to >= excuse.from) {
+        verdict.by_design += 1;
+    } else {
+        verdict.add(breach, example);
+    }
+}
+
+fn judge_alone(section: &Section, round: &Round, verdict: &mut Verdict) {
+    let times = section.times;
+    if matches!(section.write, Write::RefusedWhileHeld | Write::Repeated) {
+        note(round, section, verdict, Breach::DisorderedWrite, || format!("{section:?}"));
+    }
+    if section.cap > 0 && times.left.saturating_sub(times.entered) > section.cap + GRAIN {
+        verdict.add(Breach::TooLong, || format!("{section:?}"));
+    }
+    if times.entered - times.asked > times.allowed + times.stalled + LATE {
+        verdict.add(Breach::Overdue, || format!("{section:?}"));
+    }
+    if times.released > 0 && times.released.saturating_sub(times.left) > RELEASE + times.stalled + LATE {
+        verdict.add(Breach::Overdue, || format!("release: {section:?}"));
+    }
+    note_wait(times.asked, times.entered, round, verdict);
+}
+
+fn judge_failure(failure: &Failure, round: &Round, verdict: &mut Verdict) {
+    *verdict.errors.entry(failure.variant.clone()).or_default() += 1;
+    if !EXPECTED.contains(&failure.variant.as_str()) {
+        verdict.add(Breach::Unexpected, || format!("{failure:?}"));
+    }
+    if failure.ended - failure.asked > failure.allowed + failure.stalled + LATE {
+        verdict.add(Breach::Overdue, || format!("{failure:?}"));
+    }
+    if failure.variant == "Unavailable" {
+        note_wait(failure.asked, failure.ended, round, verdict);
+    }
+}
+
+fn note_wait(asked: u64, ended: u64, round: &Round, verdict: &mut Verdict) {
+    if round.calm > 0 && ended > round.calm {
+        verdict.longest_wait = verdict.longest_wait.max(ended - asked.max(round.calm));
+    }
+}
+
+/// Tokens rise from each section to those that began after it had ended.
+fn judge_order(key: &str, sections: &[&Section], round: &Round, verdict: &mut Verdict) {
+    let fenced = || sections.iter().filter(|section| section.token.is_some() && section.times.left > 0);
+    let mut by_end: Vec<&Section> = fenced().copied().collect();
+    by_end.sort_by_key(|section| section.times.left);
+    let (mut ended, mut highest) = (by_end.iter().peekable(), 0);
+    for section in fenced() {
+        while let Some(before) = ended.next_if(|before| before.times.left < section.times.entered) {
+            highest = highest.max(before.token.unwrap_or(0));
+        }
+        if section.token.is_some_and(|token| token < highest) {
+            let example = || format!("`{key}`: {section:?} after {highest}");
+            note(round, section, verdict, Breach::FallingToken, example);
+        }
+    }
+}
+
+/// Every section against those that it finds when it begins.
+fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut Verdict) {
+    let mut inside: Vec<&Section> = Vec::new();
+    for section in sections.iter().filter(|section| section.times.left > 0) {
+        let entered = section.times.entered;
+        inside.retain(|other| other.times.left > entered || kept_until(other) > entered);
+        let (holding, keeping): (Vec<&Section>, Vec<&Section>) =
+            inside.iter().partition(|other| other.times.left > entered);
+        let others = holding.len();
+        let broken = !keeping.is_empty()
+            || match section.kind {
+                Kind::Exclusive => others > 0,
+                Kind::Shared => holding.iter().any(|other| other.kind != Kind::Shared),
+                Kind::Limited(limit) => {
+                    others >= usize::try_from(limit).unwrap_or(usize::MAX)
+                        || holding.iter().any(|other| other.kind != section.kind)
+                }
+            };
+        if broken {
+            let example = || format!("`{key}`: {section:#?} while in: {inside:#?}");
+            note(round, section, verdict, Breach::Overlap, example);
+        }
+        inside.push(section);
+    }
+}
+
+/// Until when `min_hold` keeps everybody else out.
+fn kept_until(section: &Section) -> u64 {
+    if section.min_hold == 0 {
+        0
+    } else {
+        section.times.entered + section.min_hold.saturating_sub(KNOWN_AFTER)
+    }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! The judge finds each breach, and nothing where there is none.
+
+use super::*;
+use crate::record::Times;
+
+fn section(entered: u64, left: u64) -> Section {
+    Section {
+        id: entered,
+        kind: Kind::Exclusive,
+        keys: vec!["k".to_owned()],
+        token: None,
+        times: Times { asked: entered, entered, left, ..Times::default() },
+        min_hold: 0,
+        cap: 0,
+        write: Write::None,
+    }
+}
+
+fn fenced(entered: u64, left: u64, token: u64) -> Section {
+    Section { token: Some(token), ..section(entered, left) }
+}
+
+fn of_kind(kind: Kind, entered: u64, left: u64) -> Section {
+    Section { kind, ..section(entered, left) }
+}
+
+fn judge(sections: Vec<Section>) -> Verdict {
+    Judge::default().judge(&Round { sections, ..Round::default() })
+}
+
+fn failure(variant: &str, ended: u64) -> Failure {
+    Failure { variant: variant.to_owned(), asked: 1_000, ended, stalled: 0, allowed: 1_000_000 }
+}
+
+#[test]
+fn sections_that_follow_each_other_break_nothing() {
+    let verdict = judge(vec![fenced(10, 20, 1), fenced(20, 30, 2), fenced(30, 40, 5)]);
+    assert_eq!((verdict.broken(), verdict.sections), (0, 3));
+}
+
+#[test]
+fn an_overlap_of_exclusive_sections_is_found_whatever_the_order_of_the_reports() {
+    assert_eq!(judge(vec![section(15, 25), section(10, 20)]).overlaps, 1);
+}
+
+#[test]
+fn a_section_inside_another_is_an_overlap() {
+    assert_eq!(judge(vec![section(10, 90), section(20, 30), section(40, 50)]).overlaps, 2);
+}
+
+#[test]
+fn a_holder_that_did_not_believe_overlaps_with_nobody() {
+    assert_eq!(judge(vec![section(10, 90), section(20, 0)]).overlaps, 0);
+}
+
+#[test]
+fn readers_come_together_and_keep_writers_out() {
+    let readers = || vec![of_kind(Kind::Shared, 10, 50), of_kind(Kind::Shared, 20, 60)];
+    assert_eq!(judge(readers()).overlaps, 0);
+    assert_eq!(judge([readers(), vec![section(40, 45)]].concat()).overlaps, 1);
+    assert_eq!(judge(vec![section(5, 15), of_kind(Kind::Shared, 10, 50)]).overlaps, 1);
+}
+
+#[test]
+fn more_holders_than_the_limit_are_an_overlap() {
+    let holders = |count: u64| (0..count).map(|at| of_kind(Kind::Limited(2), 10 + at, 50)).collect();
+    assert_eq!(judge(holders(2)).overlaps, 0);
+    assert_eq!(judge(holders(3)).overlaps, 1);
+}
+
+#[test]
+fn several_keys_are_judged_one_by_one() {
+    let both = Section { keys: vec!["k".to_owned(), "l".to_owned()], ..section(10, 50) };
+    let other = |key: &str| Section { keys: vec![key.to_owned()], ..section(20, 30) };
+    assert_eq!(judge(vec![both.clone(), other("l")]).overlaps, 1);
+    assert_eq!(judge(vec![both, other("m")]).overlaps, 0);
+}
+
+#[test]
+fn who_enters_within_a_min_hold_is_found() {
+    let kept = Section { min_hold: 400_000, ..section(10, 20) };
+    assert_eq!(judge(vec![kept.clone(), section(200_000, 200_001)]).overlaps, 1);
+    assert_eq!(judge(vec![kept, section(400_000, 400_001)]).overlaps, 0);
+}
+
+#[test]
+fn a_token_that_is_used_twice_is_found_over_rounds() {
+    let mut judge = Judge::default();
+    let round = |entered| Round { sections: vec![fenced(entered, entered + 5, 7)], ..Round::default() };
+    assert_eq!(judge.judge(&round(10)).repeated_tokens, 0);
+    assert_eq!(judge.judge(&round(20)).repeated_tokens, 1);
+}
+
+#[test]
+fn a_token_that_falls_is_found() {
+    assert_eq!(judge(vec![fenced(10, 20, 7), fenced(30, 40, 6)]).falling_tokens, 1);
+    assert_eq!(judge(vec![fenced(10, 20, 7), fenced(15, 40, 6)]).falling_tokens, 0, "they overlap");
+}
+
+#[test]
+fn a_write_of_a_holder_that_is_refused_is_found() {
+    let write = |write| judge(vec![Section { write, ..section(10, 20) }]).disordered_writes;
+    assert_eq!(write(Write::RefusedWhileHeld), 1);
+    assert_eq!(write(Write::Repeated), 1);
+    assert_eq!(write(Write::RefusedAfterLoss), 0);
+    assert_eq!(write(Write::Accepted), 0);
+}
+
+#[test]
+fn a_lease_beyond_its_cap_is_found() {
+    let capped = |left| judge(vec![Section { cap: 300_000, ..section(10, left) }]).too_long;
+    assert_eq!((capped(300_000), capped(400_000)), (0, 1));
+}
+
+#[test]
+fn what_takes_too_long_is_found_unless_the_process_was_stopped() {
+    let late = failure("Busy", 9_000_000);
+    let stopped = Failure { stalled: 8_000_000, ..late.clone() };
+    let overdue =
+        |failure| Judge::default().judge(&Round { failures: vec![failure], ..Round::default() }).overdue;
+    assert_eq!((overdue(late), overdue(stopped)), (1, 0));
+}
+
+#[test]
+fn an_error_of_another_kind_is_found() {
+    let failures = vec![failure("Busy", 2_000), failure("WrongKind", 2_000)];
+    let verdict = Judge::default().judge(&Round { failures, ..Round::default() });
+    assert_eq!(verdict.unexpected, 1);
+}
+
+#[test]
+fn what_is_possible_by_design_is_counted_apart() {
+    let round = Round {
+        sections: vec![section(10, 20), section(15, 25), section(110, 120), section(115, 125)],
+        excuses: vec![Excuse { from: 0, to: 30 }],
+        ..Round::default()
+    };
+    let verdict = Judge::default().judge(&round);
+    assert_eq!((verdict.overlaps, verdict.by_design), (1, 1));
+}
+
+#[test]
+fn waits_are_counted_from_the_calm() {
+    let waited = Section { times: Times { asked: 10, ..section(90, 95).times }, ..section(90, 95) };
+    let round = Round { sections: vec![waited], calm: 50, ..Round::default() };
+    assert_eq!(Judge::default().judge(&round).longest_wait, 40);
+}

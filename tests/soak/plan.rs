@@ -1,0 +1,197 @@
+//! What a task of a client does next, drawn at random.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::record::Kind;
+
+/// Others may wait for this long after a crash; short, so that leases end while something else fails.
+const TTL_MS: std::ops::Range<u64> = 1_000..2_000;
+/// How long `min_hold` keeps a key: shorter than any ttl, so that it counts for a holder that was killed as well.
+const MIN_HOLD_MS: u64 = 400;
+
+/// What the topology under test offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    EveryKind,
+    /// A quorum refuses shared and limited locks.
+    ExclusiveOnly,
+}
+
+/// How the lock is taken and given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A guard, whose release is awaited.
+    Released,
+    /// A guard that is dropped.
+    Dropped,
+    /// `LockRequest::run`.
+    Run,
+    /// A function with the attribute.
+    Attribute,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Once,
+    For(Duration),
+    Forever,
+}
+
+impl Wait {
+    /// How long a request may take while servers cannot be reached, or somebody holds the lock.
+    pub(crate) fn allowed(self) -> Duration {
+        match self {
+            Wait::Once => Duration::from_secs(1),
+            Wait::For(time) => time + Duration::from_secs(3),
+            // Everybody else leaves after a while.
+            Wait::Forever => Duration::from_secs(30),
+        }
+    }
+}
+
+/// One critical section to come.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) form: Form,
+    pub(crate) kind: Kind,
+    pub(crate) keys: Vec<String>,
+    /// The number in the key of an annotated function.
+    pub(crate) number: usize,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) renews: bool,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) fenced: bool,
+    /// How long the body takes.
+    pub(crate) work: Duration,
+    /// The request is dropped after so long, if it is still under way.
+    pub(crate) cancel_after: Option<Duration>,
+    /// Before the next one.
+    pub(crate) pause: Duration,
+}
+
+impl Plan {
+    pub(crate) fn draw(rng: &mut Rng, offer: Offer) -> Plan {
+        let mut plan = Plan {
+            form: Form::Released,
+            kind: Kind::Exclusive,
+            keys: Vec::new(),
+            number: 0,
+            ttl: Duration::from_millis(rng.u64(TTL_MS)),
+            wait: draw_wait(rng),
+            renews: rng.u32(..100) >= 5,
+            min_hold: None,
+            max_hold: None,
+            fenced: false,
+            work: draw_work(rng),
+            cancel_after: (rng.u32(..100) < 4).then(|| Duration::from_micros(rng.u64(..30_000))),
+            pause: Duration::from_micros(rng.u64(..3_000)),
+        };
+        let kinds = if offer == Offer::EveryKind { 100 } else { 80 };
+        match rng.u32(..kinds) {
+            0..30 => plan.hot(rng),
+            30..50 => plan.cold(rng),
+            50..62 => plan.annotated(rng),
+            62..72 => plan.several(rng),
+            72..80 => plan.kept(rng),
+            80..90 => plan.shared(rng),
+            _ => plan.limited(rng),
+        }
+        if plan.kind == Kind::Exclusive && plan.keys.len() == 1 {
+            plan.fenced = rng.u32(..100) < 60;
+        }
+        plan
+    }
+
+    /// Everybody wants these: sections are short.
+    fn hot(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("hot:{}", rng.u32(..2))];
+        let longest = if rng.u32(..500) == 0 { 600_000 } else { 3_000 };
+        self.work = Duration::from_micros(rng.u64(..longest));
+        self.form = draw_form(rng);
+    }
+
+    fn cold(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("cold:{}", rng.u32(..24))];
+        self.form = draw_form(rng);
+        if self.renews && rng.u32(..10) == 0 {
+            self.max_hold = Some(self.ttl + Duration::from_millis(rng.u64(..500)));
+        }
+    }
+
+    fn annotated(&mut self, rng: &mut Rng) {
+        self.number = rng.usize(..6);
+        self.keys = vec![format!("attr:{}", self.number)];
+        self.form = Form::Attribute;
+        self.renews = true;
+    }
+
+    fn several(&mut self, rng: &mut Rng) {
+        let count = rng.usize(2..=3);
+        let mut numbers: Vec<u32> = (0..6).collect();
+        rng.shuffle(&mut numbers);
+        self.keys = numbers[..count].iter().map(|number| format!("part:{number}")).collect();
+        self.work = self.work.min(Duration::from_millis(50));
+        match rng.u32(..8) {
+            0 => self.min_hold = Some(Duration::from_millis(MIN_HOLD_MS)),
+            1 if self.renews => self.max_hold = Some(self.ttl),
+            _ => {}
+        }
+    }
+
+    /// Keys that stay taken for a while, as those of scheduled jobs.
+    fn kept(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("kept:{}", rng.u32(..6))];
+        self.form = draw_form(rng);
+        self.min_hold = Some(Duration::from_millis(MIN_HOLD_MS));
+    }
+
+    fn shared(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("rw:{}", rng.u32(..3))];
+        self.form = draw_form(rng);
+        if rng.u32(..4) > 0 {
+            self.kind = Kind::Shared;
+        }
+    }
+
+    fn limited(&mut self, rng: &mut Rng) {
+        let limit = rng.u32(1..=3);
+        self.keys = vec![format!("limit:{limit}:{}", rng.u32(..2))];
+        self.form = draw_form(rng);
+        self.kind = Kind::Limited(limit);
+    }
+
+    /// The lease is to end that long after it was acquired, whatever happens.
+    pub(crate) fn cap(&self) -> Option<Duration> {
+        if self.renews { self.max_hold } else { Some(self.ttl) }
+    }
+}
+
+fn draw_form(rng: &mut Rng) -> Form {
+    match rng.u32(..10) {
+        0..6 => Form::Released,
+        6..8 => Form::Dropped,
+        _ => Form::Run,
+    }
+}
+
+fn draw_wait(rng: &mut Rng) -> Wait {
+    match rng.u32(..20) {
+        0..3 => Wait::Once,
+        3 => Wait::Forever,
+        _ => Wait::For(Duration::from_millis(rng.u64(20..4_000))),
+    }
+}
+
+fn draw_work(rng: &mut Rng) -> Duration {
+    let longest = match rng.u32(..100) {
+        0..70 => 2_000,
+        70..92 => 20_000,
+        92..99 => 150_000,
+        _ => 3_000_000,
+    };
+    Duration::from_micros(rng.u64(..longest))
+}

@@ -1,0 +1,157 @@
+//! Three primaries, one of them with a replica. Slots wander between them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use distlock_tests::{ClusterServers, Proxy, RedisServer, eventually_blocking};
+use fastrand::Rng;
+
+use super::{Harm, Lane, Servers, disturb, sleep};
+use crate::plan::Offer;
+
+/// Below what the nodes take for a death.
+const SILENCE_MS: u64 = 600;
+/// Keys whose slots are moved.
+const WANDERING: [&str; 8] = ["hot:0", "hot:1", "attr:0", "attr:1", "part:0", "rw:0", "limit:2:0", "kept:0"];
+const MASTERS: usize = 3;
+const FIRST_SLOTS: [u16; MASTERS] = [0, 5461, 10923];
+
+pub(crate) struct Cluster {
+    cluster: ClusterServers,
+    /// Which server is each primary now: the first one changes places with its replica.
+    primaries: [usize; MASTERS],
+    replica: usize,
+    /// The primary of each slot that was moved.
+    moved: HashMap<u16, usize>,
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let cluster = ClusterServers::start();
+        Cluster { cluster, primaries: [0, 1, 2], replica: 3, moved: HashMap::new() }
+    }
+
+    fn strike(&mut self, rng: &mut Rng) -> Harm {
+        match rng.u32(..20) {
+            0 => {
+                let first = self.primaries[0];
+                self.cluster.servers_mut()[first].kill9();
+                self.wait_for_the_replica();
+                self.cluster.servers_mut()[first].restart();
+            }
+            1 => {
+                self.server(0).stop();
+                sleep(rng, 1_500..3_500);
+                self.server(0).cont();
+                self.learn_who_is_first();
+            }
+            2 => {
+                // Nothing is lost: the replica takes over when it has everything.
+                self.cluster.servers()[self.replica].raw(&["CLUSTER", "FAILOVER"]);
+                self.wait_for_the_replica();
+                self.settle();
+                return Harm::None;
+            }
+            3..12 => {
+                self.move_slot(rng);
+                return Harm::None;
+            }
+            _ => return disturb(self.server(rng.usize(..MASTERS)), rng, SILENCE_MS),
+        }
+        self.settle();
+        Harm::MayForget
+    }
+
+    fn server(&self, primary: usize) -> &RedisServer {
+        &self.cluster.servers()[self.primaries[primary]]
+    }
+
+    fn wait_for_the_replica(&mut self) {
+        let replica = &self.cluster.servers()[self.replica];
+        eventually_blocking("the replica is a primary", || replica.info("role") == "master");
+        std::mem::swap(&mut self.primaries[0], &mut self.replica);
+    }
+
+    /// Which of the two is the primary, after it may have failed over.
+    fn learn_who_is_first(&mut self) {
+        let role = |at: usize| self.cluster.servers()[at].info("role");
+        eventually_blocking("one of the two follows the other", || {
+            role(self.primaries[0]) != role(self.replica)
+        });
+        if role(self.replica) == "master" {
+            std::mem::swap(&mut self.primaries[0], &mut self.replica);
+        }
+    }
+
+    /// Waits until the cluster is whole, and the replica follows.
+    fn settle(&self) {
+        let replica = &self.cluster.servers()[self.replica];
+        eventually_blocking("the cluster is whole", || {
+            replica.info("role") == "slave"
+                && replica.info("master_link_status") == "up"
+                && self.cluster.servers().iter().all(|one| {
+                    one.try_raw(&["CLUSTER", "INFO"]).is_ok_and(|info| {
+                        redis::from_redis_value::<String>(info)
+                            .is_ok_and(|info| info.contains("cluster_state:ok"))
+                    })
+                })
+        });
+    }
+
+    /// As `redis-cli --cluster reshard` does, and with its patience.
+    fn move_slot(&mut self, rng: &mut Rng) {
+        let slot = self.cluster.slot_of(WANDERING[rng.usize(..WANDERING.len())]);
+        let by_range = FIRST_SLOTS.iter().rposition(|first| *first <= slot).unwrap();
+        let from = *self.moved.get(&slot).unwrap_or(&by_range);
+        let to = (from + rng.usize(1..MASTERS)) % MASTERS;
+        let (source, target) = (self.server(from), self.server(to));
+        let (number, port) = (slot.to_string(), target.port().to_string());
+        let set = |at: &RedisServer, rest: &[&str]| {
+            let command = [&["CLUSTER", "SETSLOT", &number], rest].concat();
+            eventually_blocking("a slot is set", || at.try_raw(&command).is_ok());
+        };
+        let (from_id, to_id) = (source.text(&["CLUSTER", "MYID"]), target.text(&["CLUSTER", "MYID"]));
+        set(target, &["IMPORTING", &from_id]);
+        set(source, &["MIGRATING", &to_id]);
+        eventually_blocking("the slot is empty", || {
+            let keys: Vec<String> =
+                redis::from_redis_value(source.raw(&["CLUSTER", "GETKEYSINSLOT", &number, "100"])).unwrap();
+            let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            migrate.extend(keys.iter().map(String::as_str));
+            keys.is_empty() || {
+                // A key that has just expired is no reason to stop.
+                source.try_raw(&migrate).ok();
+                false
+            }
+        });
+        for primary in [to, from].into_iter().chain((0..MASTERS).filter(|at| *at != to && *at != from)) {
+            set(self.server(primary), &["NODE", &to_id]);
+        }
+        self.moved.insert(slot, to);
+    }
+}
+
+impl Servers for Cluster {
+    fn offer(&self) -> Offer {
+        Offer::EveryKind
+    }
+
+    fn urls(&self) -> Vec<String> {
+        vec![self.cluster.url()]
+    }
+
+    fn links(&self) -> Vec<Arc<Proxy>> {
+        Vec::new()
+    }
+
+    fn lanes(&mut self) -> Vec<Lane<'_>> {
+        vec![Box::new(|rng| self.strike(rng))]
+    }
+
+    fn heal(&mut self) {
+        self.settle();
+    }
+
+    fn masters(&self) -> Vec<&RedisServer> {
+        (0..MASTERS).map(|primary| self.server(primary)).collect()
+    }
+}

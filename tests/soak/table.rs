@@ -1,0 +1,41 @@
+//! The table of results.
+
+use crate::{campaign::Outcome, options::Topology};
+
+pub(crate) fn print_head() {
+    println!(
+        "| run | sections | faults | overlaps | tokens used twice | tokens falling | writes out of order | overdue or hung \
+         | held too long | residue | by design | longest wait after calm | errors |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+}
+
+pub(crate) fn print(topology: Topology, outcome: &Outcome) {
+    let errors: Vec<_> = outcome.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    println!(
+        "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {repeated} | {falling} | {writes} | {late} | \
+         {too_long} | {residue} | {by_design} | {wait:.1} s | {errors} |",
+        title = topology.title(),
+        minutes = outcome.time.as_secs_f64() / 60.0,
+        sections = outcome.sections,
+        faults = outcome.faults,
+        overlaps = outcome.overlaps,
+        repeated = outcome.repeated_tokens,
+        falling = outcome.falling_tokens,
+        writes = outcome.disordered_writes,
+        late = u64::try_from(outcome.overdue).unwrap_or(u64::MAX) + outcome.hung,
+        too_long = outcome.too_long,
+        residue = outcome.residue,
+        by_design = outcome.by_design,
+        wait = outcome.longest_wait.as_secs_f64(),
+        errors = errors.join(", "),
+    );
+    if outcome.stuck > 0 {
+        println!("\n{} rounds after whose faults nobody worked again", outcome.stuck);
+    }
+    if topology != Topology::Control {
+        for (name, example) in &outcome.examples {
+            println!("\n{name}: {example}");
+        }
+    }
+}
