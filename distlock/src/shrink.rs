@@ -24,7 +24,8 @@ mod tests {
         for n in 0..100_000 {
             map.remove(&n);
             shrink(&mut map);
-            shrunk += u32::from(map.capacity() < capacity);
+            // It falls a little with removals that leave a mark, too.
+            shrunk += u32::from(map.capacity() < capacity / 2);
             capacity = map.capacity();
         }
         assert!(capacity <= SMALL, "{capacity}");
