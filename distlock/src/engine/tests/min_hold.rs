@@ -131,6 +131,9 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     let token = desk.queue(want);
     desk.link(&LinkEvent::Pushes(Pushes::On));
     let (late, ..) = desk.next_enter();
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (answered, ..) = desk.next_enter();
+    desk.busy(answered);
     desk.grant(token, desk.us(), None);
     let cell = desk.acquired();
     desk.pass(ms(600));
