@@ -5,7 +5,7 @@
 //! check needs no lock and no I/O.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ pub(crate) struct HoldCell {
     /// The holder said `max_hold`: never held beyond this.
     pub(crate) cap: Time,
     word: AtomicU64,
+    /// The section that held it was dropped or has panicked.
+    abandoned: AtomicBool,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
@@ -77,8 +79,8 @@ impl HoldCell {
         until: Time,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
-        let (ended, remains) = (Event::new(), OnceLock::new());
-        HoldCell { key, label, ticket, token, fence, since, cap, word, ended, remains }
+        let (abandoned, ended, remains) = (AtomicBool::new(false), Event::new(), OnceLock::new());
+        HoldCell { key, label, ticket, token, fence, since, cap, word, abandoned, ended, remains }
     }
 
     /// The state at `now`; a deadline that has passed becomes a loss here.
@@ -142,6 +144,16 @@ impl HoldCell {
         }
     }
 
+    /// The section that holds it does not come to its end. To be said before the release.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Asked once the hold has ended.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
     /// The hold was lost, and its lease is over for this process.
     pub(super) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
@@ -190,6 +202,7 @@ fn word_of_reason(reason: LostReason) -> u64 {
         LostReason::Taken => TAKEN,
         LostReason::MaxHold => MAX_HOLD,
         LostReason::Shutdown => SHUTDOWN,
+        LostReason::Released => RELEASED,
     }
 }
 

@@ -97,8 +97,8 @@ pub(super) struct Step<'a, W> {
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
-        if self.env.closed {
-            self.out.push(Effect::Done(who, Outcome::Closed));
+        if let Some(refusal) = &self.env.refusal {
+            self.out.push(Effect::Done(who, refusal.clone()));
             return ticket;
         }
         if let Some(other) = self.state.clash(want.kind) {

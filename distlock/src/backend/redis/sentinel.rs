@@ -210,9 +210,11 @@ impl Sentinels {
             match &ballot.vote {
                 Vote::Unknown => {
                     let text = format!(
-                        "the sentinel at {address} watches no master named `{master}`: correct the URL"
+                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
+                         tell the sentinels"
                     );
-                    return errors::found(Failure::Refused, text);
+                    // It may be told by the operator at any time.
+                    return errors::found(Failure::Later, text);
                 }
                 Vote::Silent(reason) => reasons.push(format!("{address}: {reason}")),
                 Vote::Master { .. } => {}

@@ -68,7 +68,7 @@ impl World {
                 let slack = request.ttl / 20 + Duration::from_nanos(self.reaction());
                 us.0 + u64::try_from(slack.as_micros()).unwrap_or(0) < until
             }
-            Some(LostReason::Expired | LostReason::Taken) => false,
+            Some(LostReason::Expired | LostReason::Taken | LostReason::Released) => false,
         }
     }
 
