@@ -127,7 +127,7 @@ fn it_is_kept_by_a_command_that_took_the_lock_anew() {
 #[test]
 fn it_outlives_an_answer_that_comes_after_the_loss() {
     let mut desk = Desk::new();
-    let want = Want { max_hold: Some(ms(500)), ..held_for(4_000) };
+    let want = Want { max_hold: Some(ms(500)), ..held_for(2_000) };
     let token = desk.queue(want);
     desk.link(&LinkEvent::Pushes(Pushes::On));
     let (late, ..) = desk.next_enter();
@@ -139,7 +139,7 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     desk.pass(ms(600));
     let us = Some(desk.us());
     desk.answer(late, Ok(Reply::Mine { us, fence: None }));
-    assert_eq!(desk.next_leave().1, Some(ms(3_400)));
+    assert_eq!(desk.next_leave().1, Some(ms(1_400)));
     desk.release(&cell);
-    assert_eq!(desk.next_leave().1, Some(ms(3_400)));
+    assert_eq!(desk.next_leave().1, Some(ms(1_400)));
 }
