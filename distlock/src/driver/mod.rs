@@ -30,7 +30,7 @@ use crate::trace;
 pub(crate) use acquiring::acquire;
 use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
-pub(crate) use releasing::{Failed, Released, extend, release};
+pub(crate) use releasing::{Failed, Released, begin, extend, release};
 pub(crate) use several::acquire_together;
 
 /// Keys are spread over so many mutexes.

@@ -9,7 +9,7 @@ use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::{CellState, HoldCell};
-use crate::engine::{Release, Verdict};
+use crate::engine::{Release, Verdict, Want};
 use crate::error::LostReason;
 
 /// Why a release or an extension did not do what was asked.
@@ -65,6 +65,13 @@ pub(crate) fn release(grip: &Grip) -> Released {
     };
     core.perform(effects, None);
     Released(Word::Known(known))
+}
+
+/// The guard that this hold is a part of exists: what `want` says of time counts from now on.
+pub(crate) fn begin(grip: &Grip, want: &Want) {
+    let core = grip.alive.core();
+    let effects = core.engine.begin(clock::now(), &grip.cell, want);
+    core.perform(effects, None);
 }
 
 impl Released {

@@ -74,6 +74,8 @@ pub(super) struct Request {
     pub(super) started: u64,
     pub(super) until: Time,
     pub(super) acquired: u64,
+    /// Of several keys: all of them were in hand.
+    pub(super) begun: bool,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
     pub(super) was_lost: bool,
@@ -111,6 +113,7 @@ impl Request {
             max_waiters: None,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            gathering: None,
             label: Cow::Borrowed("simulated"),
         }
     }
@@ -202,6 +205,7 @@ impl World {
             started: 0,
             until: Time::MAX,
             acquired: 0,
+            begun: false,
             broken: None,
             was_lost: false,
             left_with: None,
@@ -279,8 +283,12 @@ impl World {
             self.fail("one answer", format!("request {index} was completed after it had ended"));
             return;
         }
+        if let Some(group) = self.requests[index].group {
+            self.gatherings[group].looked();
+        }
         match outcome {
             Outcome::Acquired(cell) => {
+                cell.claim();
                 self.stats.acquired += 1;
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;

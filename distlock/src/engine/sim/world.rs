@@ -16,6 +16,7 @@ use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::Server;
 use crate::backend::{Push, Token};
+use crate::engine::gathering::Gathering;
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -158,6 +159,7 @@ pub(super) struct World {
     pub(super) requests: Vec<Request>,
     /// Requests for several keys: those for each, in the order of the keys.
     pub(super) groups: Vec<Vec<usize>>,
+    pub(super) gatherings: Vec<Arc<Gathering>>,
     pub(super) pollers: Vec<Poller>,
     pub(super) keys: Vec<KeyWatch>,
     /// The latest fault that the promises do not cover, for all keys.
@@ -194,6 +196,7 @@ impl World {
             jobs: Vec::new(),
             requests: Vec::new(),
             groups: Vec::new(),
+            gatherings: Vec::new(),
             pollers: Vec::new(),
             keys,
             fault_at: 0,
