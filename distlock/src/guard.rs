@@ -13,6 +13,7 @@ use event_listener::EventListener;
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, Grip, Released};
+use crate::engine::Want;
 use crate::engine::cell::{CellState, HoldCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
@@ -65,6 +66,19 @@ impl Guard {
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
         let part = outer.parts().find(|part| &*part.grip.cell.key == key)?;
         Some(Guard { rest: Rest::default(), first: Part { grip: part.grip.clone(), nested: true } })
+    }
+
+    /// All of the locks are in hand: what `want` says of time counts from now on.
+    pub(crate) fn begin(&self, want: &Want) {
+        for part in self.parts().filter(|part| !part.nested) {
+            driver::begin_hold(&part.grip, want);
+        }
+    }
+
+    /// `Ok` if no outer section has lost one of the locks that were entered again.
+    pub(crate) fn check_nested(&self) -> Result<(), LockError> {
+        let now = clock::now();
+        self.parts().filter(|part| part.nested).try_for_each(|part| check(&part.grip.cell, now))
     }
 
     /// Takes in the locks of another guard, acquired after these.
@@ -414,7 +428,8 @@ mod tests {
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
         let (key, token) = ("k".into(), Token(1));
-        let cell = HoldCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX);
+        let cell =
+            HoldCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX, None);
         let refused =
             Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);

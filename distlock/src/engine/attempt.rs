@@ -422,7 +422,7 @@ impl<W> Step<'_, W> {
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.take_impatient() {
-            self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+            self.complete(waiter, unavailable.clone());
         }
         let kind = self.state.waiters.front()?.want.kind;
         let mut next = Attempt::new(self.next_token(), kind);
@@ -510,7 +510,7 @@ impl<W> Step<'_, W> {
                 // One attempt was asked for, and there is no server to make it on.
                 let unavailable = Outcome::Unavailable(error.clone());
                 for waiter in self.state.waiters.take_impatient() {
-                    self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+                    self.complete(waiter, unavailable.clone());
                 }
                 if self.state.waiters.is_empty() {
                     if attempt.may_be_applied() {
@@ -609,6 +609,7 @@ impl<W> Step<'_, W> {
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
         attempt.longest = ready.longest;
+        // What was asked before the lease that has been used up says nothing about the next one.
         attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));

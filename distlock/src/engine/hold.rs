@@ -8,10 +8,13 @@ use super::key::Step;
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
 use super::waiters::Waiter;
-use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
+use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
+
+/// A hold without renewal that lacks this part of its ttl when it begins is extended once.
+const SHORT_OF_ITS_TTL: u32 = 20;
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -84,12 +87,42 @@ impl<W> Step<'_, W> {
             Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.ready.deadline,
             Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
         };
-        let cell = Arc::new(HoldCell::new(key, want.label, ticket, token, fence, now, cap, until));
+        let gathering = want.gathering;
+        if let Some(gathering) = &gathering {
+            gathering.answered();
+        }
+        let (label, since) = (want.label, now);
+        let cell = HoldCell::new(key, label, ticket, token, fence, since, cap, until, gathering);
+        let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
+    }
+
+    /// The guard that the hold is a part of exists: what its holder said of time counts from now on.
+    pub(super) fn begin_hold(&mut self, cell: &HoldCell, want: &Want) {
+        let (now, token, ticket) = (self.now, cell.token, cell.ticket);
+        let Some(lease) = self.state.lease(token) else { return };
+        lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
+        let Some(hold) = lease.hold(ticket) else { return };
+        hold.renewal = want.renewal;
+        if let Some(max_hold) = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored)) {
+            cell.limit(now, now.after(max_hold));
+        }
+        hold.until = hold.until.min(cell.cap());
+        let mut falls_short = false;
+        if want.renewal == Renewal::Never {
+            let end = lease_end(now, want.ttl);
+            hold.until = hold.until.min(end);
+            cell.shorten(now, end);
+            falls_short = hold.until.after(want.ttl / SHORT_OF_ITS_TTL) < end.min(cell.cap());
+        }
+        lease.replan_renewal(now);
+        if falls_short {
+            self.extend(cell, want.ttl);
+        }
     }
 
     /// Lets readers in on a lease that readers of this process have, for a short while after it was entered:
@@ -114,13 +147,26 @@ impl<W> Step<'_, W> {
     pub(super) fn release(&mut self, cell: &HoldCell) -> Release {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.hold(cell.ticket).is_some());
         match (cell.release(self.now), current) {
-            (Ok(()), true) => self.let_go(cell.token, cell.ticket),
+            (Ok(()), true) => {
+                self.forget_min_hold(cell);
+                self.let_go(cell.token, cell.ticket)
+            }
             (Ok(()), false) => Release::HandedOn,
             (Err(reason), true) => {
                 self.lose(cell.token, cell.ticket, reason);
                 self.leave_lost(cell, reason)
             }
             (Err(reason), false) => self.leave_lost(cell, reason),
+        }
+    }
+
+    /// Nobody has had it in hand: no body has run that `min_hold` would be for.
+    fn forget_min_hold(&mut self, cell: &HoldCell) {
+        if let Some(lease) = self.state.lease(cell.token)
+            && lease.ready.kind != Kind::Shared
+            && cell.give_up()
+        {
+            lease.min_until = None;
         }
     }
 
@@ -189,7 +235,10 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return };
         let Some(hold) = lease.remove(ticket) else { return };
         let reason = hold.cell.lose(now, reason);
-        self.out.push(Effect::Lost(hold.cell.clone(), reason));
+        let unclaimed = hold.cell.give_up();
+        if !unclaimed {
+            self.out.push(Effect::Lost(hold.cell.clone(), reason));
+        }
         if !lease.holds.is_empty() {
             lease.replan_renewal(now);
             return;
@@ -200,7 +249,14 @@ impl<W> Step<'_, W> {
             self.start(lease.ready, hold.ttl);
             return;
         }
-        self.remember_min_hold(&hold.cell, &lease, reason);
+        if unclaimed && reason != LostReason::Taken {
+            // No body runs that would have to end first.
+            let longest = lease.ready.longest;
+            hold.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
+            self.give_back(&lease.ready, lease.min_until.filter(|_| lease.ready.kind == Kind::Shared));
+        } else {
+            self.remember_min_hold(&hold.cell, &lease, reason);
+        }
         if mutated!(NoServeAfterLoss) {
             return;
         }

@@ -97,32 +97,44 @@ pub(super) struct Step<'a, W> {
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
+        let newcomer = Waiter { ticket, since: self.now, want, who };
+        match self.refusal(&newcomer.want) {
+            Some(outcome) => self.complete(newcomer, outcome),
+            None => {
+                self.state.waiters.push(newcomer);
+                self.serve_here();
+            }
+        }
+        ticket
+    }
+
+    /// What a newcomer is told at once, if it need not wait.
+    fn refusal(&self, want: &Want) -> Option<Outcome> {
         if let Some(refusal) = &self.env.refusal {
-            self.out.push(Effect::Done(who, refusal.clone()));
-            return ticket;
+            return Some(refusal.clone());
         }
         if let Some(other) = self.state.clash(want.kind) {
-            let found = other.to_string().into();
-            self.out.push(Effect::Done(who, Outcome::WrongKind { found }));
-            return ticket;
+            return Some(Outcome::WrongKind { found: other.to_string().into() });
         }
         if want.patience == Patience::Once
             && let Some(holder) = self.known_holder()
         {
-            let busy = Outcome::Busy { holder: Some(holder), waited: Duration::ZERO };
-            self.out.push(Effect::Done(who, busy));
-            return ticket;
+            return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });
         }
-        if self.is_crowded(&want) {
+        if self.is_crowded(want) {
             let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
             let holder = self.state.attempt.as_ref().and_then(|attempt| attempt.holder.clone());
-            let busy = Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO };
-            self.out.push(Effect::Done(who, busy));
-            return ticket;
+            return Some(Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO });
         }
-        self.state.waiters.push(Waiter { ticket, since: self.now, want, who });
-        self.serve_here();
-        ticket
+        None
+    }
+
+    /// A request that waits, or was about to, has ended.
+    pub(super) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
+        if let Some(gathering) = &waiter.want.gathering {
+            gathering.answered();
+        }
+        self.out.push(Effect::Done(waiter.who, outcome));
     }
 
     /// As many wait here already as the newcomer accepts.
@@ -173,7 +185,7 @@ impl<W> Step<'_, W> {
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
             };
-            self.out.push(Effect::Done(waiter.who, outcome));
+            self.complete(waiter, outcome);
         }
         self.serve_here();
     }
@@ -181,7 +193,7 @@ impl<W> Step<'_, W> {
     /// Everybody who waits gets the same answer.
     pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
         for waiter in self.state.waiters.take_all() {
-            self.out.push(Effect::Done(waiter.who, outcome.clone()));
+            self.complete(waiter, outcome.clone());
         }
     }
 
@@ -193,7 +205,7 @@ impl<W> Step<'_, W> {
         for waiter in self.state.waiters.take_impatient() {
             let waited = self.now.since(waiter.since);
             let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
-            self.out.push(Effect::Done(waiter.who, busy));
+            self.complete(waiter, busy);
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod mutant;
 
 mod attempt;
 pub(crate) mod cell;
+pub(crate) mod gathering;
 mod hold;
 mod key;
 mod lease;
@@ -46,6 +47,7 @@ use crate::backend::{
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
+use gathering::Gathering;
 use server_clock::{ServerClock, Step};
 use shard::Shard;
 
@@ -88,6 +90,8 @@ pub(crate) struct Want {
     pub(crate) max_waiters: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// One of several keys: `renewal`, `max_hold` and `min_hold` are those of [`Engine::begin`], later.
+    pub(crate) gathering: Option<Arc<Gathering>>,
     pub(crate) label: Cow<'static, str>,
 }
 
@@ -226,6 +230,12 @@ impl<W> Engine<W> {
         self.enter(&cell.key, |shard, out| shard.release(now, cell, out))
     }
 
+    /// All locks of a request for several keys are in hand: `renewal`, `max_hold` and `min_hold` of `want` count
+    /// for this one from now on.
+    pub(crate) fn begin(&self, now: Time, cell: &HoldCell, want: &Want) -> Effects<W> {
+        self.enter(&cell.key, |shard, out| shard.begin(now, cell, want, out)).1
+    }
+
     /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
     /// the longer one. False: not held any more.
     pub(crate) fn extend(&self, now: Time, cell: &HoldCell, ttl: Duration) -> (bool, Effects<W>) {
@@ -254,9 +264,13 @@ impl<W> Engine<W> {
         &self,
         now: Time,
         stepped: Option<Step>,
-        context: Context,
+        mut context: Context,
         result: OpResult,
     ) -> (Verdict, Effects<W>) {
+        if let Some(Step::Before(by)) = stepped {
+            // The server counts from before the step: what it grants ends that much earlier.
+            context.sent = context.sent.before(by);
+        }
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
@@ -286,7 +300,7 @@ impl<W> Engine<W> {
             Some(Step::Backward(_)) => {
                 self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
             }
-            None => Effects { list: Vec::new(), rearm: false },
+            Some(Step::Before(_)) | None => Effects { list: Vec::new(), rearm: false },
         }
     }
 

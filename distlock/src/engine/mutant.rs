@@ -92,6 +92,7 @@ pub(crate) enum Mutant {
     LaterDismissesWaiters,
     LaterReleaseGivenUp,
     MaxWaitersIgnored,
+    UnclaimedHoldRenewed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

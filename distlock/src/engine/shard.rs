@@ -221,6 +221,10 @@ impl<W> Shard<W> {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
+    pub(super) fn begin(&mut self, now: Time, cell: &HoldCell, want: &Want, out: &mut Vec<Effect<W>>) {
+        self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
+    }
+
     pub(super) fn extend(
         &mut self,
         now: Time,

@@ -182,7 +182,7 @@ impl<W> Step<'_, W> {
             self.undo(attempt.token, attempt.longest);
         }
         if let Some(waiter) = self.state.waiters.remove(ticket) {
-            self.out.push(Effect::Done(waiter.who, Outcome::NotReached));
+            self.complete(waiter, Outcome::NotReached);
         }
     }
 }

@@ -340,7 +340,7 @@ impl Config {
             min_hold: pick(rng, &[0.0, 0.1]),
             extend: pick(rng, &[0.0, 0.2]),
             careless: pick(rng, &[0.0, 0.3]),
-            unpolled: 0.0,
+            unpolled: pick(rng, &[0.0, 0.0, 0.0, 0.1]),
             bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
         }

@@ -241,7 +241,8 @@ impl World {
                 && *self.clients[request.client].name == **name
         });
         let ends = |request: &Request| {
-            let hold = request.min_hold.filter(|_| request.keeps)?;
+            let begun = request.begun.is_some() || request.group.is_none();
+            let hold = request.min_hold.filter(|_| begun && request.keeps)?;
             let hold = u64::try_from(hold.mul_f64(0.99).as_nanos()).unwrap_or(0);
             Some((request.acquired + hold).saturating_sub(2 * MILLI))
         };

@@ -8,7 +8,7 @@ use super::config::{MILLI, Profile};
 use super::workload::State;
 use super::world::{Event, World};
 use crate::backend::memory::server::owner;
-use crate::backend::{Op, Token, token_text};
+use crate::backend::{Kind, Op, Token, token_text};
 use crate::clock::Time;
 use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{CLAIM, Context, Purpose, Renewal};
@@ -38,7 +38,11 @@ impl World {
     fn beyond_limit(&self, index: usize) -> Option<String> {
         let request = &self.requests[index];
         let until = self.believed_until(index)?;
-        let since = request.cell()?.since;
+        // The limits of a request for several keys count from when it had all of them.
+        let since = match (request.group, request.begun) {
+            (Some(_), begun) => begun?,
+            (None, _) => request.cell()?.since,
+        };
         let beyond = |end: Time| until.since(end).as_millis();
         let capped = request.max_hold.map_or(Time::MAX, |max| since.after(max));
         if until > capped {
@@ -48,8 +52,10 @@ impl World {
         if request.renewal == Renewal::Never && until > own {
             return Some(format!("holds the lock {} ms beyond its ttl", beyond(own)));
         }
-        if !request.picked_up && until > own {
-            return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(own)));
+        // A grant, which is short, is made as long as the ttl even so; and readers renew for each other.
+        let unclaimed = since.after(request.ttl * 3 / 2);
+        if !request.picked_up && request.kind != Kind::Shared && until > unclaimed {
+            return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(unclaimed)));
         }
         None
     }
@@ -58,6 +64,8 @@ impl World {
     pub(super) fn lease_goes_on(&self, index: usize, cell: &HoldCell) -> bool {
         let request = &self.requests[index];
         match request.was_lost {
+            // Nobody had it in hand.
+            _ if !request.picked_up => false,
             None => true,
             Some(LostReason::MaxHold | LostReason::Shutdown) => {
                 let (us, c) = (self.us(), request.client);
@@ -83,7 +91,8 @@ impl World {
         let CellState::Until(until) = cell.peek(local) else { return };
         let least = match request.renewal {
             Renewal::Keep => CLAIM.min(request.ttl) / 2,
-            Renewal::Never => request.ttl.mul_f64(0.99),
+            Renewal::Never if request.group.is_none() => request.ttl.mul_f64(0.99),
+            Renewal::Never => CLAIM.min(request.ttl) / 2,
         };
         let least = least.min(request.max_hold.unwrap_or(least));
         let least = least.saturating_sub(Duration::from_nanos(self.reaction()));

@@ -232,6 +232,12 @@ fn kept_and_capped(c: &mut Config) {
     c.longest_hold = 1_000;
 }
 
+fn unpolled(c: &mut Config) {
+    crowded(c);
+    c.unpolled = 0.5;
+    c.ttls = vec![1_000];
+}
+
 fn bounded(c: &mut Config) {
     crowded(c);
     c.bounded = 0.5;
@@ -328,6 +334,7 @@ const CASES: &[Case] = &[
     case(Mutant::LaterDismissesWaiters, &[Refusing], crowded),
     case(Mutant::LaterReleaseGivenUp, &[Refusing], crowded),
     case(Mutant::MaxWaitersIgnored, &[Calm], bounded),
+    case(Mutant::UnclaimedHoldRenewed, &[Calm], unpolled),
     case(Mutant::NoServeAfterLoss, &[Calm, Crashes], to_the_end),
     case(Mutant::LateRefusalReported, &[Calm, Crashes, Links], to_the_end),
     case(Mutant::BusyForUnavailable, &[Links], crowded),

@@ -87,6 +87,8 @@ pub(super) struct Request {
     pub(super) extended_until: Time,
     /// When it last asked for more than ever before, and for how much.
     pub(super) longest: Option<(Time, Duration)>,
+    /// Of several keys: when all of them were in hand.
+    pub(super) begun: Option<Time>,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
     pub(super) was_lost: Option<LostReason>,
@@ -126,6 +128,7 @@ impl Request {
             max_waiters: self.max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            gathering: None,
             label: Cow::Borrowed("simulated"),
         }
     }
@@ -223,6 +226,7 @@ impl World {
             picked_up: false,
             extended_until: Time(0),
             longest: None,
+            begun: None,
             broken: None,
             was_lost: None,
             keeps: false,
@@ -306,6 +310,9 @@ impl World {
             self.fail("one answer", format!("request {index} was completed after it had ended"));
             return;
         }
+        if let Some(group) = self.requests[index].group {
+            self.gatherings[group].looked();
+        }
         match outcome {
             Outcome::Acquired(cell) => {
                 self.stats.acquired += 1;
@@ -314,6 +321,7 @@ impl World {
                 self.entered(c, index, &cell);
                 if let Some(group) = self.requests[index].group {
                     self.requests[index].picked_up = true;
+                    cell.claim();
                     return self.one_of_several_was_acquired(c, index, group);
                 }
                 match self.requests[index].looks_late {
@@ -365,6 +373,9 @@ impl World {
 
     fn pick_up(&mut self, c: usize, index: usize) {
         self.requests[index].picked_up = true;
+        if let Some(cell) = self.requests[index].cell() {
+            cell.claim();
+        }
         self.begin_body(c, index);
     }
 

@@ -140,3 +140,23 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     }
     desk.nobody_is_done();
 }
+
+/// Two heartbeats were under way; the newer was answered before the grant came.
+#[test]
+fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (first, ..) = desk.next_enter();
+    let token = first.token;
+    desk.up(true);
+    let (second, ..) = desk.next_enter();
+    desk.busy(second);
+    desk.pass(ms(5));
+    desk.grant(token, desk.us(), Some(1_000));
+    let cell = desk.acquired();
+    let until = desk.until(&cell);
+    let us = Some(ServerTime(desk.us().0 + 1));
+    desk.answer(first, Ok(Reply::Fresh { us, fence: Some(900) }));
+    assert!(desk.lost.is_empty());
+    assert_eq!(desk.until(&cell), until);
+}

@@ -4,6 +4,7 @@ mod acquiring;
 mod cancel;
 mod chain;
 mod crowd;
+mod gathering;
 mod granting;
 mod limited;
 mod link;
@@ -16,6 +17,7 @@ mod renewal;
 mod server_steps;
 mod shared;
 mod together;
+mod unclaimed;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -200,7 +202,14 @@ impl Desk {
         self.done.pop_front().expect("a request was completed")
     }
 
+    /// Somebody has it in hand.
     fn acquired(&mut self) -> Arc<HoldCell> {
+        let cell = self.unclaimed();
+        cell.claim();
+        cell
+    }
+
+    fn unclaimed(&mut self) -> Arc<HoldCell> {
         match self.outcome() {
             (_, Outcome::Acquired(cell)) => cell,
             (who, other) => panic!("request {who}: {other:?}"),
@@ -253,6 +262,7 @@ fn want() -> Want {
         max_waiters: None,
         max_hold: None,
         min_hold: None,
+        gathering: None,
         label: Cow::Borrowed("test"),
     }
 }
