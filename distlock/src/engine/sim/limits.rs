@@ -52,8 +52,9 @@ impl World {
         if request.renewal == Renewal::Never && until > own {
             return Some(format!("holds the lock {} ms beyond its ttl", beyond(own)));
         }
-        // A grant, which is short, is made as long as the ttl even so; and readers renew for each other.
-        let unclaimed = since.after(request.ttl * 3 / 2);
+        // A grant, which is short, is made as long as the ttl even so; a lease that was handed on may be longer; and
+        // readers renew for each other.
+        let unclaimed = since.after(Duration::from_nanos(self.cfg.longest_ttl()) * 3 / 2);
         if !request.picked_up && request.kind != Kind::Shared && until > unclaimed {
             return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(unclaimed)));
         }

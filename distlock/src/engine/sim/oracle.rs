@@ -399,6 +399,7 @@ impl World {
             && reason == LostReason::Expired
             && request.renewal == Renewal::Keep
             && request.picked_up
+            && !request.is_looked_at_late()
         {
             self.fail("false loss", format!("request {index} of process {c}: it could have been renewed"));
         }

@@ -216,6 +216,7 @@ impl World {
             if let (Some(broken), Some(cell)) = (request.broken, request.cell())
                 && request.renewal == Renewal::Keep
                 && request.picked_up
+                && !request.is_looked_at_late()
                 // Nothing is renewed beyond the cap, so nothing is asked.
                 && request.max_hold.is_none()
                 && self.is_able(request.client)

@@ -133,6 +133,11 @@ impl Request {
         }
     }
 
+    /// It was not renewed until somebody had it in hand.
+    pub(super) fn is_looked_at_late(&self) -> bool {
+        self.looks_late.is_some()
+    }
+
     /// Its process is gone.
     pub(super) fn forget(&mut self) {
         self.state = State::Ended;
