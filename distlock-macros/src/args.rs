@@ -1,44 +1,21 @@
 //! The attribute's options as they were written: names, values, spans; nothing is judged here but the form.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Expr, Token};
 
 use crate::diag::{self, Errors};
-
-/// Every option, in the order in which the documentation lists them.
-pub(crate) const OPTIONS: [&str; 22] = [
-    "key",
-    "keys",
-    "ttl",
-    "wait",
-    "retries",
-    "retry_delay",
-    "renew",
-    "max_hold",
-    "min_hold",
-    "mode",
-    "max_holders",
-    "reentrant",
-    "on_busy",
-    "map_err",
-    "on_error",
-    "on_lost",
-    "guard",
-    "token",
-    "manager",
-    "when",
-    "name",
-    "crate",
-];
+use crate::options::Opt;
 
 /// One option with its value.
 #[derive(Clone)]
 pub(crate) struct Given {
-    /// The option's name.
-    pub(crate) name: Ident,
+    /// Which one.
+    pub(crate) option: Opt,
+    /// Where its name stands.
+    pub(crate) span: Span,
     /// Its value.
     pub(crate) value: Expr,
 }
@@ -48,7 +25,9 @@ pub(crate) struct Given {
 pub(crate) struct RawArgs {
     given: Vec<Given>,
     /// Options that were meant, but are not written as they should be.
-    broken: Vec<String>,
+    broken: Vec<Opt>,
+    /// Names that are no options and have no value, as in `key = "order:{}", user_id`.
+    stray: Vec<Ident>,
 }
 
 impl RawArgs {
@@ -67,14 +46,24 @@ impl RawArgs {
         args
     }
 
-    /// The option of that name, if it was given.
-    pub(crate) fn get(&self, name: &str) -> Option<&Given> {
-        self.given.iter().find(|given| given.name == name)
+    /// All of them, in source order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Given> {
+        self.given.iter()
     }
 
-    /// Whether that option was meant to be given, however badly.
-    pub(crate) fn mentions(&self, name: &str) -> bool {
-        self.get(name).is_some() || self.broken.iter().any(|broken| broken == name)
+    /// The option, if it was given.
+    pub(crate) fn get(&self, option: Opt) -> Option<&Given> {
+        self.given.iter().find(|given| given.option == option)
+    }
+
+    /// Whether the option was meant to be given, however badly.
+    pub(crate) fn mentions(&self, option: Opt) -> bool {
+        self.get(option).is_some() || self.broken.contains(&option)
+    }
+
+    /// Names without a value that are no options.
+    pub(crate) fn stray(&self) -> &[Ident] {
+        &self.stray
     }
 
     /// Writes `receiver` for `self` in every value.
@@ -97,67 +86,74 @@ impl RawArgs {
             let literal = input.peek(syn::Lit).then(|| input.fork().parse::<syn::Lit>().ok()).flatten();
             skip_to_comma(input);
             if matches!(literal, Some(syn::Lit::Str(_))) {
-                self.broken.push("key".to_owned());
+                self.broken.push(Opt::Key);
             }
             errors.push(diag::positional(span, literal.as_ref()));
             return;
         };
-        let known = OPTIONS.contains(&name.to_string().as_str());
-        if known {
-            self.broken.push(name.to_string());
-        }
+        let known = Opt::named(&name.to_string());
+        self.broken.extend(known);
         if !input.peek(Token![=]) || input.peek(Token![==]) {
             let end = input.is_empty() || input.peek(Token![,]);
-            errors.push(match (known, end) {
-                (true, true) => diag::no_value(&name),
-                (true, false) => diag::no_equals_sign(&name),
-                (false, _) => diag::unknown_option(&name),
-            });
+            match (known, end) {
+                (Some(option), true) => errors.push(diag::no_value(name.span(), option)),
+                (Some(option), false) => errors.push(diag::no_equals_sign(name.span(), option)),
+                (None, true) => self.stray.push(name),
+                (None, false) => errors.push(diag::unknown_option(&name)),
+            }
             skip_to_comma(input);
             return;
         }
         let equals = input.parse::<Token![=]>();
-        if equals.is_err() || input.is_empty() || input.peek(Token![,]) {
-            errors.push(if known { diag::no_value(&name) } else { diag::unknown_option(&name) });
-            skip_to_comma(input);
-            return;
-        }
-        let value = match input.parse::<Expr>() {
-            Ok(value) => value,
-            Err(error) => {
-                errors.push(if known {
-                    diag::not_a_value(&name, &error)
-                } else {
-                    diag::unknown_option(&name)
-                });
+        let Some(option) = known else {
+            errors.push(diag::unknown_option(&name));
+            if input.is_empty() || input.peek(Token![,]) || input.parse::<Expr>().is_err() {
                 skip_to_comma(input);
-                return;
+            } else {
+                end_of_option(input, errors);
             }
+            return;
         };
-        self.set(Given { name, value }, errors);
-        if input.is_empty() {
+        if equals.is_err() || input.is_empty() || input.peek(Token![,]) {
+            errors.push(diag::no_value(name.span(), option));
+            skip_to_comma(input);
             return;
         }
-        if input.peek(Token![,]) {
-            skip_to_comma(input);
-        } else if input.fork().call(Ident::parse_any).is_ok() && input.peek2(Token![=]) {
-            errors.push(diag::missing_comma(input.span()));
-        } else {
-            errors.push(diag::unexpected_after_value(input.span()));
-            skip_to_comma(input);
+        match input.parse::<Expr>() {
+            Ok(value) => {
+                self.set(Given { option, span: name.span(), value }, errors);
+                end_of_option(input, errors);
+            }
+            Err(error) => {
+                errors.push(diag::not_a_value(option, &error));
+                skip_to_comma(input);
+            }
         }
     }
 
     /// The one place where an option is stored.
     fn set(&mut self, given: Given, errors: &mut Errors) {
-        self.broken.retain(|broken| given.name != broken);
-        if !OPTIONS.contains(&given.name.to_string().as_str()) {
-            errors.push(diag::unknown_option(&given.name));
-        } else if self.get(&given.name.to_string()).is_some() {
-            errors.push(diag::duplicate(&given.name));
+        self.broken.retain(|broken| given.option != *broken);
+        if self.get(given.option).is_some() {
+            errors.push(diag::duplicate(given.span, given.option));
         } else {
             self.given.push(given);
         }
+    }
+}
+
+/// What may follow a value: nothing, or a comma.
+fn end_of_option(input: ParseStream<'_>, errors: &mut Errors) {
+    if input.is_empty() {
+        return;
+    }
+    if input.peek(Token![,]) {
+        skip_to_comma(input);
+    } else if input.fork().call(Ident::parse_any).is_ok() && input.peek2(Token![=]) {
+        errors.push(diag::missing_comma(input.span()));
+    } else {
+        errors.push(diag::unexpected_after_value(input.span()));
+        skip_to_comma(input);
     }
 }
 

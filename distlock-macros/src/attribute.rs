@@ -1,9 +1,10 @@
 //! The attribute's way from what was written to what is compiled.
 
 use proc_macro2::TokenStream;
+use quote::ToTokens as _;
 
 use crate::args::RawArgs;
-use crate::diag::Errors;
+use crate::diag::{self, Errors};
 use crate::item::Function;
 use crate::{expand, spec};
 
@@ -11,7 +12,8 @@ use crate::{expand, spec};
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let mut args = RawArgs::parse(args, &mut errors);
-    let Some(function) = Function::parse(&item, &mut errors) else {
+    let Some(mut function) = Function::parse(&item, &mut errors) else {
+        args.stray().iter().for_each(|name| errors.push(diag::unknown_option(name)));
         let mut tokens = item;
         tokens.extend(errors.into_error().map(syn::Error::into_compile_error));
         return tokens;
@@ -19,14 +21,16 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(receiver) = &function.receiver {
         args.rename_self(receiver);
     }
+    function.find_arguments(args.iter().map(|given| given.value.to_token_stream()));
     let spec = spec::validate(&args, &function, &mut errors);
-    match errors.into_error() {
-        None => expand::expand(&function, &spec),
-        Some(error) => {
+    match (errors.into_error(), spec) {
+        (None, Some(spec)) => expand::expand(&function, &spec),
+        (error, _) => {
             // The function is emitted all the same, so that nothing that calls it is reported too.
+            let krate = spec::krate(&args, &mut Errors::default());
             let (guard, token) = spec::variables(&args);
-            let mut tokens = expand::unlocked(&function, &spec.krate, guard.as_ref(), token.as_ref());
-            tokens.extend(error.into_compile_error());
+            let mut tokens = expand::unlocked(&function, &krate, guard.as_ref(), token.as_ref());
+            tokens.extend(error.map(syn::Error::into_compile_error));
             tokens
         }
     }

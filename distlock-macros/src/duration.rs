@@ -5,9 +5,12 @@
 /// The units, longest first, with their length in milliseconds.
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// The longest duration that is accepted: 100 years. Longer ones are typing errors, and a server that adds
-/// them to its clock may overflow.
-const LONGEST: u64 = 36_500 * 86_400_000;
+/// The longest duration that is accepted, a year: the runtime refuses a longer ttl, and longer times of another
+/// kind are typing errors. A test compares both ends of the range with the runtime's.
+pub(crate) const LONGEST: u64 = 365 * 86_400_000;
+
+/// The shortest ttl that the runtime accepts.
+pub(crate) const SHORTEST_TTL: u64 = 10;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +72,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, DurationError> {
     match unit_length(unit) {
         Some(length) => whole(&number, length).ok_or(DurationError::Overflow),
         None => Err(match sum(text) {
-            Some(total) => DurationError::Compound { suggestion: shortest(total) },
+            Some(total) => DurationError::Compound { suggestion: in_largest_unit(total) },
             None => {
                 let suggestion = probable_unit(unit).map(|unit| format!("{number}{unit}"));
                 DurationError::UnknownUnit { unit: unit.to_owned(), suggestion }
@@ -100,7 +103,7 @@ fn without_fraction(number: &str, fraction: &str) -> Option<String> {
         return None;
     }
     let total = whole(number, length)?.checked_add(part / scale)?;
-    (total > 0).then(|| shortest(total))
+    (total > 0).then(|| in_largest_unit(total))
 }
 
 /// The sum of `1h 30m`, if every piece is a number with a unit.
@@ -119,7 +122,7 @@ fn sum(text: &str) -> Option<u64> {
 }
 
 /// Milliseconds in the largest unit that divides them.
-fn shortest(total: u64) -> String {
+pub(crate) fn in_largest_unit(total: u64) -> String {
     let (unit, length) =
         UNITS.iter().rev().find(|(_, length)| total.is_multiple_of(*length)).unwrap_or(&UNITS[0]);
     format!("{}{unit}", total / length)
@@ -161,7 +164,8 @@ mod tests {
         assert_eq!(parse("10"), Err(DurationError::NoUnit { number: "10".into() }));
         assert_eq!(parse("99999999999999999999s"), Err(DurationError::Overflow));
         assert_eq!(parse("18446744073709551615s"), Err(DurationError::Overflow));
-        assert_eq!(parse("40000d"), Err(DurationError::Overflow));
+        assert_eq!(parse("365d"), Ok(LONGEST));
+        assert_eq!(parse("366d"), Err(DurationError::Overflow));
     }
 
     #[test]

@@ -44,6 +44,10 @@ impl spec::Names for Values {
     fn all(&self) -> Vec<String> {
         self.values.iter().map(|(name, _)| name.unraw().to_string()).collect()
     }
+
+    fn positional(&self, _: usize) -> Option<String> {
+        None
+    }
 }
 
 /// Expands `key!`.

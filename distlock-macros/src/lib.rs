@@ -3,7 +3,7 @@
 //!
 //! An attribute goes through three steps. `args` and `item` read what was written; `spec` checks it and
 //! resolves the names in key templates (`template`, `duration` are its pure parts); `expand` writes the
-//! locked function and cannot fail. Every message is in `diag`.
+//! locked function and cannot fail. What is known about each option is in `options`, every message in `diag`.
 
 mod args;
 mod attribute;
@@ -12,6 +12,7 @@ mod duration;
 mod expand;
 mod item;
 mod key;
+mod options;
 mod spec;
 mod template;
 

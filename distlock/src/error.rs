@@ -119,18 +119,18 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl LockError {
     /// Somebody else holds `key`. For testing how a program maps errors.
-    pub fn busy(key: impl Into<LockKey>) -> Self {
-        LockError::Busy { key: key.into(), holder: None, waited: Duration::ZERO }
+    pub fn busy(key: impl AsRef<str>) -> Self {
+        LockError::Busy { key: unchecked(key), holder: None, waited: Duration::ZERO }
     }
 
     /// The lease of `key` expired. For testing how a program maps errors.
-    pub fn lost(key: impl Into<LockKey>) -> Self {
-        LockError::Lost { key: key.into(), reason: LostReason::Expired }
+    pub fn lost(key: impl AsRef<str>) -> Self {
+        LockError::Lost { key: unchecked(key), reason: LostReason::Expired }
     }
 
     /// The server that keeps `key` cannot be reached. For testing how a program maps errors.
-    pub fn unavailable(key: impl Into<LockKey>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        LockError::Unavailable { key: key.into(), source: Arc::from(source.into()) }
+    pub fn unavailable(key: impl AsRef<str>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        LockError::Unavailable { key: unchecked(key), source: Arc::from(source.into()) }
     }
 
     pub(crate) fn options(reason: impl Into<Arc<str>>) -> Self {
@@ -164,6 +164,11 @@ impl LockError {
     pub fn retry_after(&self) -> Option<Duration> {
         matches!(self, LockError::Busy { .. } | LockError::Unavailable { .. }).then_some(RETRY_AFTER)
     }
+}
+
+/// An error may name any text; it is never a key to lock.
+fn unchecked(key: impl AsRef<str>) -> LockKey {
+    LockKey::from_shared(key.as_ref().into())
 }
 
 impl fmt::Display for LockError {
@@ -230,6 +235,16 @@ mod tests {
     fn an_error_is_small() {
         assert!(size_of::<LockError>() <= 64, "{}", size_of::<LockError>());
         assert!(size_of::<Result<(), LockError>>() <= 64);
+    }
+
+    #[test]
+    fn constructors_take_text_of_every_kind_and_keys() {
+        let (text, key) = (String::from("k"), LockKey::new("k").unwrap());
+        for error in
+            [LockError::busy(&text), LockError::busy(&key), LockError::busy(text), LockError::busy(key)]
+        {
+            assert!(matches!(error, LockError::Busy { key, .. } if key.as_str() == "k"));
+        }
     }
 
     #[test]

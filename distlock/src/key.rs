@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::backend::MARK;
@@ -60,17 +61,27 @@ fn check(key: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-/// For [`LockError`]'s constructors: any text, unchecked.
-impl From<&str> for LockKey {
-    fn from(key: &str) -> Self {
-        LockKey(key.into())
-    }
+macro_rules! text_becomes_a_key {
+    ($($text:ty),*) => {$(
+        /// The checked key, as by [`LockKey::new`].
+        impl TryFrom<$text> for LockKey {
+            type Error = LockError;
+
+            fn try_from(key: $text) -> Result<Self, LockError> {
+                LockKey::new(key)
+            }
+        }
+    )*};
 }
 
-/// For [`LockError`]'s constructors: any text, unchecked.
-impl From<String> for LockKey {
-    fn from(key: String) -> Self {
-        LockKey(key.into())
+text_becomes_a_key!(&str, String, &String);
+
+/// The checked key, as by [`LockKey::new`].
+impl FromStr for LockKey {
+    type Err = LockError;
+
+    fn from_str(key: &str) -> Result<Self, LockError> {
+        LockKey::new(key)
     }
 }
 
@@ -115,6 +126,7 @@ text_is_a_key!(&str, String, &String, Cow<'_, str>, &Cow<'_, str>, Box<str>, &Bo
 
 impl IntoLockKey for LockKey {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
+        // A key out of an error that a program made for its tests may be any text.
         check(&self.0)?;
         Ok(self)
     }
@@ -147,16 +159,29 @@ mod tests {
     }
 
     #[test]
+    fn there_is_no_way_around_the_check() {
+        assert!(LockKey::try_from("").is_err());
+        assert!(LockKey::try_from("dl1:x".to_owned()).is_err());
+        assert!(LockKey::try_from(&"x".repeat(1025)).is_err());
+        assert!("".parse::<LockKey>().is_err());
+        assert_eq!(LockKey::try_from(&"k".to_owned()).unwrap().as_str(), "k");
+        assert_eq!("k".parse::<LockKey>().unwrap().as_str(), "k");
+    }
+
+    #[test]
     fn everything_that_names_a_key_does() {
         for key in [
             "k".into_lock_key(),
             String::from("k").into_lock_key(),
+            (&String::from("k")).into_lock_key(),
             Cow::Borrowed("k").into_lock_key(),
             LockKey::new("k").into_lock_key(),
             (&LockKey::new("k").unwrap()).into_lock_key(),
         ] {
             assert_eq!(key.unwrap().as_str(), "k");
         }
+        let LockError::Lost { key, .. } = LockError::lost("dl1:x") else { panic!("not lost") };
+        assert!(matches!(key.into_lock_key(), Err(LockError::InvalidKey { .. })));
         let failed: Result<LockKey, LockError> = Err(LockError::Closed);
         assert!(matches!(failed.into_lock_key(), Err(LockError::Closed)));
     }

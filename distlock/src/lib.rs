@@ -37,7 +37,7 @@
 mod engine;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
 mod backend;
 #[cfg(all(any(test, fuzzing), feature = "redis"))]

@@ -165,9 +165,11 @@ impl LockRequest {
     /// Acquires the lock.
     ///
     /// # Errors
-    /// [`LockError::Busy`] when the wait is over, [`LockError::Unavailable`] if the server cannot be reached
-    /// for the wait or 3 s, whichever is shorter (one attempt: 1 s), or refuses, or if the lease ended before the
-    /// guard existed and the wait is over (nothing was run), [`LockError::WrongKind`],
+    /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`] if the server cannot be reached for
+    /// the `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
+    /// shorter (a single attempt: 1 s at most); at once, if it refuses for good, in a process that was forked
+    /// after the manager was made, once the manager's I/O thread has ended, and if the
+    /// lease ended before the guard existed and the wait is over (nothing was run). [`LockError::WrongKind`],
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
     /// [`LockError::Closed`].
     ///

@@ -66,7 +66,7 @@ pub(crate) struct Section<'a> {
     scope: scope::Inherited,
     span: trace::Span,
     /// Made when the body has to wait for the first time.
-    ended: Option<Pin<Box<dyn Future<Output = Option<LockError>> + Send>>>,
+    ended: Option<Pin<Box<dyn Future<Output = Option<LockError>> + Send + Sync>>>,
 }
 
 impl<'a> Section<'a> {

@@ -9,17 +9,19 @@
 mod args;
 #[path = "../../distlock-macros/src/attribute.rs"]
 mod attribute;
-#[path = "../../distlock-macros/src/diag.rs"]
+#[path = "../../distlock-macros/src/diag/mod.rs"]
 mod diag;
 #[path = "../../distlock-macros/src/duration.rs"]
 mod duration;
-#[path = "../../distlock-macros/src/expand.rs"]
+#[path = "../../distlock-macros/src/expand/mod.rs"]
 mod expand;
-#[path = "../../distlock-macros/src/item.rs"]
+#[path = "../../distlock-macros/src/item/mod.rs"]
 mod item;
 #[path = "../../distlock-macros/src/key.rs"]
 mod key;
-#[path = "../../distlock-macros/src/spec.rs"]
+#[path = "../../distlock-macros/src/options.rs"]
+mod options;
+#[path = "../../distlock-macros/src/spec/mod.rs"]
 mod spec;
 #[path = "../../distlock-macros/src/template.rs"]
 mod template;

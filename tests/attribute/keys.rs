@@ -25,6 +25,24 @@ fn on_a_thread(manager: &LockManager, first: &str, second: String) -> Result<boo
     Ok(is_held_here("a") && is_held_here("b") && second == "b")
 }
 
+async fn looked_up(name: &str) -> Result<String, LockError> {
+    tokio::task::yield_now().await;
+    Ok(format!("owner:{name}"))
+}
+
+#[distributed_lock(keys = ["account:<id>", looked_up(owner).await?, "last:<owner>"])]
+async fn awaiting(id: u64, owner: &str) -> Result<bool, LockError> {
+    Ok(is_held_here("account:1") && is_held_here("owner:ann") && is_held_here("last:ann"))
+}
+
+#[tokio::test]
+async fn a_key_that_awaits_leaves_the_future_send() {
+    fn assert_send<T: Send>(value: T) -> T {
+        value
+    }
+    locked(async { assert!(assert_send(awaiting(1, "ann")).await.unwrap()) }).await;
+}
+
 #[tokio::test]
 async fn all_are_held_and_all_are_released() {
     let manager = LockManager::in_memory();

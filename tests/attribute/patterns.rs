@@ -55,6 +55,34 @@ fn on_a_thread(
     Ok(list)
 }
 
+#[distributed_lock(key = "<b>", guard = guard)]
+async fn conditional(
+    #[cfg(any())] a: u8,
+    #[cfg(not(any()))] b: u8,
+    #[cfg(any())] (c, _): (u8, u8),
+    #[cfg(not(any()))] (d, _): (u8, u8),
+    #[cfg_attr(all(), cfg(any()))] e: u8,
+) -> Result<String, LockError> {
+    #[cfg(any())]
+    drop((a, c, e));
+    Ok(format!("{} {b} {d}", guard.key()))
+}
+
+#[distributed_lock(key = "<b>", manager = manager)]
+fn conditional_on_a_thread(
+    manager: &distlock::LockManager,
+    #[cfg(any())] a: u8,
+    #[cfg(not(any()))] b: u8,
+) -> Result<u8, LockError> {
+    Ok(b)
+}
+
+#[tokio::test]
+async fn parameters_with_a_condition() {
+    locked(async { assert_eq!(conditional(1, (2, 3)).await.unwrap(), "1 1 2") }).await;
+    assert_eq!(conditional_on_a_thread(&distlock::LockManager::in_memory(), 1).unwrap(), 1);
+}
+
 #[tokio::test]
 async fn names_inside_patterns_can_stand_in_a_key() {
     locked(async {

@@ -1,4 +1,4 @@
-//! The future is `Send` exactly when the body's is.
+//! The future is `Send` and `Sync` exactly when the body's is.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,6 +47,19 @@ async fn with_cell(value: &Cell<u8>) -> Result<u8, LockError> {
 async fn generic<T: std::fmt::Display>(id: T) -> T {
     tokio::task::yield_now().await;
     id
+}
+
+fn assert_sync<T: Sync>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn a_sync_body_makes_a_sync_future() {
+    locked(async {
+        assert_eq!(assert_sync(with_everything(1, "a", vec![])).await.unwrap(), 1);
+        assert_sync(generic(1)).await;
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod no_permission;
 mod no_runtime;
 mod no_url;
 mod out_of_memory;
+mod paused_clock;
 mod processes_killed;
 mod read_only_server;
 mod runtime_blocked;

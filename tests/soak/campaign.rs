@@ -40,6 +40,7 @@ pub(crate) struct Outcome {
     pub(crate) faults: usize,
     pub(crate) sections: usize,
     pub(crate) overlaps: usize,
+    pub(crate) too_early: usize,
     pub(crate) repeated_tokens: usize,
     pub(crate) falling_tokens: usize,
     pub(crate) disordered_writes: usize,
@@ -71,6 +72,7 @@ impl Outcome {
         self.broken += verdict.broken();
         self.sections += verdict.sections;
         self.overlaps += verdict.overlaps;
+        self.too_early += verdict.too_early;
         self.repeated_tokens += verdict.repeated_tokens;
         self.falling_tokens += verdict.falling_tokens;
         self.disordered_writes += verdict.disordered_writes;

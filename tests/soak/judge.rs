@@ -38,6 +38,8 @@ pub(crate) struct Round {
 pub(crate) struct Verdict {
     pub(crate) sections: usize,
     pub(crate) overlaps: usize,
+    /// Entered while a `min_hold` was to keep others out.
+    pub(crate) too_early: usize,
     pub(crate) repeated_tokens: usize,
     pub(crate) falling_tokens: usize,
     pub(crate) disordered_writes: usize,
@@ -57,6 +59,7 @@ impl Verdict {
     /// How many promises were broken.
     pub(crate) fn broken(&self) -> usize {
         self.overlaps
+            + self.too_early
             + self.repeated_tokens
             + self.falling_tokens
             + self.disordered_writes
@@ -68,6 +71,7 @@ impl Verdict {
     fn add(&mut self, breach: Breach, example: impl FnOnce() -> String) {
         let (name, count) = match breach {
             Breach::Overlap => ("overlap", &mut self.overlaps),
+            Breach::TooEarly => ("entered within a min_hold", &mut self.too_early),
             Breach::RepeatedToken => ("token used twice", &mut self.repeated_tokens),
             Breach::FallingToken => ("token falls", &mut self.falling_tokens),
             Breach::DisorderedWrite => ("write out of order", &mut self.disordered_writes),
@@ -83,6 +87,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug)]
 enum Breach {
     Overlap,
+    TooEarly,
     RepeatedToken,
     FallingToken,
     DisorderedWrite,
@@ -207,18 +212,18 @@ fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut
         let (holding, keeping): (Vec<&Section>, Vec<&Section>) =
             inside.iter().partition(|other| other.times.left > entered);
         let others = holding.len();
-        let broken = !keeping.is_empty()
-            || match section.kind {
-                Kind::Exclusive => others > 0,
-                Kind::Shared => holding.iter().any(|other| other.kind != Kind::Shared),
-                Kind::Limited(limit) => {
-                    others >= usize::try_from(limit).unwrap_or(usize::MAX)
-                        || holding.iter().any(|other| other.kind != section.kind)
-                }
-            };
-        if broken {
-            let example = || format!("`{key}`: {section:#?} while in: {inside:#?}");
-            note(round, section, verdict, Breach::Overlap, example);
+        let overlaps = match section.kind {
+            Kind::Exclusive => others > 0,
+            Kind::Shared => holding.iter().any(|other| other.kind != Kind::Shared),
+            Kind::Limited(limit) => {
+                others >= usize::try_from(limit).unwrap_or(usize::MAX)
+                    || holding.iter().any(|other| other.kind != section.kind)
+            }
+        };
+        if overlaps || !keeping.is_empty() {
+            let breach = if overlaps { Breach::Overlap } else { Breach::TooEarly };
+            let example = || format!("`{key}`: {section:?} while in: {inside:?}");
+            note(round, section, verdict, breach, example);
         }
         inside.push(section);
     }

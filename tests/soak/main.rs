@@ -12,7 +12,8 @@
 //! | column | |
 //! |---|---|
 //! | sections, faults | how many there were |
-//! | overlaps | holders that believed to hold what excludes each other, by their kinds, or that entered within a `min_hold` |
+//! | overlaps | holders that believed to hold what excludes each other, by their kinds |
+//! | within a min_hold | sections that began while a `min_hold` was to keep others out |
 //! | tokens | fencing tokens used twice, or older than those of an earlier section |
 //! | writes | refused by a register that checks tokens although their holders held the lock |
 //! | overdue | requests and releases that took longer than they may, or hung |

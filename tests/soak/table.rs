@@ -4,22 +4,23 @@ use crate::{campaign::Outcome, options::Topology};
 
 pub(crate) fn print_head() {
     println!(
-        "| run | sections | faults | overlaps | tokens used twice | tokens falling | writes out of order | overdue or hung \
+        "| run | sections | faults | overlaps | within a min_hold | tokens used twice | tokens falling | writes out of order | overdue or hung \
          | held too long | residue | by design | longest wait after calm | errors |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
 }
 
 pub(crate) fn print(topology: Topology, outcome: &Outcome) {
     let errors: Vec<_> = outcome.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
     println!(
-        "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {repeated} | {falling} | {writes} | {late} | \
+        "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {early} | {repeated} | {falling} | {writes} | {late} | \
          {too_long} | {residue} | {by_design} | {wait:.1} s | {errors} |",
         title = topology.title(),
         minutes = outcome.time.as_secs_f64() / 60.0,
         sections = outcome.sections,
         faults = outcome.faults,
         overlaps = outcome.overlaps,
+        early = outcome.too_early,
         repeated = outcome.repeated_tokens,
         falling = outcome.falling_tokens,
         writes = outcome.disordered_writes,

@@ -67,13 +67,7 @@ impl Load {
     /// Starts the processes and waits until each of them works.
     pub(crate) fn start(url: &str, keys: Keys) -> Self {
         let register = FencedRegister::start();
-        let slow = keys.slow.join(",");
-        let writers: Vec<_> = (0..PROCESSES)
-            .map(|_| {
-                let mut command = Command::new(WRITER);
-                LockClient::spawn(command.args([url, &register.url(), &keys.hot, &slow]))
-            })
-            .collect();
+        let writers: Vec<_> = (0..PROCESSES).map(|_| spawn(url, &register, &keys)).collect();
         for writer in &writers {
             writer.expect("ready");
         }
@@ -84,6 +78,15 @@ impl Load {
         load
     }
 
+    /// One more process comes, and works as well.
+    pub(crate) fn another(&mut self, url: &str) {
+        let writer = spawn(url, &self.register, &self.keys);
+        writer.expect("ready");
+        self.writers.push(writer);
+        self.completed.push(Vec::new());
+        self.works();
+    }
+
     /// The fault comes now: what takes time is counted from here.
     pub(crate) fn fault(&mut self) {
         self.fault.get_or_insert_with(shared_clock);
@@ -92,7 +95,7 @@ impl Load {
     /// Waits until every process has completed sections that it entered after this call.
     pub(crate) fn works(&mut self) {
         let (since, start) = (shared_clock(), Instant::now());
-        let mut done = [0; PROCESSES];
+        let mut done = vec![0; self.writers.len()];
         while done.iter().any(|&count| count < ENOUGH) {
             assert!(start.elapsed() < BOUND, "sections of each process: {done:?}; errors: {:?}", self.errors);
             for (number, done) in done.iter_mut().enumerate() {
@@ -107,7 +110,7 @@ impl Load {
     /// Waits until every process has failed to reach the servers.
     pub(crate) fn fails(&mut self) {
         let start = Instant::now();
-        let mut failed = [false; PROCESSES];
+        let mut failed = vec![false; self.writers.len()];
         while failed.contains(&false) {
             assert!(
                 start.elapsed() < BOUND,
@@ -152,7 +155,7 @@ impl Load {
         for writer in &mut self.writers {
             writer.send("stop");
         }
-        for number in 0..PROCESSES {
+        for number in 0..self.writers.len() {
             loop {
                 let event = self.writers[number].next();
                 if event.name() == "done" {
@@ -192,6 +195,11 @@ impl Load {
         }
         (accepted, refused)
     }
+}
+
+fn spawn(url: &str, register: &FencedRegister, keys: &Keys) -> LockClient {
+    let mut command = Command::new(WRITER);
+    LockClient::spawn(command.args([url, &register.url(), &keys.hot, &keys.slow.join(",")]))
 }
 
 /// The longest time without a completed section that ended after the fault.

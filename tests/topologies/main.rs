@@ -10,6 +10,7 @@ mod cluster_primary_killed;
 mod cluster_primary_stopped;
 mod cluster_slot_moved;
 mod load;
+mod quorum_bare_majority;
 mod quorum_clock;
 mod quorum_killed;
 mod quorum_links_cut;

@@ -5,7 +5,7 @@
 // }
 
 async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -21,13 +21,19 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
         );
         let request = ::distlock::__private::request(&manager, key, "order:<user_id>")
             .ttl(::distlock::__private::millis(10000u64));
-        let acquired = slot.acquire(request).await;
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire(request).await;
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
+        if false {
+            use ::distlock::__private::AnyType as _;
+            let _ = ::distlock::__private::TypeOf::<Order>::new()
+                .result()
+                .option()
+                .no_future()
+                .no_stream();
+        }
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < Order, OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _
@@ -41,6 +47,6 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish::<Result<Order, OrderError>>(result)
 }

@@ -44,7 +44,7 @@ where
     Self: 'async_trait,
 {
     Box::pin(async move {
-        let mut slot = ::distlock::__private::Slot::new();
+        let mut lock = ::distlock::__private::Slot::new();
         let result = 'lock: {
             if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
                 Result<u64, OrderError>,
@@ -76,13 +76,11 @@ where
                 key,
                 "order:<self.id>:<id>",
             );
-            let acquired = slot.acquire(request).await;
-            let held = match acquired {
-                ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
-                }
-            };
+            let acquired = lock.acquire(request).await;
+            if let ::distlock::__private::Err(error) = acquired {
+                break 'lock (::distlock::__private::Err(error));
+            }
+            let held = lock.held();
             let body = ::distlock::__private::pin!(
                 async move { if false { return ::distlock::__private::placeholder:: <
                 Result < u64, OrderError > > (); }
@@ -98,7 +96,7 @@ where
                 .await;
             result
         };
-        slot.release().await;
+        lock.release().await;
         ::distlock::__private::finish::<Result<u64, OrderError>>(result)
     })
 }

@@ -16,7 +16,7 @@
 // }
 
 async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = {
             use ::distlock::__private::AsLockManager as _;
@@ -41,17 +41,15 @@ async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderE
             .min_hold(::distlock::__private::millis(1000u64))
             .reentrant()
             .fenced();
-        let acquired = slot.acquire(request).await;
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire(request).await;
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
-            (& self, & item, & note,); let guard : & ::distlock::Guard =
+            (& self, & item, & note,); let guard : & ::distlock::Held =
             ::distlock::__private::guard(held); let token : ::distlock::FencingToken =
             ::distlock::__private::token(held); { Ok(()) } }
         );
@@ -63,6 +61,6 @@ async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderE
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish::<Result<(), OrderError>>(result)
 }

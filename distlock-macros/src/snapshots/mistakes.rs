@@ -5,8 +5,10 @@
 
 async fn order(user_id: u64, arg1: (u8, u8)) -> Result<(), OrderError> {
     let (a, _) = arg1;
-    let guard: &::distlock::Guard = ::distlock::__private::placeholder();
-    let _ = (&guard, &user_id, &a);
+    let _ = (&a,);
+    let guard: &::distlock::Held = ::distlock::__private::placeholder();
+    let _ = (&guard,);
+    let _ = (&user_id,);
     guard.check()
 }
 ::core::compile_error! {

@@ -4,7 +4,7 @@
 // }
 
 async fn order(id: u64) -> Result<(), OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -12,9 +12,11 @@ async fn order(id: u64) -> Result<(), OrderError> {
                 break 'lock (::distlock::__private::Err(error));
             }
         };
-        let key = {
-            use ::distlock::__private::AnyKey as _;
-            ::distlock::__private::KeyOf(&format!("order:{}", id + 1)).key()
+        let key = match &format!("order:{}", id + 1) {
+            expression => {
+                use ::distlock::__private::AnyKey as _;
+                ::distlock::__private::KeyOf(expression).key()
+            }
         };
         let request = ::distlock::__private::request(
                 &manager,
@@ -26,13 +28,11 @@ async fn order(id: u64) -> Result<(), OrderError> {
             )
             .wait_forever()
             .no_renew();
-        let acquired = slot.acquire(request).await;
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire(request).await;
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
@@ -46,6 +46,6 @@ async fn order(id: u64) -> Result<(), OrderError> {
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish::<Result<(), OrderError>>(result)
 }

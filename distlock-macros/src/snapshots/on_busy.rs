@@ -4,7 +4,7 @@
 // }
 
 async fn order() -> Result<Option<u64>, OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -16,17 +16,15 @@ async fn order() -> Result<Option<u64>, OrderError> {
             &[::distlock::__private::Part::Text("order")],
         );
         let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = slot.acquire(request).await;
+        let acquired = lock.acquire(request).await;
         if ::distlock::__private::is_busy(&acquired) {
             ::distlock::__private::drop(acquired);
-            #[allow(unreachable_code, clippy::diverging_sub_expression)] return Ok(None);
+            return if false { ::distlock::__private::placeholder() } else { Ok(None) };
         }
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < Option < u64 >, OrderError > > (); } { Ok(Some(1)) } }
@@ -39,6 +37,6 @@ async fn order() -> Result<Option<u64>, OrderError> {
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish_unless_busy::<Result<Option<u64>, OrderError>>(result)
 }

@@ -2,7 +2,7 @@
 // async fn order() {}
 
 async fn order() {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -14,19 +14,15 @@ async fn order() {
             &[::distlock::__private::Part::Text("order")],
         );
         let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = slot.acquire(request).await;
+        let acquired = lock.acquire(request).await;
         if ::distlock::__private::is_busy(&acquired) {
             ::distlock::__private::drop(acquired);
-            #[allow(unreachable_code, clippy::diverging_sub_expression)]
-            let () = ();
-            #[allow(unreachable_code)] return;
+            return if false { ::distlock::__private::placeholder() } else { () };
         }
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < () >
             (); } {} }
@@ -39,6 +35,6 @@ async fn order() {
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish_on_error::<()>(result, log)
 }

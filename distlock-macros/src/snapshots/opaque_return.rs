@@ -4,7 +4,7 @@
 // }
 
 async fn order() -> impl Display {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -16,13 +16,11 @@ async fn order() -> impl Display {
             &[::distlock::__private::Part::Text("order")],
         );
         let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = slot.acquire(request).await;
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire(request).await;
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(async move { { String::new() } });
         let result = ::distlock::__private::hold(
                 held,
@@ -32,6 +30,17 @@ async fn order() -> impl Display {
             .await;
         result
     };
-    slot.release().await;
-    ::distlock::__private::finish_on_error::<_>(result, |error| error.to_string())
+    lock.release().await;
+    let value = ::distlock::__private::finish_on_error::<
+        _,
+    >(result, |error| error.to_string());
+    {
+        use ::distlock::__private::AnyType as _;
+        let _ = ::distlock::__private::type_of(&value)
+            .result()
+            .option()
+            .no_future()
+            .no_stream();
+    }
+    value
 }

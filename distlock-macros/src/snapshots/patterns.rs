@@ -12,7 +12,7 @@ async fn order(
     arg1: User,
     arg2: Transaction,
 ) -> Result<(), OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let arg1 = arg1;
         let User { ref name, .. } = arg1;
@@ -32,13 +32,11 @@ async fn order(
             ],
         );
         let request = ::distlock::__private::request(&manager, key, "<id>:<name>");
-        let acquired = slot.acquire(request).await;
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire(request).await;
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
@@ -52,6 +50,6 @@ async fn order(
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish::<Result<(), OrderError>>(result)
 }

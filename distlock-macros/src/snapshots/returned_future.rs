@@ -7,7 +7,7 @@
 fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
     let more = id + 1;
     async move {
-        let mut slot = ::distlock::__private::Slot::new();
+        let mut lock = ::distlock::__private::Slot::new();
         let result = 'lock: {
             if false {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
@@ -25,13 +25,11 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
                 ],
             );
             let request = ::distlock::__private::request(&manager, key, "order:<id>");
-            let acquired = slot.acquire(request).await;
-            let held = match acquired {
-                ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
-                }
-            };
+            let acquired = lock.acquire(request).await;
+            if let ::distlock::__private::Err(error) = acquired {
+                break 'lock (::distlock::__private::Err(error));
+            }
+            let held = lock.held();
             let body = ::distlock::__private::pin!(
                 async move { if false { return ::distlock::__private::placeholder:: <
                 Result < u64, OrderError > > (); } { Ok(more) } }
@@ -44,7 +42,7 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
                 .await;
             result
         };
-        slot.release().await;
+        lock.release().await;
         ::distlock::__private::finish::<Result<u64, OrderError>>(result)
     }
 }

@@ -6,7 +6,7 @@
 
 /// Documented.
 pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -22,13 +22,19 @@ pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderErr
         );
         let request = ::distlock::__private::request(&manager, key, "order:<user_id>")
             .no_wait();
-        let acquired = slot.acquire_blocking(request);
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire_blocking(request);
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
+        if false {
+            use ::distlock::__private::AnyType as _;
+            let _ = ::distlock::__private::TypeOf::<Order>::new()
+                .result()
+                .option()
+                .no_future()
+                .no_stream();
+        }
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(
                 held,
@@ -40,7 +46,7 @@ pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderErr
             ),
         )
     };
-    let lost = slot.finish_blocking();
+    let lost = lock.finish_blocking();
     let result = match (result, lost) {
         (
             ::distlock::__private::Ok(value),

@@ -4,7 +4,7 @@
 // }
 
 fn place_order() -> Result<(), OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match ::distlock::__private::current() {
             ::distlock::__private::Ok(manager) => manager,
@@ -16,13 +16,11 @@ fn place_order() -> Result<(), OrderError> {
             &[::distlock::__private::Part::Text("order")],
         );
         let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = slot.acquire_blocking(request);
-        let held = match acquired {
-            ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire_blocking(request);
+        if let ::distlock::__private::Err(error) = acquired {
+            break 'lock (::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(
                 held,
@@ -30,6 +28,6 @@ fn place_order() -> Result<(), OrderError> {
             ),
         )
     };
-    slot.release_blocking();
+    lock.release_blocking();
     ::distlock::__private::finish::<Result<(), OrderError>>(result)
 }

@@ -8,7 +8,7 @@
 #[inline]
 unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
     #![allow(unused)]
-    let mut slot = crate::reexported::distlock::__private::Slot::new();
+    let mut lock = crate::reexported::distlock::__private::Slot::new();
     let result = 'lock: {
         let manager = match crate::reexported::distlock::__private::current() {
             crate::reexported::distlock::__private::Ok(manager) => manager,
@@ -24,15 +24,11 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
             key,
             "order",
         );
-        let acquired = slot.acquire_blocking(request);
-        let held = match acquired {
-            crate::reexported::distlock::__private::Ok(held) => {
-                crate::reexported::distlock::__private::Some(held)
-            }
-            crate::reexported::distlock::__private::Err(error) => {
-                break 'lock (crate::reexported::distlock::__private::Err(error));
-            }
-        };
+        let acquired = lock.acquire_blocking(request);
+        if let crate::reexported::distlock::__private::Err(error) = acquired {
+            break 'lock (crate::reexported::distlock::__private::Err(error));
+        }
+        let held = lock.held();
         crate::reexported::distlock::__private::Ok(
             crate::reexported::distlock::__private::hold_blocking(
                 held,
@@ -44,7 +40,7 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
             ),
         )
     };
-    let lost = slot.finish_blocking();
+    let lost = lock.finish_blocking();
     let result = match (result, lost) {
         (
             crate::reexported::distlock::__private::Ok(value),

@@ -4,10 +4,10 @@
 // }
 
 async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
-    let mut slot = ::distlock::__private::Slot::new();
+    let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let when: bool = amount > 100;
-        let held = if when {
+        if when {
             let manager = match ::distlock::__private::current() {
                 ::distlock::__private::Ok(manager) => manager,
                 ::distlock::__private::Err(error) => {
@@ -19,17 +19,12 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
             );
             let request = ::distlock::__private::request(&manager, key, "order")
                 .wait(patience);
-            let acquired = slot.acquire(request).await;
-            let held = match acquired {
-                ::distlock::__private::Ok(held) => ::distlock::__private::Some(held),
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
-                }
-            };
-            held
-        } else {
-            ::distlock::__private::None
-        };
+            let acquired = lock.acquire(request).await;
+            if let ::distlock::__private::Err(error) = acquired {
+                break 'lock (::distlock::__private::Err(error));
+            }
+        }
+        let held = lock.held();
         let body = ::distlock::__private::pin!(
             async move { if false { return ::distlock::__private::placeholder:: < Result
             < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
@@ -43,6 +38,6 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
             .await;
         result
     };
-    slot.release().await;
+    lock.release().await;
     ::distlock::__private::finish::<Result<(), OrderError>>(result)
 }

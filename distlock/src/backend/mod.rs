@@ -65,8 +65,8 @@ pub(crate) struct Tuning {
     pub(crate) keep: Duration,
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
     pub(crate) gap: Duration,
-    /// How often such a gap is made. Zero: always; a key is never given to anybody then, but left free for
-    /// the first in the queue, who is told, and leaves the queue by that.
+    /// How often such a gap is made, on average; see [`Tuning::gap_is_due`]. Zero: always; a key is never given to
+    /// anybody then, but left free for the first in the queue, who is told, and leaves the queue by that.
     pub(crate) every: Duration,
     pub(crate) clocks: Clocks,
 }
@@ -76,9 +76,32 @@ impl Default for Tuning {
         Tuning {
             keep: Duration::from_secs(10),
             gap: Duration::from_millis(10),
-            every: Duration::from_secs(1),
+            every: Duration::from_millis(100),
             clocks: Clocks::One,
         }
+    }
+}
+
+/// The golden section.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+impl Tuning {
+    /// Whether a run of hand-offs that began at `since` is to be interrupted by a gap now; both in microseconds of
+    /// one clock. The scripts say the same (see scripts/serve.lua).
+    ///
+    /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
+    /// distance they would miss for ever who polls in a related one. There is one in each `every` of the clock, at a
+    /// place that is as good as random, but the same for every process and script.
+    pub(crate) fn gap_is_due(&self, since: u64, now: u64) -> bool {
+        if self.gap.is_zero() || self.every.is_zero() {
+            return !self.gap.is_zero();
+        }
+        let (every, now) = (self.every.as_micros() as f64, now as f64);
+        let place = |number: f64| (number * GOLDEN * (1.0 + number / 1000.0)).fract();
+        let at = |number: f64| (number + place(number % 65_536.0)) * every;
+        let number = (now / every).floor();
+        let latest = if at(number) > now { at(number - 1.0) } else { at(number) };
+        (since as f64) < latest
     }
 }
 
@@ -393,4 +416,67 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// What stands in front of every key on the server.
     fn prefix(&self) -> &str;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: u64 = 1_000;
+    /// Some day of 2026.
+    const START: u64 = 1_795_000_000_000_000;
+
+    /// When a client that polls with this interval, from `phase` on, first falls into a gap of a key that is
+    /// released every millisecond.
+    fn wait(tuning: &Tuning, interval: u64, phase: u64) -> u64 {
+        let gap = u64::try_from(tuning.gap.as_micros()).unwrap();
+        let (mut since, mut now, mut poll) = (START + phase, START + phase, START + phase);
+        loop {
+            now += MILLI;
+            if tuning.gap_is_due(since, now) {
+                while poll < now {
+                    poll += interval;
+                }
+                if poll < now + gap {
+                    return poll - START - phase;
+                }
+                now += gap;
+                since = now;
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_polls_gets_a_gap_within_the_usual_time_outs_whatever_the_interval() {
+        let tuning = Tuning::default();
+        for interval in [50, 70, 75, 99, 100, 101, 120, 150, 160, 200, 249, 250] {
+            // A poll takes a moment, too.
+            let interval = interval * MILLI + 200;
+            let mut waits: Vec<_> = (0..200)
+                .map(|step| wait(&tuning, interval, step * 1_234_567 + step * interval / 200))
+                .collect();
+            waits.sort_unstable();
+            // A few may be unlucky, for no rhythm is the right one for all.
+            let (median, nearly_all) = (waits[100], waits[190]);
+            assert!(median < 2_500 * MILLI, "{interval} us: {median} us");
+            assert!(nearly_all < 10_000 * MILLI, "{interval} us: {nearly_all} us");
+        }
+    }
+
+    #[test]
+    fn gaps_are_a_small_share_of_the_time_and_none_comes_at_once() {
+        let tuning = Tuning::default();
+        let (mut since, mut gaps) = (START, 0);
+        for now in (START..START + 60_000 * MILLI).step_by(1_000) {
+            if tuning.gap_is_due(since, now) {
+                (since, gaps) = (now, gaps + 1);
+            }
+        }
+        assert!((580..=600).contains(&gaps), "{gaps}");
+        assert!(!tuning.gap_is_due(START, START));
+        let none = Tuning { gap: Duration::ZERO, ..tuning.clone() };
+        assert!(!none.gap_is_due(0, START));
+        let always = Tuning { every: Duration::ZERO, ..tuning };
+        assert!(always.gap_is_due(START, START));
+    }
 }

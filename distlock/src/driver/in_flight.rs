@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use super::{Core, all_unanswered, unanswered};
@@ -12,9 +12,25 @@ use crate::engine::{Context, Purpose, Verdict};
 
 /// A command whose answer somebody awaits.
 pub(super) enum InFlight {
-    One(Context, BoxFuture<OpResult>),
+    One(Context, Answering<OpResult>),
     /// One command for several keys.
-    Together(Vec<Context>, BoxFuture<Vec<OpResult>>),
+    Together(Vec<Context>, Answering<Vec<OpResult>>),
+}
+
+/// The answer to come. Only ever used through `&mut`, so the mutex is never locked: it makes the caller's future
+/// `Sync`, whatever the backend's is.
+pub(super) struct Answering<T>(Mutex<BoxFuture<T>>);
+
+impl<T> From<BoxFuture<T>> for Answering<T> {
+    fn from(answer: BoxFuture<T>) -> Self {
+        Answering(Mutex::new(answer))
+    }
+}
+
+impl<T> Answering<T> {
+    fn as_mut(&mut self) -> Pin<&mut (dyn Future<Output = T> + Send)> {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+    }
 }
 
 /// What came back.

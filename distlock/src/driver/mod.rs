@@ -199,7 +199,7 @@ impl Core {
         let result = match begun {
             Ok(Begun::Answered(result)) => result,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::One(context, answer), mine.filter(|_| is_mine));
+                self.await_answer(InFlight::One(context, answer.into()), mine.filter(|_| is_mine));
                 return None;
             }
             Err(panicked) => Err(unanswered(panicked)),
@@ -219,7 +219,7 @@ impl Core {
         let results = match contained(|| begin(self.backend.send_together(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::Together(contexts, answer), mine);
+                self.await_answer(InFlight::Together(contexts, answer.into()), mine);
                 return None;
             }
             Err(panicked) => all_unanswered(contexts.len(), panicked),

@@ -537,7 +537,7 @@ impl<W> Step<'_, W> {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.since = if mutated!(GapClockPerProcess) { us } else { since };
+            attempt.since = since;
             let Some(deadline) = step.grant_deadline(&attempt, us) else {
                 return step.confirm(attempt, us);
             };
@@ -609,7 +609,7 @@ impl<W> Step<'_, W> {
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
         attempt.longest = ready.longest;
-        // What was asked before the lease that has been used up says nothing about the next one.
+        // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
         attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));

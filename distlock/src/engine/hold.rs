@@ -210,7 +210,7 @@ impl<W> Step<'_, W> {
             return Release::Leaving;
         }
         if lease.ready.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
-            let gap = self.take_gap();
+            let gap = self.take_gap(&lease.ready);
             self.next_attempt(gap);
         } else {
             self.serve_here();
@@ -219,14 +219,17 @@ impl<W> Step<'_, W> {
     }
 
     /// A gap for plain pollers, when one is due.
-    fn take_gap(&mut self) -> Option<Duration> {
-        let gap = self.env.tuning.gap;
+    fn take_gap(&mut self, ready: &Ready) -> Option<Duration> {
         let since = self.state.occupied?;
-        if gap.is_zero() || self.now.since(since) < self.env.tuning.every {
+        // By the server's clock where it is known, so that every process finds the same gaps.
+        let micros = |time: Time| time.0 / 1000;
+        let ahead = ready.us.map_or(0, |us| us.0.saturating_sub(micros(ready.entered)));
+        let by_server = |time: Time| micros(time).saturating_add(ahead);
+        if !self.env.tuning.gap_is_due(by_server(since), by_server(self.now)) {
             return None;
         }
         self.state.occupied = None;
-        Some(gap)
+        Some(self.env.tuning.gap)
     }
 
     /// A hold is over without having been released.

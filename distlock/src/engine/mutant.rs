@@ -47,7 +47,6 @@ pub(crate) enum Mutant {
     PollWaiterDropped,
     UnknownPushIgnored,
     EntryLeftAfterDirectAcquire,
-    GapClockPerProcess,
     IoErrorReportedAsLost,
     RenewCreates,
     ForceReleaseNotReported,
@@ -101,8 +100,17 @@ pub(crate) enum Mutant {
     YoungServersCount,
     ProposalAlwaysTaken,
     ServerStepIgnored,
-    PaidTooLate,
     LostKeptElsewhere,
+    BlockGivenTwice,
+    BlockBelowAnother,
+    TakenFromAnotherRound,
+    LateCommandsForgotten,
+    NothingRepaired,
+    RepairedOnce,
+    VanishedMarkIgnored,
+    CounterNotHandedOver,
+    LongestTtlIsOurs,
+    ClocksNotCompared,
 }
 
 #[cfg(test)]

@@ -47,6 +47,13 @@ impl ServerClock {
         *self = ServerClock::default();
     }
 
+    /// Between which offsets from ours it lies, in nanoseconds, if anything was heard of it.
+    #[cfg(feature = "redis")]
+    pub(crate) fn offset(&self, now: Time) -> Option<(i128, i128)> {
+        let Bounds { low, high, .. } = aged(self.bounds?, now);
+        Some((low, high))
+    }
+
     /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
     /// below only, and shows steps forward only.
     pub(crate) fn heard(&mut self, us: ServerTime, seen: Time) -> Option<Step> {

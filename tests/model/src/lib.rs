@@ -22,7 +22,7 @@
 //! cargo run --release -p distlock-model -- [world]...     # the large one; a world at a time needs less memory
 //! ```
 //!
-//! Sizes are stated in [`worlds`].
+//! How many states that are stands in [`worlds`].
 #![allow(missing_docs, missing_debug_implementations, reason = "not published; names say what they are")]
 
 pub mod bounds;

@@ -1,5 +1,24 @@
-//! The worlds that are explored: each brings out some rules, and all of them together every rule. The size is that of the
-//! normal test run, and of the larger one (`cargo run --release -p distlock-model`).
+//! The worlds that are explored: each brings out some rules, and all of them together every rule.
+//!
+//! At the small size, of every test run, 4.1 million states in 25 s on two shared cores, unoptimised but for `opt-level = 1`:
+//!
+//! | world | processes | ticks | states | longest shortest way |
+//! |---|---|---|---|---|
+//! | `delays` | 2 | 5 | 514 646 | 55 events |
+//! | `pushes` | 2 | 4 | 820 744 | 52 |
+//! | `broken_links` | 2 | 4 | 481 601 | 42 |
+//! | `broken_links_without_kill` | 2 | 4 | 687 034 | 44 |
+//! | `cancels` | 3 | 2 | 62 187 | 40 |
+//! | `extensions` | 2 | 5 | 721 361 | 49 |
+//! | `chains` | 2 | 5 | 640 306 | 56 |
+//! | `kept` | 2 | 3 | 47 231 | 45 |
+//! | `gaps` | 2, and a plain client | 5 | 114 158 | 49 |
+//! | `progress` | 2 | 6 | 727 | 25 |
+//! | `dead_waiters` | 3 | 7 | 22 600 | 78 |
+//!
+//! The large size allows more ticks, slow messages or processes. It is for doing by hand, one world at a time, with
+//! gigabytes of memory: `broken_links_without_kill` has 10 941 319 states then (114 s), `cancels` 2 252 773 (27 s), `kept`
+//! 3 685 453 (44 s).
 
 use crate::bounds::{Bounds, ClientKill, Crashes, Faults, MIN_HOLD};
 
@@ -24,27 +43,27 @@ impl Size {
 /// Commands, replies and pushes that take their time; leases that end meanwhile.
 pub fn delays(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![2, 1], vec![2, 2]),
+        processes: vec![2, 1],
         faults: Faults { slow: size.pick(2, 3), ..Faults::default() },
-        ..Bounds::calm(2, size.pick(5, 7))
+        ..Bounds::calm(2, size.pick(5, 6))
     }
 }
 
 /// Pushes that are lost, doubled, and late.
 pub fn pushes(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![2, 1], vec![2, 2]),
+        processes: vec![2, 1],
         faults: Faults { slow: 2, lost_pushes: size.pick(0, 1), doubled_pushes: 1, ..Faults::default() },
-        ..Bounds::calm(2, size.pick(4, 6))
+        ..Bounds::calm(2, size.pick(4, 5))
     }
 }
 
 /// Connections that break, and may be killed by the next one.
 pub fn broken_links(size: Size) -> Bounds {
     Bounds {
-        faults: Faults { slow: size.pick(1, 2), breaks: size.pick(1, 2), ..Faults::default() },
+        faults: Faults { slow: size.pick(1, 2), breaks: 1, ..Faults::default() },
         cancels: 1,
-        ..Bounds::calm(2, size.pick(4, 6))
+        ..Bounds::calm(2, size.pick(4, 5))
     }
 }
 
@@ -56,19 +75,18 @@ pub fn broken_links_without_kill(size: Size) -> Bounds {
 /// Waiters that give up.
 pub fn cancels(size: Size) -> Bounds {
     Bounds {
-        processes: size.pick(vec![1, 1, 1], vec![2, 1, 1]),
         faults: Faults { slow: size.pick(1, 2), ..Faults::default() },
         cancels: size.pick(1, 2),
-        ..Bounds::calm(3, size.pick(2, 4))
+        ..Bounds::calm(3, size.pick(2, 3))
     }
 }
 
 /// Leases that are extended, and renewed at the same time.
 pub fn extensions(size: Size) -> Bounds {
     Bounds {
-        faults: Faults { slow: size.pick(2, 3), breaks: size.pick(0, 1), ..Faults::default() },
+        faults: Faults { slow: size.pick(2, 3), ..Faults::default() },
         extensions: 1,
-        ..Bounds::calm(2, size.pick(5, 7))
+        ..Bounds::calm(2, size.pick(5, 6))
     }
 }
 
@@ -103,7 +121,7 @@ pub fn progress(size: Size) -> Bounds {
     Bounds {
         faults: Faults { lost_pushes: 1, crashes: size.pick(0, 1), ..Faults::default() },
         longest_hold: 1,
-        longest_wait: size.pick(2, 6),
+        longest_wait: size.pick(2, 8),
         ..Bounds::calm(size.pick(2, 3), size.pick(6, 9))
     }
 }

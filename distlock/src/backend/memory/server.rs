@@ -249,11 +249,10 @@ impl Server {
         notes: &mut Vec<Note>,
     ) -> Reply {
         let since = if since.0 == 0 { us } else { since };
-        let Tuning { gap, every, .. } = self.tuning;
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = !gap.is_zero() && us.0.saturating_sub(since.0) >= micros(every);
+        let pause = self.tuning.gap_is_due(since.0, us.0);
         self.serve_since(us, key, since, pause, notes)
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{EnterMode, Failure, Kind, Op, OpResult, ServerTime, TCP_USER_TIMEOUT, Token};
+use super::super::{EnterMode, Failure, Kind, Op, OpResult, ServerTime, Token};
 use super::council::{Council, Job, Now};
 use super::member::Owed;
 use super::round::Vote;
@@ -32,24 +32,37 @@ impl Council {
         let (op, vote) = (round.op.clone(), round.vote(node).clone());
         let latest = !self.ledger.asked_later(token, node, id);
         let held = self.ledger.is_held(token);
+        // Another round of this token may count on what this one has got.
+        let counted_on = self.ledger.is_asking(token) && !mutated!(TakenFromAnotherRound);
         match (op, vote) {
             (Op::Leave { .. }, Vote::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.owe(now, node, key, token, id);
             }
+            (Op::Leave { .. }, Vote::Released | Vote::Cancelled | Vote::NotYours) if touched => {
+                let until = self.gone_by(now);
+                self.give_back_once_more(now, node, Owed { key, token, round: id, at: Time::MAX, until });
+            }
             // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
             _ if abandoned => {}
-            (Op::Renew { ttl, .. }, Vote::NotYours) if carried => self.mend(now, node, &key, token, ttl),
+            (Op::Renew { .. }, Vote::NotYours) => {
+                self.look_now(now);
+                self.repair(now, node, &key, token);
+            }
+            (Op::Renew { .. }, Vote::Renewed) => self.is_not_missing(node, token),
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. }) if carried => {
+                self.is_not_missing(node, token)
+            }
             // What one round leaves behind, a later one that asks for the lock is told.
-            (Op::Set { ttl, .. } | Op::Enter { ttl, .. }, Vote::Busy { .. }) if carried && latest => {
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Busy { .. }) if carried && latest => {
                 if queues && self.is_there(node) {
-                    self.tell(now, node, Job::Mend, &key, leave(token));
+                    self.tell(now, node, Job::Ignored, &key, leave(token));
                 }
-                self.mend(now, node, &key, token, ttl);
+                self.repair(now, node, &key, token);
             }
             (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
-                if !carried && latest && !held && !mutated!(MinorityKept) =>
+                if !carried && !held && !counted_on && !mutated!(MinorityKept) =>
             {
                 self.give_back(now, node, key, token, id);
             }
@@ -57,6 +70,9 @@ impl Council {
                 if error.kind == Failure::Unknown && !held =>
             {
                 self.owe(now, node, key, token, id);
+            }
+            (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(_)) if carried && latest => {
+                self.repair_later(now, token);
             }
             _ => {}
         }
@@ -66,29 +82,30 @@ impl Council {
         self.members.get(node).is_some_and(|member| member.up)
     }
 
-    /// Takes the lock at a server that has lost it, or had somebody else in: not that it counts before the
-    /// next renewal.
-    pub(super) fn mend(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token, ttl: Duration) {
-        if self.is_there(node)
-            && let Some(entry) = self.ledger.get(token)
-            && entry.held
-        {
-            entry.touched.add(node);
-            self.tell(now, node, Job::Mend, key, take(token, ttl));
-        }
-    }
-
     /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
     /// tells the next one, if the lock is ours.
     pub(super) fn take_up_hint(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         if self.is_there(node) {
-            self.tell(now, node, Job::Mend, key, take(token, MOMENT));
+            self.tell(now, node, Job::Ignored, key, take(token, MOMENT));
+        }
+    }
+
+    /// The last of the rounds for a token has failed: gives back what the others have got.
+    pub(super) fn give_up_in_vain(&mut self, now: Now, id: u64) {
+        let Some((key, token)) = self.round(id).map(|round| (round.key.clone(), round.token)) else { return };
+        let Some(entry) = self.ledger.get(token).filter(|entry| entry.open == 0 && !entry.held) else {
+            return;
+        };
+        let ours = entry.ours;
+        for node in (0..self.members.len()).filter(|node| ours.has(*node) && !mutated!(MinorityKept)) {
+            self.give_back(now, node, key.clone(), token, id);
         }
     }
 
     /// Gives back what this round has left of a token at one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
+        self.ledger.said(token, node, false);
         if self.is_there(node) {
             self.undo(now, node, Owed { key, token, round, at: Time::MAX, until });
         } else {
@@ -102,6 +119,7 @@ impl Council {
             return;
         }
         let Some(entry) = self.ledger.remove(token) else { return };
+        self.end_repair(token, &entry.missing);
         self.abandon(now, entry.rounds);
         for node in (0..self.members.len()).filter(|node| entry.touched.has(*node)) {
             self.give_back(now, node, key.clone(), token, round);
@@ -113,12 +131,26 @@ impl Council {
         self.tell(now, node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));
     }
 
-    pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: OpResult) {
-        if let Err(error) = result
-            && error.kind != Failure::Refused
-            && let Some(member) = self.members.get_mut(node)
+    pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: &OpResult) {
+        match result {
+            Ok(_) => self.give_back_once_more(now, node, owed),
+            Err(error) if error.kind == Failure::Refused => {}
+            Err(_) => {
+                if let Some(member) = self.members.get_mut(node) {
+                    member.owe(now.time, owed);
+                }
+            }
+        }
+    }
+
+    /// Commands of a former connection may still arrive at a server: what is given back now is given back once
+    /// more when they cannot.
+    fn give_back_once_more(&mut self, now: Now, node: usize, owed: Owed) {
+        if let Some(member) = self.members.get_mut(node)
+            && member.unsettled_until > now.time
+            && !mutated!(LateCommandsForgotten)
         {
-            member.owe(now.time, owed);
+            member.owe_at(member.unsettled_until, owed);
         }
     }
 
@@ -140,20 +172,17 @@ impl Council {
     pub(super) fn pay(&mut self, now: Now, node: usize, came_up: bool) {
         let Some(member) = self.members.get_mut(node) else { return };
         for owed in member.take_due(now.time, came_up) {
-            let again = self.ledger.asked_later(owed.token, node, owed.round) && !mutated!(PaidTooLate);
-            if self.is_there(node) && !again && !self.ledger.is_held(owed.token) {
+            let again = self.ledger.asked_later(owed.token, node, owed.round);
+            if again || self.ledger.is_held(owed.token) || !self.is_there(node) {
+                continue;
+            }
+            if self.ledger.is_asking(owed.token) && !mutated!(TakenFromAnotherRound) {
+                if let Some(member) = self.members.get_mut(node) {
+                    member.owe(now.time, owed);
+                }
+            } else {
                 self.undo(now, node, owed);
             }
         }
-    }
-
-    /// A server is there again, but commands of the connection before may still arrive: what is owed now is
-    /// owed once more when they cannot.
-    pub(super) fn owe_again(&mut self, now: Now, node: usize) {
-        let Some(member) = self.members.get_mut(node) else { return };
-        let at = now.time.after(TCP_USER_TIMEOUT);
-        let owed = member.owed.iter().filter(|owed| owed.at == Time::MAX);
-        let again: Vec<Owed> = owed.map(|owed| Owed { at, ..owed.clone() }).collect();
-        member.owed.extend(again);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::redis::Note;
 use super::super::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, TCP_USER_TIMEOUT,
     Token, Tuning,
@@ -13,6 +14,7 @@ use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
 use super::member::{Member, Owed};
 use super::presence::Gathering;
+use super::repair::Repairs;
 use super::reserve::{Reserves, is_plain};
 use super::round::{Round, Verdict, Vote};
 use crate::clock::{Time, drift};
@@ -38,12 +40,14 @@ pub(super) enum Job {
     Vote(u64),
     /// The fencing tokens proposed in a round.
     Propose(u64),
-    /// The fencing tokens written back in a round.
-    WriteBack(u64),
+    /// The fencing tokens written back in a round, and the first of them.
+    WriteBack(u64, u64),
     /// Giving back what is left of a token, until then.
     Undo { key: Arc<str>, token: Token, round: u64, until: Time },
+    /// Taking a lock that is held where it is missing.
+    Repair(Token),
     /// Nothing depends on it.
-    Mend,
+    Ignored,
 }
 
 /// What is to be done.
@@ -65,10 +69,10 @@ pub(super) enum Effect {
     Look {
         node: usize,
     },
-    /// Remember on the server that it counts as long as it runs.
-    Vouch {
+    /// Leave a note on the server: before whatever it is sent after this.
+    Note {
         node: usize,
-        run_id: String,
+        note: Note,
     },
 }
 
@@ -85,6 +89,7 @@ pub(super) struct Council {
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     pub(super) reserves: Reserves,
+    pub(super) repairs: Repairs,
     /// How long a place in the queue lasts.
     keep: Duration,
     rounds: HashMap<u64, Round>,
@@ -107,6 +112,7 @@ impl Council {
             longest_ttl,
             out: Vec::new(),
             reserves: Reserves::new(),
+            repairs: Repairs::new(),
             keep: Tuning::default().keep,
             rounds: HashMap::new(),
             next_round: 1,
@@ -188,6 +194,7 @@ impl Council {
         self.hints.retain(|(_, hinted)| *hinted != token);
         let mut with = Servers::all();
         if let Some(entry) = entry {
+            self.end_repair(token, &entry.missing);
             // There is nothing of it elsewhere.
             with = entry.touched;
             round.touched = entry.touched;
@@ -242,10 +249,14 @@ impl Council {
         }
         let (key, token, op) = (round.key.clone(), round.token, as_told(&round.op, member.pushes));
         let proposal = round.proposal.map(|(first, count)| Op::Fence { token, first, count });
+        let ttl = round.ttl();
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
         if round.acquires() {
             self.ledger.asks_server(token, node, id);
+        }
+        if let Some(ttl) = ttl {
+            self.note_ttl(node, ttl);
         }
         self.tell(now, node, Job::Vote(id), &key, op);
         if let Some(op) = proposal {
@@ -279,24 +290,33 @@ impl Council {
                     let key = round.key.clone();
                     self.others_are_told(&key, id);
                 }
+                if let (Some(round), Ok(reply)) =
+                    (self.rounds.get(&id).filter(|round| round.acquires()), &result)
+                {
+                    self.ledger.said(round.token, node, reply.is_acquired());
+                }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
             Job::Propose(id) => {
                 if let Ok(Reply::Fenced { last }) = &result {
                     self.fences = self.fences.max(last.saturating_add(1));
+                    if let Some(member) = self.members.get_mut(node) {
+                        member.has_counter(*last);
+                    }
                 }
                 self.in_round(now, node, id, |round| round.fenced(node, result));
             }
-            Job::WriteBack(id) => {
+            Job::WriteBack(id, first) => {
                 self.in_round(now, node, id, |round| {
-                    round.written(node, &result);
+                    round.written(node, first, &result);
                     false
                 });
             }
             Job::Undo { key, token, round, until } => {
-                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, result);
+                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, &result);
             }
-            Job::Mend => {}
+            Job::Repair(token) => self.repaired(now, node, token, &result),
+            Job::Ignored => {}
         }
     }
 
@@ -308,7 +328,8 @@ impl Council {
         };
         if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
         {
-            member.heard_time(us, round.sent, now.time);
+            let memory = member.heard_time(us, round.sent, now.time);
+            self.heard_of_memory(now, node, memory);
         }
     }
 
@@ -335,9 +356,14 @@ impl Council {
     pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
         let held = self.ledger.is_held(round.token);
+        let given = self.ledger.fences_given(round.token);
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        round.above = given;
         let verdict = if round.decided { None } else { round.verdict(now.us(), held) };
         match verdict {
             Some(Verdict::WriteBack { first }) => {
+                // Two rounds may have seen the same highest counter: every block is given out once.
+                let first = if mutated!(BlockGivenTwice) { first } else { first.max(self.fences) };
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.begin_write_back(first);
                 }
@@ -381,9 +407,9 @@ impl Council {
             if self.members[node].up {
                 round.under_way += 1;
                 let (key, op) = (round.key.clone(), Op::Fence { token: round.token, first, count });
-                self.tell(now, node, Job::WriteBack(id), &key, op);
+                self.tell(now, node, Job::WriteBack(id, first), &key, op);
             } else {
-                round.written(node, &Err(OpError::new(Failure::NotSent, "not connected")));
+                round.written(node, first, &Err(OpError::new(Failure::NotSent, "not connected")));
             }
         }
     }
@@ -395,7 +421,15 @@ impl Council {
         round.carried = carried;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
-        let taken = round.is_taken();
+        let (taken, proposal) = (round.is_taken(), round.proposal);
+        let (sent, ttl) = (round.sent, round.ttl());
+        let votes: Vec<bool> =
+            round.answers.iter().map(|answer| matches!(answer.vote, Vote::Ours { .. })).collect();
+        let fence = match &result {
+            Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }) => *fence,
+            _ => None,
+        };
+        let renewed = matches!(round.op, Op::Renew { .. }) && carried;
         let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
@@ -404,6 +438,16 @@ impl Council {
         {
             entry.open = entry.open.saturating_sub(1);
             if carried {
+                if let (Some(first), Some((_, count))) = (fence, proposal) {
+                    entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
+                    entry.fence_block = Some((first, count));
+                }
+                if let Some(ttl) = ttl {
+                    entry.leased_until = entry.leased_until.max(sent.after(ttl));
+                }
+                for node in (0..votes.len()).filter(|node| !votes[*node]) {
+                    entry.missing.add(node);
+                }
                 entry.held = true;
                 entry.waits = false;
                 entry.splits = 0;
@@ -413,9 +457,18 @@ impl Council {
                 told = entry.hinted && entry.open == 0;
             }
         }
+        if renewed
+            && let Some(entry) = self.ledger.get(token)
+            && let Some(ttl) = ttl
+        {
+            entry.leased_until = entry.leased_until.max(sent.after(ttl));
+        }
         self.out.push(Effect::Done { round: id, result });
         for node in 0..self.members.len() {
             self.settle(now, id, node);
+        }
+        if acquires && !carried && !left {
+            self.give_up_in_vain(now, id);
         }
         if told {
             self.pass_hint(now, token);
@@ -454,7 +507,7 @@ impl Council {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due()]
+        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
             .into_iter()
             .flatten()
             .min()
@@ -462,6 +515,7 @@ impl Council {
 
     pub(super) fn fire(&mut self, now: Now) {
         self.fire_reserves(now);
+        self.fire_repairs(now);
         self.fire_hints(now);
         self.fire_courtesy(now);
         for node in 0..self.members.len() {
@@ -473,7 +527,7 @@ impl Council {
     /// What is still under way, or nothing.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
-        let owed: Vec<_> = self.members.iter().flat_map(|member| &member.owed).collect();
+        let owed: Vec<_> = self.members.iter().flat_map(|member| member.owed.values()).collect();
         let idle = self.rounds.is_empty() && self.ledger.is_empty() && owed.is_empty();
         (!idle).then(|| format!("{:?} {:?} {owed:?}", self.rounds, self.ledger))
     }

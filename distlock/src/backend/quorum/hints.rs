@@ -18,13 +18,12 @@ impl Council {
             // Too late for us: the next one must be told.
             self.take_up_hint(now, node, &key, token);
             if self.members.get(node).is_some_and(|member| member.up) {
-                self.tell(now, node, Job::Mend, &key, leave(token));
+                self.tell(now, node, Job::Ignored, &key, leave(token));
             }
             return;
         };
         if entry.held {
-            let ttl = entry.ttl;
-            return self.mend(now, node, &key, token, ttl);
+            return self.repair(now, node, &key, token);
         }
         let asking = entry.open > 0;
         entry.hinted = true;

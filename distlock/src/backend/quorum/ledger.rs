@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::Token;
+use super::repair::Missing;
 use crate::clock::Time;
 
 /// Entries that nobody gave back are looked for when there are this many.
@@ -17,6 +18,8 @@ pub(super) struct Entry {
     pub(super) ttl: Duration,
     /// The servers that may have something of it.
     pub(super) touched: Servers,
+    /// The servers that last said that the lock is its.
+    pub(super) ours: Servers,
     /// A majority said that it holds the lock.
     pub(super) held: bool,
     /// It may stand in queues.
@@ -34,6 +37,14 @@ pub(super) struct Entry {
     pub(super) splits: u32,
     /// Nothing of it lives longer on any server.
     pub(super) until: Time,
+    /// Fencing tokens below were given to this lease.
+    pub(super) fences_given: u64,
+    /// The block that it was given last.
+    pub(super) fence_block: Option<(u64, u32)>,
+    /// When the lease ends that a majority has granted.
+    pub(super) leased_until: Time,
+    /// Where it is missing although it is held.
+    pub(super) missing: Missing,
 }
 
 /// A set of servers, by number.
@@ -45,6 +56,10 @@ impl Servers {
 
     pub(super) fn add(&mut self, node: usize) {
         self.0 |= 1 << node;
+    }
+
+    pub(super) fn remove(&mut self, node: usize) {
+        self.0 &= !(1 << node);
     }
 
     pub(super) fn all() -> Servers {
@@ -91,6 +106,7 @@ impl Ledger {
             key: key.clone(),
             ttl,
             touched: Servers::default(),
+            ours: Servers::default(),
             held: false,
             waits: false,
             asked: vec![0; servers],
@@ -99,6 +115,10 @@ impl Ledger {
             hinted: false,
             splits: 0,
             until: now,
+            fences_given: 0,
+            fence_block: None,
+            leased_until: Time(0),
+            missing: Missing::default(),
         });
         entry.open += 1;
         entry.rounds.push(round);
@@ -108,6 +128,19 @@ impl Ledger {
 
     pub(super) fn get(&mut self, token: Token) -> Option<&mut Entry> {
         self.entries.get_mut(&token)
+    }
+
+    /// The tokens that hold a lock.
+    pub(super) fn held(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut().filter(|entry| entry.held)
+    }
+
+    /// Those that hold a lock but not at this server, in order.
+    pub(super) fn missing_at(&self, node: usize) -> Vec<(Arc<str>, Token)> {
+        let missing = self.entries.iter().filter(|(_, entry)| entry.held && entry.missing.has(node));
+        let mut missing: Vec<_> = missing.map(|(token, entry)| (entry.key.clone(), *token)).collect();
+        missing.sort_unstable_by_key(|(_, token)| *token);
+        missing
     }
 
     /// The token is given back everywhere.
@@ -131,12 +164,32 @@ impl Ledger {
         asked.is_some_and(|asked| *asked > round)
     }
 
+    /// Whether a round that asks for the lock is not decided. What another one has got may still help it.
+    pub(super) fn is_asking(&self, token: Token) -> bool {
+        self.entries.get(&token).is_some_and(|entry| entry.open > 0)
+    }
+
+    /// What a server said when it was asked for the lock.
+    pub(super) fn said(&mut self, token: Token, node: usize, ours: bool) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            if ours { entry.ours.add(node) } else { entry.ours.remove(node) }
+        }
+    }
+
     pub(super) fn knows(&self, token: Token) -> bool {
         self.entries.contains_key(&token)
     }
 
     pub(super) fn is_held(&self, token: Token) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.held)
+    }
+
+    /// The block of another round for this token must lie at or above this.
+    pub(super) fn fences_given(&self, token: Token) -> u64 {
+        if mutated!(BlockGivenTwice) {
+            return 0;
+        }
+        self.entries.get(&token).map_or(0, |entry| entry.fences_given)
     }
 
     #[cfg(test)]

@@ -1,15 +1,19 @@
 //! What is known about one of the servers: whether it is there, whether it counts, and what it still has to be
 //! told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::redis::Origin;
 use super::super::{OpError, Pushes, ServerTime, Token};
 use crate::clock::Time;
 use crate::engine::server_clock::{ServerClock, Step};
 
 /// Between two attempts to give back what is left of a token on a server that is there.
 pub(super) const RETRY: Duration = Duration::from_millis(50);
+/// Clocks of servers that differ by no more than this agree.
+const CLOCKS_AGREE: Duration = Duration::from_secs(1);
 
 /// Something of a token that nobody wants any more may be left on a server.
 #[derive(Clone, Debug)]
@@ -24,26 +28,13 @@ pub(super) struct Owed {
     pub(super) until: Time,
 }
 
-/// How a server came to be what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// Changes with every start.
-    pub(crate) run_id: String,
-    /// How long ago it was started, at least.
-    pub(crate) age: Duration,
-    /// The run in which somebody last found that it counts.
-    pub(crate) vouched: Option<String>,
-    /// What its wall clock says.
-    pub(crate) us: ServerTime,
-}
-
 /// Whether a server's word counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Never met.
     Unknown,
     Counts,
-    /// Started at this time, perhaps without what it knew before.
+    /// It may have forgotten what it knew before this time: it was restarted, or its data was deleted.
     Young(Time),
     /// Its clock was set forward at this time, or before.
     Stepped(Time),
@@ -61,11 +52,43 @@ pub(super) struct Member {
     pub(super) misfit: Option<OpError>,
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
-    pub(super) owed: Vec<Owed>,
+    /// One for each token.
+    pub(super) owed: BTreeMap<Token, Owed>,
+    /// Commands of a former connection may arrive until then.
+    pub(super) unsettled_until: Time,
     /// Commands without an answer.
     pub(super) unanswered: u32,
     /// When it last answered, or was asked after it had answered everything.
     pub(super) heard: Time,
+    /// When it was seen that the server has a note that it counts in this run. If that vanishes, its data did.
+    noted: Option<Time>,
+    /// A note that it counts is on its way.
+    pub(super) noting: bool,
+    /// It has a note that it counted in this run or an earlier one: not everything is lost.
+    pub(super) remembers: bool,
+    /// When its notes were last prolonged.
+    pub(super) kept: Time,
+    /// When it was last asked what it is, of the questions that it answered.
+    pub(super) looked: Time,
+    /// Since when its clock has been watched without a break.
+    pub(super) watched: Time,
+    /// Its clock agreed with a majority when the watch began, or the watch is long enough.
+    pub(super) agrees: bool,
+    /// When its run was first met by anybody, by the clocks of a majority.
+    pub(super) met: Option<ServerTime>,
+    /// The longest ttl that it has noted.
+    pub(super) longest_ttl: Duration,
+    /// Its counter of fencing tokens, as far as it told.
+    pub(super) fences: u64,
+}
+
+/// What a server's answer says about its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Nothing new.
+    Kept,
+    /// Locks may be forgotten.
+    Lost,
 }
 
 impl Member {
@@ -78,9 +101,20 @@ impl Member {
             clock: ServerClock::default(),
             misfit: None,
             cause: None,
-            owed: Vec::new(),
+            owed: BTreeMap::new(),
+            unsettled_until: Time(0),
             unanswered: 0,
             heard: Time(0),
+            noted: None,
+            noting: false,
+            remembers: false,
+            kept: Time(0),
+            looked: Time(0),
+            watched: Time(0),
+            agrees: false,
+            met: None,
+            longest_ttl: Duration::ZERO,
+            fences: 0,
         }
     }
 
@@ -90,40 +124,137 @@ impl Member {
     }
 
     pub(super) fn counts(&self) -> bool {
-        self.standing == Standing::Counts || mutated!(YoungServersCount)
+        let trusted = self.agrees || mutated!(ClocksNotCompared);
+        (self.standing == Standing::Counts && trusted) || mutated!(YoungServersCount)
     }
 
-    /// Somebody has found that it counts during this run.
-    pub(super) fn is_vouched_for(&mut self, origin: &Origin) {
+    /// It is connected, and was asked at `sent` what it is. The watch over its clock begins anew.
+    pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
-        let vouched = origin.vouched.as_deref() == Some(origin.run_id.as_str());
-        if same && vouched && matches!(self.standing, Standing::Young(_)) {
+        self.watched = now;
+        self.agrees = false;
+        if same && self.standing != Standing::Unknown {
+            return self.looked(now, sent, origin);
+        }
+        self.run_id = Some(origin.run_id.clone());
+        self.noting = false;
+        self.noted = None;
+        self.fences = 0;
+        self.standing = Standing::Young(now);
+        if origin.is_vouched_for() {
+            self.noted = Some(now);
             self.standing = Standing::Counts;
         }
+        self.told(sent, origin);
+        Memory::Lost
+    }
+
+    /// It was asked at `sent` what it is.
+    pub(super) fn looked(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
+        if self.run_id.as_deref() != Some(origin.run_id.as_str()) {
+            // The connection is about to break.
+            return Memory::Kept;
+        }
+        let vanished = origin.vouched.is_none() && self.noted.is_some_and(|noted| noted < sent);
+        let lost = vanished && !mutated!(VanishedMarkIgnored);
+        if lost {
+            self.forgets(now);
+        } else if origin.is_vouched_for() {
+            self.noted.get_or_insert(now);
+            if matches!(self.standing, Standing::Young(since) if since < sent) {
+                self.standing = Standing::Counts;
+            }
+        }
+        self.told(sent, origin);
+        if lost { Memory::Lost } else { Memory::Kept }
+    }
+
+    fn told(&mut self, sent: Time, origin: &Origin) {
+        self.looked = self.looked.max(sent);
+        self.remembers = origin.vouched.is_some();
+        self.met = origin.met;
+        self.longest_ttl = origin.longest_ttl;
+        self.has_counter(origin.fences);
+    }
+
+    /// It told that its counter was there.
+    pub(super) fn has_counter(&mut self, last: u64) {
+        self.fences = self.fences.max(last);
+    }
+
+    /// Its data is gone, although it was not restarted.
+    fn forgets(&mut self, now: Time) {
+        self.standing = Standing::Young(now);
+        self.noted = None;
+        self.noting = false;
+        self.met = None;
+        self.fences = 0;
+    }
+
+    /// A note that it counts was written, or not.
+    pub(super) fn was_noted(&mut self, now: Time, run_id: &str, written: bool, after: Duration) {
+        if self.run_id.as_deref() != Some(run_id) {
+            return;
+        }
+        let grown = match self.standing {
+            Standing::Young(since) | Standing::Stepped(since) => self.noting && now.since(since) >= after,
+            Standing::Counts => true,
+            Standing::Unknown => false,
+        };
+        if written && grown {
+            self.standing = Standing::Counts;
+            self.noted = Some(now);
+        }
+        self.noting = false;
     }
 
     /// It said so between these times. A clock that was set forward has ended leases before their time, as if
     /// the server had forgotten them.
-    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) {
-        if let Some(Step::Forward(_)) = self.clock.observe(us, sent, seen)
-            && !mutated!(ServerStepIgnored)
-        {
-            self.standing = Standing::Stepped(seen);
+    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) -> Memory {
+        match self.clock.observe(us, sent, seen) {
+            Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
+                // What is younger than that stays so.
+                self.standing = Standing::Stepped(seen);
+                Memory::Lost
+            }
+            _ => Memory::Kept,
         }
+    }
+
+    /// Whether its clock and that of `other` may show the same time.
+    pub(super) fn shows_the_time_of(&self, other: &Member, now: Time) -> bool {
+        let (Some(mine), Some(theirs)) = (self.clock.offset(now), other.clock.offset(now)) else {
+            return false;
+        };
+        let tolerance = CLOCKS_AGREE.as_nanos().cast_signed();
+        mine.0 - theirs.1 <= tolerance && theirs.0 - mine.1 <= tolerance
+    }
+
+    /// What its clock shows, in microseconds.
+    pub(super) fn time(&self, now: Time) -> Option<u64> {
+        let (low, high) = self.clock.offset(now)?;
+        u64::try_from((i128::from(now.0) + (low + high) / 2) / 1_000).ok()
     }
 
     /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.
     pub(super) fn owe(&mut self, now: Time, owed: Owed) {
+        let at = if self.up { now.after(RETRY) } else { Time::MAX };
         if owed.until > now {
-            let at = if self.up { now.after(RETRY) } else { Time::MAX };
-            self.owed.push(Owed { at, ..owed });
+            self.owe_at(at, owed);
         }
+    }
+
+    pub(super) fn owe_at(&mut self, at: Time, owed: Owed) {
+        let known = self.owed.entry(owed.token).or_insert_with(|| Owed { at, ..owed.clone() });
+        known.at = known.at.min(at);
+        known.round = known.round.max(owed.round);
+        known.until = known.until.max(owed.until);
     }
 
     /// What is to be given back now. While the server is not there that is nothing, and later everything.
     pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<Owed> {
         let (mut due, up) = (Vec::new(), self.up);
-        self.owed.retain_mut(|owed| {
+        self.owed.retain(|_, owed| {
             if !up && owed.at <= now {
                 owed.at = Time::MAX;
             }
@@ -137,6 +268,6 @@ impl Member {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.owed.iter().map(|owed| owed.at.min(owed.until)).min()
+        self.owed.values().map(|owed| owed.at.min(owed.until)).min()
     }
 }

@@ -38,6 +38,7 @@ mod hints;
 mod ledger;
 mod member;
 mod presence;
+mod repair;
 mod reserve;
 mod round;
 #[cfg(test)]
@@ -56,7 +57,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::redis::{RedisBackend, RedisConfig};
+use super::redis::{Note, Origin, RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
     Pushes, Sending, Tuning,
@@ -65,7 +66,6 @@ use crate::clock::{self, Time};
 use aftermath::take;
 use council::{Council, Effect, Job, Now};
 use ledger::Servers;
-pub(crate) use member::Origin;
 
 /// This many commands for one server at the same moment are worth a pipeline.
 const WORTH_A_BATCH: usize = 4;
@@ -93,6 +93,7 @@ enum Input {
     Answer { node: usize, job: Job, result: OpResult },
     Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
     Looked { node: usize, sent: Time, origin: Origin },
+    Noted { node: usize, note: Note, written: bool },
     Parted { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
@@ -385,6 +386,7 @@ impl Desk<'_> {
                 council.joined(now(), node, sent, settled, pushes, origin);
             }
             Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
+            Input::Noted { node, note, written } => council.noted(now(), node, &note, written),
             Input::Parted { node, cause } => council.parted(now(), node, cause),
             Input::Listens { node, pushes } => council.listens(now(), node, pushes),
             Input::Heard { node, push } => council.heard(now(), node, push),
@@ -426,16 +428,28 @@ impl Desk<'_> {
                             });
                         }
                     }
-                    Effect::Vouch { node, run_id } => {
-                        if let Some(node) = self.quorum.nodes.get(node) {
-                            // A server without the mark only counts later, for those who come new.
-                            tokio::spawn(node.attest(run_id));
-                        }
-                    }
+                    Effect::Note { node, note } => self.leave_note(node, note).await,
                 }
             }
             for (node, letters) in letters.into_iter().enumerate() {
                 self.post(node, letters).await;
+            }
+        }
+    }
+
+    /// Before any command that is sent to this server after it.
+    async fn leave_note(&mut self, at: usize, note: Note) {
+        let Some(node) = self.quorum.nodes.get(at) else { return };
+        let mut future = node.note(note.clone());
+        match first_poll(&mut future).await {
+            Poll::Ready(result) => self.council.noted(now(), at, &note, result.is_ok()),
+            Poll::Pending => {
+                let inbox = self.quorum.inbox.clone();
+                tokio::spawn(async move {
+                    let written = future.await.is_ok();
+                    // The council ends with the manager.
+                    drop(inbox.send(Input::Noted { node: at, note, written }));
+                });
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::{Failure, LinkEvent, OpError, Pushes};
+use super::super::redis::{Mark, Note, Origin};
+use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
 use super::council::{Council, Effect, Now};
-use super::member::{Member, Origin, Standing};
+use super::member::{Member, Memory, Standing};
 use super::round::majority;
 use crate::clock::{Time, drift};
 
@@ -15,6 +16,10 @@ const TOGETHER: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_secs(10);
 /// The same while a server is young that somebody else may vouch for.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Notes on servers are prolonged so often.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+/// Times by the clocks of different majorities differ by no more than this.
+const MAJORITIES_AGREE: Duration = Duration::from_secs(2);
 
 /// Whether there is a majority.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(super) struct Gathering {
     untouched: bool,
     /// When to ask all servers for their time and their mark.
     look_at: Time,
+    /// When standings were last seen to.
+    fired: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +44,13 @@ enum Stage {
 
 impl Gathering {
     pub(super) fn new() -> Gathering {
-        Gathering { stage: Stage::Forming(None), pushes: Pushes::Off, untouched: true, look_at: Time(0) }
+        Gathering {
+            stage: Stage::Forming(None),
+            pushes: Pushes::Off,
+            untouched: true,
+            look_at: Time(0),
+            fired: Time(0),
+        }
     }
 }
 
@@ -64,24 +77,92 @@ impl Council {
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
+        if !settled {
+            member.unsettled_until = now.time.after(TCP_USER_TIMEOUT);
+        }
         member.misfit = None;
         member.cause = None;
         member.pushes = pushes;
-        let same = member.run_id.as_deref() == Some(origin.run_id.as_str());
-        if !same || member.standing == Standing::Unknown {
-            member.standing = Standing::Young(now.time.before(origin.age));
-        }
-        member.run_id = Some(origin.run_id.clone());
+        let memory = member.joined(now.time, sent, &origin);
+        self.heard_origin(now, node, sent, &origin, memory);
         self.gathering.untouched &= origin.vouched.is_none();
-        member.is_vouched_for(&origin);
-        member.heard_time(origin.us, sent, now.time);
         self.grow_up(now);
+        self.keep_notes(now, node);
         self.look_soon(now);
-        if !settled {
-            self.owe_again(now, node);
-        }
         self.pay(now, node, true);
+        self.refill(now, node);
         self.gather(now, None);
+    }
+
+    /// A server was asked at `sent` what it is.
+    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, origin: &Origin) {
+        let Some(member) = self.members.get_mut(node) else { return };
+        let memory = member.looked(now.time, sent, origin);
+        self.heard_origin(now, node, sent, origin, memory);
+        self.grow_up(now);
+        if self.members.get(node).is_some_and(|member| now.time.since(member.kept) > KEEP) {
+            self.keep_notes(now, node);
+        }
+        self.look_soon(now);
+    }
+
+    fn heard_origin(&mut self, now: Now, node: usize, sent: Time, origin: &Origin, memory: Memory) {
+        if !mutated!(LongestTtlIsOurs) {
+            self.longest_ttl = self.longest_ttl.max(origin.longest_ttl);
+        }
+        self.heard_of_memory(now, node, memory);
+        if let Some(member) = self.members.get_mut(node) {
+            let memory = member.heard_time(origin.us, sent, now.time);
+            self.heard_of_memory(now, node, memory);
+        }
+    }
+
+    /// What a server forgot of our locks, it is told again.
+    pub(super) fn heard_of_memory(&mut self, now: Now, node: usize, memory: Memory) {
+        if memory == Memory::Lost {
+            self.all_missing(node);
+            self.refill(now, node);
+            self.look_soon(now);
+        }
+    }
+
+    /// So that they outlive those who come and go.
+    fn keep_notes(&mut self, now: Now, node: usize) {
+        let longest_ttl = self.longest_ttl;
+        let Some(member) = self.members.get_mut(node) else { return };
+        if let Some(run_id) = member.run_id.clone()
+            && member.counts()
+        {
+            member.kept = now.time;
+            member.longest_ttl = member.longest_ttl.max(longest_ttl);
+            let note = Note { run_id, mark: Mark::Keep, longest_ttl, fences: 0, met: None };
+            self.out.push(Effect::Note { node, note });
+        }
+    }
+
+    /// A note was written on a server, or not.
+    pub(super) fn noted(&mut self, now: Now, node: usize, note: &Note, written: bool) {
+        let after = self.grown_after();
+        let Some(member) = self.members.get_mut(node) else { return };
+        if !written {
+            member.longest_ttl = Duration::ZERO;
+        }
+        if note.mark == Mark::Count {
+            member.was_noted(now.time, &note.run_id, written, after);
+        }
+    }
+
+    /// Before a server is asked for a longer lease than ever before, that is noted there: whoever waits until it
+    /// can have forgotten nothing must know.
+    pub(super) fn note_ttl(&mut self, node: usize, ttl: Duration) {
+        let Some(member) = self.members.get_mut(node) else { return };
+        if let Some(run_id) = member.run_id.clone()
+            && member.longest_ttl < ttl
+        {
+            member.longest_ttl = ttl;
+            let note = Note { run_id, mark: Mark::None, longest_ttl: ttl, fences: 0, met: None };
+            self.out.push(Effect::Note { node, note });
+        }
     }
 
     /// A server is not there, or an attempt to reach it has failed.
@@ -110,26 +191,127 @@ impl Council {
         self.gather(now, None);
     }
 
-    /// Servers that are old enough count. So do all of them if none has ever been used.
+    /// Servers that can have forgotten nothing that still matters count. So do all of them if none has ever been
+    /// used.
     fn grow_up(&mut self, now: Now) {
         let met = self.members.iter().all(|member| member.standing != Standing::Unknown);
-        let first_use = self.gathering.untouched && met;
-        let after = self.grown_after();
-        for (node, member) in self.members.iter_mut().enumerate() {
-            let since = match member.standing {
-                Standing::Young(born) if first_use => born.before(after),
-                Standing::Young(at) | Standing::Stepped(at) => at,
-                Standing::Unknown | Standing::Counts => continue,
-            };
-            if let Some(run_id) = &member.run_id
-                && now.time.since(since) >= after
-            {
-                member.standing = Standing::Counts;
-                self.out.push(Effect::Vouch { node, run_id: run_id.clone() });
-            }
+        if self.gathering.untouched && met {
+            return self.first_use(now);
+        }
+        self.compare_clocks(now);
+        self.note_meetings(now);
+        for node in 0..self.members.len() {
+            self.may_grow_up(now, node);
         }
         if self.members.iter().any(|member| member.standing == Standing::Counts) {
             self.gathering.untouched = false;
+        }
+    }
+
+    fn first_use(&mut self, now: Now) {
+        self.gathering.untouched = false;
+        for node in 0..self.members.len() {
+            let member = &mut self.members[node];
+            if let Some(run_id) = member.run_id.clone() {
+                member.standing = Standing::Counts;
+                member.agrees = true;
+                member.kept = now.time;
+                member.longest_ttl = self.longest_ttl;
+                let longest_ttl = self.longest_ttl;
+                let note = Note { run_id, mark: Mark::Count, longest_ttl, fences: 0, met: None };
+                self.out.push(Effect::Note { node, note });
+            }
+        }
+    }
+
+    fn may_grow_up(&mut self, now: Now, node: usize) {
+        let member = &self.members[node];
+        let (Standing::Young(since) | Standing::Stepped(since), Some(run_id)) =
+            (member.standing, member.run_id.clone())
+        else {
+            return;
+        };
+        if member.noting || !member.up || now.time.since(since) < self.grown_after() {
+            return;
+        }
+        let Some(fences) = self.counter_elsewhere(now, node, since) else { return };
+        let longest_ttl = self.longest_ttl;
+        let member = &mut self.members[node];
+        member.noting = true;
+        member.kept = now.time;
+        member.longest_ttl = longest_ttl;
+        let fences = if mutated!(CounterNotHandedOver) { 0 } else { fences };
+        self.out.push(Effect::Note {
+            node,
+            note: Note { run_id, mark: Mark::Count, longest_ttl, fences, met: None },
+        });
+    }
+
+    /// The highest counter of fencing tokens of the other servers, once a majority of them has told what it
+    /// remembers after `since`, or all have told what they know: what this one has forgotten, one of those knows. It
+    /// does not wait for them for ever.
+    fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
+        let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
+        let told = || others().filter(|(_, member)| member.looked >= since);
+        let remembers = |member: &Member| member.remembers || !matches!(member.standing, Standing::Young(_));
+        let remembering = told().filter(|(_, member)| remembers(member)).count();
+        let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
+        let patience = self.grown_after() * 2;
+        let highest = || self.members.iter().map(|member| member.fences).max().unwrap_or(0);
+        (enough || now.time.since(since) >= patience).then(highest)
+    }
+
+    /// A clock that does not agree with a majority may have been set while nobody of us looked.
+    fn compare_clocks(&mut self, now: Now) {
+        let most = majority(self.members.len());
+        let after = self.grown_after();
+        for node in 0..self.members.len() {
+            let member = &self.members[node];
+            if member.agrees || member.standing == Standing::Unknown {
+                continue;
+            }
+            let same =
+                self.members.iter().filter(|other| other.up && member.shows_the_time_of(other, now.time));
+            let agrees = member.up && (same.count() >= most || now.time.since(member.watched) >= after);
+            self.members[node].agrees = agrees;
+        }
+    }
+
+    /// What a majority of clocks shows.
+    fn time_of_most(&self, now: Now) -> Option<u64> {
+        let agreeing = self.members.iter().filter(|member| member.up && member.agrees);
+        let mut times: Vec<u64> = agreeing.filter_map(|member| member.time(now.time)).collect();
+        if times.len() < majority(self.members.len()) {
+            return None;
+        }
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+
+    /// Whoever lives too short to see a server grow up can still note when it was first met, and use such a note.
+    fn note_meetings(&mut self, now: Now) {
+        let Some(us) = self.time_of_most(now) else { return };
+        for node in 0..self.members.len() {
+            let member = &mut self.members[node];
+            let (Standing::Young(since), Some(run_id), true) =
+                (member.standing, member.run_id.clone(), member.up)
+            else {
+                continue;
+            };
+            if let Some(met) = member.met {
+                let age = Duration::from_micros(us.saturating_sub(met.0)).saturating_sub(MAJORITIES_AGREE);
+                member.standing = Standing::Young(since.min(now.time.before(age)));
+            } else {
+                member.met = Some(ServerTime(us));
+                let note = Note {
+                    run_id,
+                    mark: Mark::None,
+                    longest_ttl: Duration::ZERO,
+                    fences: 0,
+                    met: Some(ServerTime(us)),
+                };
+                self.out.push(Effect::Note { node, note });
+            }
         }
     }
 
@@ -140,8 +322,12 @@ impl Council {
 
     pub(super) fn presence_due(&self) -> Option<Time> {
         let grown = self.members.iter().filter_map(|member| match member.standing {
-            Standing::Young(at) | Standing::Stepped(at) => Some(at.after(self.grown_after())),
-            Standing::Unknown | Standing::Counts => None,
+            // Whatever else it waits for, it is looked at again.
+            Standing::Young(at) | Standing::Stepped(at) if !member.noting => {
+                Some(at.after(self.grown_after())).filter(|at| *at > self.gathering.fired)
+            }
+            Standing::Counts if member.up && !member.agrees => Some(member.watched.after(self.grown_after())),
+            _ => None,
         });
         let forming = match self.gathering.stage {
             Stage::Forming(until) => until,
@@ -150,17 +336,10 @@ impl Council {
         grown.chain(forming).chain([self.gathering.look_at]).min()
     }
 
-    /// A server was asked at `sent` what it is.
-    pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, origin: &Origin) {
-        if let Some(member) = self.members.get_mut(node) {
-            member.heard_time(origin.us, sent, now.time);
-            member.is_vouched_for(origin);
-        }
-    }
-
     /// Whoever comes while another process begins to use new servers finds only some of its marks.
     fn look_soon(&mut self, now: Now) {
-        if self.members.iter().any(|member| matches!(member.standing, Standing::Young(_))) {
+        let waits = |m: &Member| m.up && matches!(m.standing, Standing::Young(_) | Standing::Stepped(_));
+        if self.members.iter().any(waits) {
             self.gathering.look_at = self.gathering.look_at.min(now.time.after(LOOK_AGAIN));
         }
     }
@@ -174,7 +353,13 @@ impl Council {
         }
     }
 
+    /// Something looks as if a server has lost its data: asks all of them at once.
+    pub(super) fn look_now(&mut self, now: Now) {
+        self.gathering.look_at = self.gathering.look_at.min(now.time);
+    }
+
     pub(super) fn fire_presence(&mut self, now: Now) {
+        self.gathering.fired = now.time;
         self.grow_up(now);
         self.look(now);
         if matches!(self.gathering.stage, Stage::Forming(Some(_))) {

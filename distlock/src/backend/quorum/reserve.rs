@@ -78,9 +78,9 @@ impl Council {
             let Reserve { round, token, servers, .. } = reserve;
             match self.ledger.get(token).filter(|entry| entry.held) {
                 Some(entry) => {
-                    let (key, ttl) = (entry.key.clone(), entry.ttl);
+                    let key = entry.key.clone();
                     for node in (0..self.members.len()).filter(|node| servers.has(*node)) {
-                        self.mend(now, node, &key, token, ttl);
+                        self.repair(now, node, &key, token);
                     }
                 }
                 None => self.widen(now, round),

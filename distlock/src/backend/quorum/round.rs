@@ -73,6 +73,8 @@ pub(super) struct Round {
     pub(super) token: Token,
     /// The first fencing token proposed, and how many.
     pub(super) proposal: Option<(u64, u32)>,
+    /// Tokens below were given to this lease by other rounds: the block of this one must lie above.
+    pub(super) above: u64,
     pub(super) answers: Vec<Answer>,
     pub(super) write_back: Option<WriteBack>,
     /// Commands without an answer.
@@ -102,6 +104,7 @@ impl Round {
             token: op.token(),
             op,
             proposal: None,
+            above: 0,
             answers: vec![answer; servers],
             write_back: None,
             under_way: 0,
@@ -115,6 +118,14 @@ impl Round {
 
     pub(super) fn acquires(&self) -> bool {
         matches!(self.op, Op::Set { .. } | Op::Enter { .. })
+    }
+
+    /// For how long it wants the lock.
+    pub(super) fn ttl(&self) -> Option<Duration> {
+        match self.op {
+            Op::Set { ttl, .. } | Op::Enter { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
+            Op::Leave { .. } | Op::Fence { .. } => None,
+        }
     }
 
     /// Whether servers that are busy have queued the token.
@@ -163,8 +174,13 @@ impl Round {
     }
 
     /// Takes in the answer to a write-back.
-    pub(super) fn written(&mut self, node: usize, result: &OpResult) {
-        if let Some(vote) = self.write_back.as_mut().and_then(|back| back.votes.get_mut(node)) {
+    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
+        if let Some(vote) = self
+            .write_back
+            .as_mut()
+            .filter(|back| back.first == first)
+            .and_then(|back| back.votes.get_mut(node))
+        {
             *vote = Some(matches!(result, Ok(Reply::Fenced { .. })));
         }
     }
@@ -212,7 +228,9 @@ impl Round {
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };
         let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
-        if ours.iter().filter(known).count() >= most || mutated!(ProposalAlwaysTaken) {
+        let agreed =
+            ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
+        if agreed || mutated!(ProposalAlwaysTaken) {
             return Some(self.entered(us, held, Some(first)));
         }
         let highest = ours.iter().filter_map(|vote| match vote {
@@ -228,7 +246,9 @@ impl Round {
         let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
         let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
         let open = votes().filter(|(vote, answer)| vote.is_none() && may_be_ours(&answer.vote)).count();
-        if done >= most {
+        if done >= most && back.first < self.above {
+            Some(Verdict::WriteBack { first: self.above })
+        } else if done >= most {
             Some(self.entered(us, held, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
@@ -322,7 +342,8 @@ impl Round {
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
-                ", of these {young} were restarted so recently that locks may be held which they do not know of"
+                ", of these {young} do not count: they were restarted, lost their data, or had their clocks set so \
+                 recently that locks may be held which they do not know of"
             );
         }
         if let Some(cause) = cause {
@@ -349,11 +370,16 @@ impl Round {
     fn renewed(&self, us: ServerTime) -> Option<Verdict> {
         let most = majority(self.answers.len());
         let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
-        let not_ours = self.count(|vote| matches!(vote, Vote::NotYours));
+        // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
+        let not_ours = |young: bool| {
+            let forgot = |answer: &&Answer| matches!(answer.vote, Vote::NotYours) && answer.counts != young;
+            self.answers.iter().filter(forgot).count()
+        };
+        let too_many = self.answers.len() - most;
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if renewed >= most {
             Some(Verdict::Carried(Reply::Renewed { us }))
-        } else if not_ours > self.answers.len() - most {
+        } else if not_ours(false) > too_many || not_ours(true) > too_many {
             Some(Verdict::Carried(Reply::NotYours))
         } else {
             (open == 0).then(|| Verdict::Rejected(Err(self.failure())))

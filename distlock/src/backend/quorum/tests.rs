@@ -190,3 +190,79 @@ async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
     let request = servers.manager().await.lock("k").wait(LONG);
     request.acquire().await.unwrap().release().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_that_evicts_is_refused() {
+    let mut servers = Servers::start(2);
+    servers.0.push(TestServer::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]));
+    let text = refused(try_manager(servers.urls()).await);
+    assert!(text.contains("`allkeys-lru`") && text.contains("noeviction"), "{text}");
+}
+
+/// Somebody else's lock of the same name stands on two of five, and goes away: without any renewal the holder has
+/// all five soon after.
+#[tokio::test]
+async fn a_bare_majority_is_repaired_without_renewals() {
+    let servers = Servers::start(5);
+    for server in &servers.0[..2] {
+        server.run::<String>("SET k somebody-else");
+    }
+    let manager = servers.manager().await;
+    let guard = manager.lock("k").no_renew().ttl(LONG).fenced().acquire().await.unwrap();
+    for server in &servers.0[..2] {
+        assert_eq!(server.run::<String>("GET k"), "somebody-else");
+        server.run::<u64>("DEL k");
+    }
+    wait_until("every server has it", LONG, || {
+        let held = |server: &TestServer| {
+            server.run::<Option<String>>("GET k").is_some_and(|text| text.contains("dl1:"))
+        };
+        servers.0.iter().all(held)
+    });
+    let last = guard.fencing_token().unwrap().get();
+    let counters = servers.0.iter().map(|server| server.run::<u64>("GET dl1:f"));
+    counters.for_each(|counter| assert!(counter >= last, "{counter} < {last}"));
+    // Not longer than it may be held.
+    for server in &servers.0 {
+        assert!(server.run::<i64>("PTTL k") <= 20_000);
+    }
+    guard.release().await.unwrap();
+    wait_until("no server has it", LONG, || servers.with_key("k") == 0);
+}
+
+/// The holder stands on three of five, one of which is emptied but not restarted.
+#[tokio::test]
+async fn what_was_flushed_does_not_count() {
+    let mut servers = Servers::start(5);
+    let (holder, other) = (servers.manager().await, servers.manager().await);
+    servers.0[3].kill();
+    servers.0[4].kill();
+    let guard = holder.lock("k").ttl(LONG * 3).no_renew().acquire().await.unwrap();
+    servers.0[0].run::<String>("FLUSHALL");
+    servers.0[3].start_again();
+    servers.0[4].start_again();
+    wait_until("those that were killed have it again", LONG, || {
+        servers.0[3..].iter().all(|server| server.run::<bool>("EXISTS k"))
+    });
+    wait_until("what was flushed has it again", LONG, || servers.0[0].run::<bool>("EXISTS k"));
+    for manager in [&other, &servers.manager().await] {
+        assert!(manager.lock("k").try_acquire().await.unwrap().is_none());
+    }
+    assert!(guard.is_held());
+}
+
+/// A process that knows of short leases only vouches for nothing before the longest one is over.
+#[tokio::test]
+async fn the_longest_ttl_is_noted_on_the_servers() {
+    let servers = Servers::start(3);
+    let manager = servers.manager().await;
+    let guard = manager.lock("k").ttl(LONG * 3).acquire().await.unwrap();
+    wait_until("every server has noted it", LONG, || {
+        servers.0.iter().all(|server| server.run::<u64>("GET dl1:run:ttl") == 60_000)
+    });
+    drop(guard);
+    drop(servers.manager().await.lock("k2").acquire().await.unwrap());
+    for server in &servers.0 {
+        assert_eq!(server.run::<u64>("GET dl1:run:ttl"), 60_000);
+    }
+}

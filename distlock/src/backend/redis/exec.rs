@@ -4,20 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, RedisWrite, ServerError, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 
-use super::super::quorum::Origin;
 use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{Form, Wire};
 use super::greet::Server;
 use super::link::Link;
-use super::{errors, greet, reply};
+use super::{errors, reply};
 
 /// Batches are cut into pieces of this many commands, so that others get in between.
 pub(super) const PIECE: usize = 500;
-
-/// How long a server is remembered to count, if nobody connects to it.
-const MARK_LIVES: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// One command takes at most so many locks: the server does nothing else meanwhile.
 pub(super) const MOST_TOGETHER: usize = 100;
@@ -166,47 +162,6 @@ impl Exec {
             (value, ..) => reply::of_script(client, op, &value),
         };
         reply.map_err(|reply::Garbled| garbled(link))
-    }
-
-    /// How the server came to be what it is.
-    pub(super) async fn origin(self: Arc<Self>, link: Arc<Link>) -> Result<Origin, OpError> {
-        let mut mark = redis::cmd("GET");
-        mark.write_arg_fmt(self.wire.names.run());
-        let mut info = redis::cmd("INFO");
-        info.arg("server");
-        let answers = self.ask_all(&link, vec![info, mark, redis::cmd("TIME")]).await?;
-        for answer in &answers {
-            if let Value::ServerError(error) = answer
-                && error.code() != "NOPERM"
-            {
-                return Err(failed(&link, error.clone()));
-            }
-        }
-        let info = answers.first().and_then(greet::text);
-        let run_id = greet::field(info, "run_id").map(str::to_owned);
-        let uptime = greet::field(info, "uptime_in_seconds").and_then(|seconds| seconds.parse::<u64>().ok());
-        let us = answers.get(2).and_then(reply::of_time);
-        match (run_id, uptime, us) {
-            (Some(run_id), Some(uptime), Some(us)) => Ok(Origin {
-                run_id,
-                // Of two times that are cut to seconds.
-                age: Duration::from_secs(uptime.saturating_sub(1)),
-                vouched: answers.get(1).and_then(greet::text).map(str::to_owned),
-                us,
-            }),
-            _ => Err(errors::found(
-                Failure::Refused,
-                "the server does not tell how long it has run, so a quorum cannot know what it may have \
-                 forgotten: grant `+info +get +time`",
-            )),
-        }
-    }
-
-    pub(super) async fn attest(self: Arc<Self>, link: Arc<Link>, run_id: String) -> Result<(), OpError> {
-        let mut mark = redis::cmd("SET");
-        mark.write_arg_fmt(self.wire.names.run());
-        mark.arg(run_id).arg("PX").arg(MARK_LIVES.as_millis().to_string());
-        self.ask(&link, &mark).await.map(drop)
     }
 
     pub(super) async fn batch(self: Arc<Self>, link: Arc<Link>, batch: Vec<(Arc<str>, Op)>) -> Vec<OpResult> {

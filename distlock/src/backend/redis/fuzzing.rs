@@ -21,7 +21,10 @@ const PASSWORD: &str = "s3cretPassword";
 /// A URL, as it is given to the builder; also with a password put into it, which no message may show.
 pub fn url(text: &str) {
     read(text);
-    if let Some((scheme, rest)) = text.split_once("://") {
+    // The fuzzer learns the password from what it is compared with.
+    if let Some((scheme, rest)) = text.split_once("://")
+        && !text.contains("s3cret")
+    {
         for login in [format!("{scheme}://user:{PASSWORD}@{rest}"), format!("{scheme}://:{PASSWORD}@{rest}")]
         {
             for told in read(&login) {

@@ -262,12 +262,30 @@ fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
             Failure::Refused,
             "the server is a replica: a quorum needs masters that do not depend on each other",
         ),
-        Role::Master | Role::Member | Role::ClusterNode => Ok(()),
+        Role::Member => check_memory(answers),
+        Role::Master | Role::ClusterNode => Ok(()),
     }
 }
 
+/// What a server forgets unnoticed, a quorum would give to somebody else.
+fn check_memory(answers: &Answers) -> Result<(), OpError> {
+    let Some(policy) = evicts(answers) else { return Ok(()) };
+    let text = format!(
+        "maxmemory-policy `{policy}` may evict locks while they are held, which makes a server of a quorum forget \
+         them unnoticed: set `noeviction`, or give locks servers of their own"
+    );
+    Err(errors::found(Failure::Refused, text))
+}
+
+/// The policy by which the server throws keys away, if it does.
+fn evicts(answers: &Answers) -> Option<&str> {
+    let memory = answers.text(Step::Memory);
+    field(memory, "maxmemory_policy")
+        .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
+}
+
 fn read(answers: &Answers, role: Role) -> Server {
-    let (server, memory) = (answers.text(Step::Server), answers.text(Step::Memory));
+    let server = answers.text(Step::Server);
     Server {
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
         identity: answers.text(Step::Identity).and_then(identify),
@@ -276,9 +294,7 @@ fn read(answers: &Answers, role: Role) -> Server {
             .filter(|_| role == Role::ClusterNode)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),
-        evicts: field(memory, "maxmemory_policy")
-            .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
-            .map(str::to_owned),
+        evicts: evicts(answers).map(str::to_owned),
         run_id: field(server, "run_id").map(str::to_owned),
         is_whole: false,
     }

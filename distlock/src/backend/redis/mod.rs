@@ -18,6 +18,7 @@ mod first_reply;
 mod greet;
 mod link;
 mod login;
+mod membership;
 mod names;
 mod news;
 mod pace;
@@ -72,5 +73,6 @@ mod together_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
+pub(crate) use membership::{Mark, Note, Origin};
 pub(crate) use standalone::RedisBackend;
 pub(crate) use url::is_quorum;

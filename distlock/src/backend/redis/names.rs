@@ -21,6 +21,13 @@ pub(super) struct Names {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(Option<u32>);
 
+impl Tag {
+    /// Outside a cluster.
+    pub(super) fn none() -> Tag {
+        Tag(None)
+    }
+}
+
 /// One name, written straight into a command without being built first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
@@ -103,6 +110,16 @@ impl Names {
     /// The run of the server in which it was found to count in a quorum.
     pub(super) fn run(&self) -> Name<'_> {
         self.name("dl1:run", Tag(None), "")
+    }
+
+    /// That run, and when it was first met.
+    pub(super) fn met(&self) -> Name<'_> {
+        self.name("dl1:run:met", Tag(None), "")
+    }
+
+    /// The longest ttl that a server of a quorum was asked for, in milliseconds.
+    pub(super) fn longest_ttl(&self) -> Name<'_> {
+        self.name("dl1:run:ttl", Tag(None), "")
     }
 
     /// What `client` writes for the replicas to confirm; gone at once.

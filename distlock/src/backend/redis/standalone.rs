@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::super::quorum::Origin;
 use super::super::{
     Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
 };
@@ -16,6 +15,7 @@ use super::config::{Address, Place, RedisConfig};
 use super::exec::Exec;
 use super::greet::{Role, Server};
 use super::link::Link;
+use super::membership::{Note, Origin};
 use super::names::Names;
 use super::push::Listener;
 use super::replicas::Replicas;
@@ -59,10 +59,10 @@ impl RedisBackend {
         }
     }
 
-    /// Leaves a mark on the server that says that it counts during this run.
-    pub(crate) fn attest(&self, run_id: String) -> BoxFuture<Result<(), OpError>> {
+    /// Leaves a note on the server for other processes. Its place among other commands is fixed at the first poll.
+    pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), OpError>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).attest(link, run_id)),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).note(link, note)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }

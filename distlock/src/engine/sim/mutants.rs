@@ -76,22 +76,6 @@ fn lost_pushes(c: &mut Config) {
     c.misplaced = 0.0;
 }
 
-fn contended(c: &mut Config) {
-    crowded(c);
-    c.clients = 4;
-    c.requests = 60;
-    c.longest_hold = 80;
-    c.horizon = 5_000_000_000;
-    c.tuning.every = std::time::Duration::from_millis(200);
-    c.tuning.gap = std::time::Duration::from_millis(10);
-    c.ttls = vec![10_000];
-    c.forever = 1.0;
-    c.cancel = 0.0;
-    c.min_hold = 0.0;
-    c.max_hold = 0.0;
-    c.shutdowns = 0;
-}
-
 fn extended(c: &mut Config) {
     to_the_end(c);
     c.extend = 1.0;
@@ -317,7 +301,6 @@ const CASES: &[Case] = &[
     case(Mutant::UnknownPushIgnored, &[Unsettled, Links], crowded),
     case(Mutant::CompensationBeforeKill, &[Links], crowded),
     case(Mutant::EntryLeftAfterDirectAcquire, &[Foreign, Calm], crowded),
-    case(Mutant::GapClockPerProcess, &[Calm], contended),
     case(Mutant::IoErrorReportedAsLost, &[Links], as_drawn),
     case(Mutant::RenewCreates, &[Forced, Wiped], forced),
     case(Mutant::ForceReleaseNotReported, &[Forced], forced),

@@ -22,6 +22,17 @@ impl Server {
         self.counts = counts;
     }
 
+    /// The highest fencing token that it knows of.
+    #[cfg(feature = "redis")]
+    pub(crate) fn counter(&self) -> u64 {
+        self.last_fence
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn raise_counter(&mut self, last: u64) {
+        self.last_fence = self.last_fence.max(last);
+    }
+
     /// The value of the lock's key, and when it expires.
     pub(crate) fn value(&self, us: ServerTime, key: &Arc<str>) -> Option<(Arc<str>, ServerTime)> {
         let value = self.slots.get(key)?.value.as_ref()?;

@@ -37,17 +37,41 @@ pub(super) struct Config {
     /// Clocks of a minority are stepped.
     pub(super) steps: u32,
     pub(super) crashes: u32,
+    /// Some leases are this many times as long as the ttl that processes are told of.
+    pub(super) spread: u32,
+    /// Servers lose their data without being restarted.
+    pub(super) flushes: u32,
+    /// Processes look at a server as soon as that happens.
+    pub(super) noticed: bool,
+    /// Connections after which commands of the former one may still arrive.
+    pub(super) unsettled: f64,
+    /// Connections that hear no pushes.
+    pub(super) deaf: f64,
+    /// Commands that are refused for the moment.
+    pub(super) later: f64,
+    /// For a while a server refuses whatever takes locks.
+    pub(super) refusals: u32,
+    pub(super) min_hold: f64,
+    /// Who holds a lock asks for more fencing tokens, or whoever asks asks twice.
+    pub(super) more: f64,
+    /// Counters of fencing tokens lie ahead of all clocks.
+    pub(super) ahead: bool,
+    pub(super) pauses: u32,
+    /// A server that takes so many milliseconds longer than the others.
+    pub(super) slow: Option<(usize, u64)>,
+    /// Locks are taken away by force.
+    pub(super) force: u32,
 }
 
 impl Config {
     pub(super) fn draw(rng: &mut Rng) -> Config {
         let pick = |rng: &mut Rng, of: &[u64]| of[rng.usize(0..of.len())];
         let ttl = pick(rng, &[300, 1_000, 3_000, 20_000]);
-        let wiped = rng.bool();
-        let steps = rng.u32(0..3);
+        let often = |rng: &mut Rng, value: f64| if rng.u32(0..4) == 0 { value } else { 0.0 };
+        let sometimes = |rng: &mut Rng, most: u32| if rng.u32(0..3) == 0 { rng.u32(0..most) } else { 0 };
         Config {
             servers: if rng.u32(0..3) == 0 { 3 } else { 5 },
-            processes: rng.usize(1..6),
+            processes: rng.usize(1..10),
             keys: rng.usize(1..3),
             requests: rng.usize(6..30),
             horizon: rng.u64(1..8) * SECOND,
@@ -59,16 +83,27 @@ impl Config {
             cancel: [0.0, 0.3][rng.usize(0..2)],
             delay: [(50, 300), (100, 3_000), (1_000, 30_000)][rng.usize(0..3)],
             drift: [0, 9_000][rng.usize(0..2)],
-            // A server that forgot its counter relies on the clocks of processes: see `Config::wiped`.
-            skew: if wiped { ttl * 1_000 / 2 } else { 60_000_000 },
+            skew: 60_000_000,
             push_loss: [0.0, 0.0, 0.3][rng.usize(0..3)],
             breaks: rng.u32(0..6),
             hangs: rng.u32(0..3),
             stops: rng.u32(0..4),
-            wiped,
-            steps,
-            // Whoever comes new cannot know that a clock was set.
-            crashes: if steps == 0 { rng.u32(0..3) } else { 0 },
+            wiped: rng.bool(),
+            steps: rng.u32(0..3),
+            crashes: rng.u32(0..3),
+            spread: [1, 1, 4][rng.usize(0..3)],
+            flushes: sometimes(rng, 4),
+            noticed: rng.bool(),
+            unsettled: often(rng, 0.5),
+            deaf: often(rng, 0.5),
+            later: often(rng, 0.05),
+            refusals: sometimes(rng, 3),
+            min_hold: often(rng, 0.3),
+            more: often(rng, 0.5),
+            ahead: rng.u32(0..4) == 0,
+            pauses: sometimes(rng, 3),
+            slow: (rng.u32(0..6) == 0).then(|| (rng.usize(0..3), rng.u64(5..300))),
+            force: sometimes(rng, 2),
         }
     }
 
@@ -79,6 +114,9 @@ impl Config {
 
     /// Nothing goes wrong but that answers take their time.
     pub(super) fn is_calm(&self) -> bool {
-        self.breaks + self.hangs + self.stops + self.steps + self.crashes == 0 && self.push_loss == 0.0
+        let faults = self.breaks + self.hangs + self.stops + self.steps + self.crashes;
+        let more = self.flushes + self.refusals + self.pauses + self.force;
+        let lost = self.push_loss + self.unsettled + self.deaf + self.later;
+        faults + more == 0 && lost == 0.0 && self.slow.is_none()
     }
 }

@@ -8,7 +8,9 @@
 //! --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.
 
 mod config;
+mod judge;
 mod network;
+mod outcome;
 mod process;
 mod tests;
 mod world;
@@ -37,7 +39,7 @@ struct Stats {
     lost: u64,
     busy: u64,
     commands: u64,
-    written_back: u64,
+    overtaken: u32,
 }
 
 /// Runs one seed; again with a trace if it broke a rule.

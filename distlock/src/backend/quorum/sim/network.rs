@@ -8,18 +8,25 @@ use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
 use crate::backend::quorum::aftermath::take;
 use crate::backend::quorum::council::Job;
-use crate::backend::quorum::member::Origin;
+use crate::backend::redis::{Mark, Note, Origin};
 use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
 
 /// How long a process takes to give up a connection that is silent.
 const PATIENCE: u64 = 750 * MILLI;
+/// How much later a command may arrive that was sent into a broken connection.
+const LATE: u64 = 4 * SECOND;
 
 /// One process's connection to one server.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) conn: u32,
     pub(super) up: bool,
-    broken: bool,
+    pub(super) broken: bool,
+    /// Since when it is as it is.
+    since: u64,
+    /// Nothing that was sent on the former one can arrive any more.
+    settled: bool,
+    hears: bool,
     arrival: u64,
     reply: u64,
     open: Vec<usize>,
@@ -30,6 +37,10 @@ impl Link {
     pub(super) fn after(former: &Link) -> Link {
         Link { conn: former.conn, ..Link::default() }
     }
+
+    pub(super) fn is_sound_since(&self) -> Option<u64> {
+        (self.up && !self.broken).then_some(self.since)
+    }
 }
 
 /// A command under way.
@@ -38,10 +49,17 @@ pub(super) struct Flight {
     life: u32,
     node: usize,
     conn: u32,
+    run: u32,
     job: Option<Job>,
     key: Arc<str>,
     op: Op,
     result: Option<OpResult>,
+}
+
+impl Flight {
+    pub(super) fn process(&self) -> usize {
+        self.process
+    }
 }
 
 pub(super) fn error(kind: Failure) -> OpError {
@@ -54,6 +72,13 @@ impl World {
         for node in 0..self.nodes.len() {
             let at = self.now + self.rng.u64(MILLI..20 * MILLI);
             self.at(at, Event::Connect { process, node, life });
+        }
+    }
+
+    fn slowness(&mut self, node: usize) -> u64 {
+        match self.cfg.slow {
+            Some((slow, most)) if slow == node => self.rng.u64(most / 2..=most) * MILLI,
+            _ => 0,
         }
     }
 
@@ -73,16 +98,18 @@ impl World {
         let index = self.jobs.len();
         self.stats.commands += 1;
         self.note(|| format!("process {process} → server {node}: {index}: {op:?}"));
-        let delay = self.delay();
+        let delay = self.delay() + self.slowness(node);
         let (now, life) = (self.now, self.processes[process].life);
         let link = &mut self.processes[process].links[node];
         let conn = link.conn;
         link.open.push(index);
         // What is sent into a broken connection arrives, or does not.
         let lost = link.broken && self.rng.bool();
-        link.arrival = (now + delay).max(link.arrival + 1);
+        let late = if link.broken && self.cfg.unsettled > 0.0 { self.rng.u64(0..LATE) } else { 0 };
+        link.arrival = (now + delay + late).max(link.arrival + 1);
         let at = link.arrival;
-        self.jobs.push(Flight { process, life, node, conn, job: Some(job), key, op, result: None });
+        let run = self.nodes[node].run;
+        self.jobs.push(Flight { process, life, node, conn, run, job: Some(job), key, op, result: None });
         if !lost {
             self.at(at, Event::Arrive { job: index });
         }
@@ -90,7 +117,8 @@ impl World {
 
     pub(super) fn arrive(&mut self, index: usize) {
         let Flight { process, life, node, conn, .. } = self.jobs[index];
-        if !self.nodes[node].up {
+        // A connection ends with the server that it led to.
+        if !self.nodes[node].up || self.nodes[node].run != self.jobs[index].run {
             return;
         }
         if self.nodes[node].hangs_until > self.now {
@@ -100,22 +128,26 @@ impl World {
         }
         let current =
             self.processes[process].life == life && self.processes[process].links[node].conn == conn;
-        // The former connection was killed when the present one was made.
-        if !current && self.processes[process].links[node].up {
+        // The former connection was killed when the present one was made, if that is known.
+        let link = &self.processes[process].links[node];
+        if !current && link.up && link.settled {
             return;
         }
         let us = self.us(node);
         let name = self.processes[process].name_in(life);
         let (key, op) = (self.jobs[index].key.clone(), self.jobs[index].op.clone());
         let mut notes = Vec::new();
-        let reply = self.nodes[node].server.apply(us, &Sender { client: &name, key: &key }, &op, &mut notes);
-        self.note(|| format!("server {node}: {index}: {reply:?}"));
-        self.jobs[index].result = Some(Ok(reply));
-        for note in notes {
-            if let News::Gap = note.news {
-                self.publish(node, &note.client, note.key, note.token);
-            }
-        }
+        let takes = !matches!(op, Op::Leave { .. } | Op::Renew { .. });
+        let result = if takes && self.nodes[node].refuses_until > self.now {
+            Err(error(Failure::Refused))
+        } else if self.chance(self.cfg.later) {
+            Err(error(Failure::Later))
+        } else {
+            Ok(self.nodes[node].server.apply(us, &Sender { client: &name, key: &key }, &op, &mut notes))
+        };
+        self.note(|| format!("server {node}: {index}: {result:?}"));
+        self.jobs[index].result = Some(result);
+        self.tell_about(node, notes);
         if current && !self.processes[process].links[node].broken {
             let delay = self.delay();
             let now = self.now;
@@ -126,10 +158,18 @@ impl World {
         }
     }
 
+    pub(super) fn tell_about(&mut self, node: usize, notes: Vec<crate::backend::memory::server::Note>) {
+        for note in notes {
+            if let News::Gap = note.news {
+                self.publish(node, &note.client, note.key, note.token);
+            }
+        }
+    }
+
     fn publish(&mut self, node: usize, client: &Arc<str>, key: Arc<str>, token: Token) {
         let Some(process) = self.processes.iter().position(|process| process.name == *client) else { return };
         let (life, conn) = (self.processes[process].life, self.processes[process].links[node].conn);
-        if self.chance(self.cfg.push_loss) {
+        if self.chance(self.cfg.push_loss) || !self.processes[process].links[node].hears {
             return self.note(|| format!("server {node}: the push for process {process} is lost"));
         }
         let at = self.now + self.delay();
@@ -179,6 +219,7 @@ impl World {
             return;
         }
         link.broken = true;
+        link.since = self.now;
         let conn = link.conn;
         let late = self.rng.u64(0..PATIENCE);
         self.at(self.now + late, Event::Notice { process, node, conn });
@@ -222,23 +263,49 @@ impl World {
             let at = self.now + self.rng.u64(50 * MILLI..SECOND);
             return self.at(at, Event::Connect { process, node, life });
         }
+        let (settled, hears) = (!self.chance(self.cfg.unsettled), !self.chance(self.cfg.deaf));
+        let since = self.now;
         let link = &mut self.processes[process].links[node];
-        *link = Link { conn: link.conn + 1, up: true, ..Link::default() };
+        *link = Link { conn: link.conn + 1, up: true, since, settled, hears, ..Link::default() };
         let name = self.processes[process].name.clone();
-        self.nodes[node].server.subscribe(&name);
+        if hears {
+            self.nodes[node].server.subscribe(&name);
+        } else {
+            self.nodes[node].server.unsubscribe(&name);
+        }
+        let pushes = if hears { Pushes::On } else { Pushes::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        self.processes[process].council.joined(now, node, now.time, true, Pushes::On, origin);
+        self.processes[process].council.joined(now, node, now.time, settled, pushes, origin);
         self.carry_out(process);
     }
 
     pub(super) fn origin(&self, node: usize) -> Origin {
         let server = &self.nodes[node];
+        let run_id = format!("{node}.{}", server.run);
         Origin {
             us: server.wall.at(self.now),
-            run_id: format!("{node}.{}", server.run),
-            age: std::time::Duration::from_nanos(self.now - server.born),
-            vouched: server.vouched.clone(),
+            vouched: server.notes.counted.clone(),
+            met: server.notes.met.clone().filter(|(run, _)| *run == run_id).map(|(_, met)| met),
+            longest_ttl: server.notes.longest_ttl,
+            fences: server.server.counter(),
+            run_id,
+        }
+    }
+
+    /// Carries a note out, as the server's script does.
+    pub(super) fn note_on(&mut self, node: usize, note: &Note) {
+        let node = &mut self.nodes[node];
+        node.notes.longest_ttl = node.notes.longest_ttl.max(note.longest_ttl);
+        node.server.raise_counter(note.fences);
+        if let Some(met) = note.met
+            && node.notes.met.as_ref().is_none_or(|(run, _)| *run != note.run_id)
+        {
+            node.notes.met = Some((note.run_id.clone(), met));
+        }
+        if note.mark == Mark::Count {
+            node.notes.counted = Some(note.run_id.clone());
+            node.forgot = false;
         }
     }
 

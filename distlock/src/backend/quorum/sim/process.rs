@@ -10,8 +10,8 @@ use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
 use crate::backend::quorum::council::{Council, Effect, Now};
-use crate::backend::{EnterMode, Kind, LinkEvent, Op, OpResult, Push, Remaining, Reply, ServerTime, Token};
-use crate::clock::{Time, lease_end};
+use crate::backend::{EnterMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
+use crate::clock::Time;
 use crate::engine::sim::clocks::LocalClock;
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,11 @@ pub(super) enum Step {
         key: usize,
         token: Token,
     },
+    /// Asks for more fencing tokens.
+    More {
+        key: usize,
+        token: Token,
+    },
     /// Nobody wants anything any more.
     Close,
     LeaveAgain {
@@ -52,24 +57,37 @@ pub(super) enum Step {
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug)]
-enum Purpose {
+pub(super) enum Purpose {
     Ask { key: usize, token: Token, sent: Time, queues: bool },
     Renew { key: usize, token: Token, sent: Time },
-    Leave { key: usize, token: Token, until: Time },
+    Leave { key: usize, token: Token, until: Time, closed: Option<u64> },
 }
 
 /// One token on its way to the lock, or with it.
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
-    token: Token,
-    since: u64,
-    once: bool,
-    fences: u32,
+pub(super) struct Attempt {
+    pub(super) token: Token,
+    pub(super) since: u64,
+    pub(super) once: bool,
+    pub(super) fences: u32,
+    /// Milliseconds.
+    pub(super) ttl: u64,
+    pub(super) renews: bool,
+    /// Until then nobody else may have it.
+    min_until: Option<Time>,
     asked: bool,
     /// When to ask again, and the number of that plan.
     plan: (u64, u32),
     /// Until when it is ours, and which round made it so.
-    held: Option<(Time, u64)>,
+    pub(super) held: Option<(Time, u64)>,
+    /// How many got the key before it who wanted it later.
+    overtaken: u32,
+}
+
+impl Attempt {
+    pub(super) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl)
+    }
 }
 
 pub(super) struct Process {
@@ -78,14 +96,17 @@ pub(super) struct Process {
     pub(super) clock: LocalClock,
     pub(super) council: Council,
     pub(super) links: Vec<Link>,
+    pub(super) asleep_until: u64,
+    pub(super) troubled_until: u64,
+    closed: bool,
     index: usize,
     /// Microseconds.
     wall: u64,
     up: bool,
-    attempts: Vec<Option<Attempt>>,
-    wanted: Vec<u32>,
+    pub(super) attempts: Vec<Option<Attempt>>,
+    pub(super) wanted: Vec<u32>,
     owed: Vec<Step>,
-    purposes: HashMap<u64, Purpose>,
+    pub(super) purposes: HashMap<u64, Purpose>,
     tokens: u64,
     /// The timer that was set last.
     timer: Time,
@@ -105,6 +126,9 @@ impl Process {
             clock: LocalClock::new(rng.u64(1..SECOND), rate),
             council: Council::new(names, Duration::from_millis(cfg.ttl), rng.u64(..)),
             links: (0..cfg.servers).map(|_| Link::default()).collect(),
+            asleep_until: 0,
+            troubled_until: 0,
+            closed: false,
             index,
             wall: 1_790_000_000_000_000 + rng.u64(0..=cfg.skew),
             up: false,
@@ -124,9 +148,20 @@ impl Process {
     pub(super) fn wanted_since(&self, key: usize) -> u64 {
         self.attempts[key].map_or(u64::MAX, |attempt| attempt.since)
     }
+
+    /// Somebody got the key who wants it since then. How many have overtaken whoever wants it here.
+    pub(super) fn is_overtaken(&mut self, key: usize, since: u64) -> u32 {
+        match &mut self.attempts[key] {
+            Some(attempt) if attempt.held.is_none() && attempt.since < since => {
+                attempt.overtaken += 1;
+                attempt.overtaken
+            }
+            _ => 0,
+        }
+    }
 }
 
-fn key_name(key: usize) -> Arc<str> {
+pub(super) fn key_name(key: usize) -> Arc<str> {
     format!("k{key}").into()
 }
 
@@ -177,16 +212,16 @@ impl World {
                         self.plan_to_ask(process, key, token, 0);
                     }
                     Effect::Look { node } => {
-                        if self.nodes[node].up {
-                            let (now, origin) = (self.instant(process), self.origin(node));
-                            self.processes[process].council.looked(now, node, now.time, &origin);
-                        }
+                        self.look_at(process, node);
                     }
-                    Effect::Vouch { node, run_id } => {
-                        let node_ = &mut self.nodes[node];
-                        if node_.up && run_id == format!("{node}.{}", node_.run) {
-                            node_.vouched = Some(run_id);
+                    Effect::Note { node, note } => {
+                        let written = self.nodes[node].up && self.nodes[node].hangs_until <= self.now;
+                        if written {
+                            self.note_on(node, &note);
                         }
+                        self.note(|| format!("process {process}: server {node}: {note:?} {written}"));
+                        let now = self.instant(process);
+                        self.processes[process].council.noted(now, node, &note, written);
                     }
                 }
             }
@@ -199,6 +234,13 @@ impl World {
             self.processes[process].timer = due;
             let at = self.processes[process].clock.when(due);
             self.at(at, Event::Timer { process, life });
+        }
+    }
+
+    pub(super) fn look_at(&mut self, process: usize, node: usize) {
+        if self.nodes[node].up {
+            let (now, origin) = (self.instant(process), self.origin(node));
+            self.processes[process].council.looked(now, node, now.time, &origin);
         }
     }
 
@@ -258,6 +300,7 @@ impl World {
                 }
             }
             Step::Renew { key, token } => self.renew(process, key, token),
+            Step::More { key, token } => self.ask_for_more(process, key, token),
             Step::Release { key, token } => {
                 if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
                     self.end(process, key, token);
@@ -265,6 +308,7 @@ impl World {
             }
             Step::Deadline { key, token } => self.deadline(process, key, token),
             Step::Close => {
+                self.processes[process].closed = true;
                 for key in 0..self.keys.len() {
                     self.processes[process].wanted[key] = 0;
                     if let Some(Attempt { token, held: None, .. }) = self.processes[process].attempts[key] {
@@ -272,30 +316,44 @@ impl World {
                     }
                 }
             }
-            Step::LeaveAgain { key, token, until } => self.leave(process, key, token, until),
+            Step::LeaveAgain { key, token, until } => self.leave(process, key, token, until, None),
         }
         self.carry_out(process);
     }
 
-    fn attempt(&self, process: usize, key: usize, token: Token) -> Option<Attempt> {
+    pub(super) fn attempt(&self, process: usize, key: usize, token: Token) -> Option<Attempt> {
         self.processes[process].attempts[key].filter(|attempt| attempt.token == token)
     }
 
     /// The next one who wants the lock in this process.
-    fn next(&mut self, process: usize, key: usize) {
-        if self.processes[process].attempts[key].is_some() || self.processes[process].wanted[key] == 0 {
+    pub(super) fn next(&mut self, process: usize, key: usize) {
+        let me = &self.processes[process];
+        if me.closed || me.attempts[key].is_some() || me.wanted[key] == 0 {
             return;
         }
         let (once, fenced) = (self.chance(self.cfg.once), self.chance(self.cfg.fenced));
         let fences = if fenced { self.rng.u32(1..4) } else { 0 };
         let since = self.now;
         let cancelled = self.chance(self.cfg.cancel);
+        let ttl = if self.rng.bool() { self.cfg.ttl } else { self.cfg.ttl * u64::from(self.cfg.spread) };
+        let renews = self.chance(self.cfg.renews);
         let me = &mut self.processes[process];
         me.wanted[key] -= 1;
         me.tokens += 1;
         let token = Token(me.tokens);
-        me.attempts[key] =
-            Some(Attempt { token, since, once, fences, asked: false, plan: (u64::MAX, 0), held: None });
+        me.attempts[key] = Some(Attempt {
+            token,
+            since,
+            once,
+            fences,
+            ttl,
+            renews,
+            min_until: None,
+            asked: false,
+            plan: (u64::MAX, 0),
+            held: None,
+            overtaken: 0,
+        });
         if cancelled {
             let at = self.now + self.rng.u64(0..500 * MILLI);
             let life = self.processes[process].life;
@@ -304,12 +362,28 @@ impl World {
         self.ask(process, key, token);
     }
 
-    fn ask(&mut self, process: usize, key: usize, token: Token) {
+    /// A local waiter wants a token, and the block is used up.
+    fn ask_for_more(&mut self, process: usize, key: usize, token: Token) {
+        let Some(attempt) = self.attempt(process, key, token).filter(|attempt| attempt.held.is_some()) else {
+            return;
+        };
+        let sent = self.processes[process].clock.at(self.now);
+        let (ttl, fences) = (attempt.ttl(), attempt.fences);
+        let mode = EnterMode::Wait;
+        let op = Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
+        self.put(process, key, op, Purpose::Ask { key, token, sent, queues: true });
+        if self.rng.bool() {
+            let after = self.rng.u64(0..20 * MILLI);
+            self.later(process, after, Step::More { key, token });
+        }
+    }
+
+    pub(super) fn ask(&mut self, process: usize, key: usize, token: Token) {
         let Some(attempt) = self.attempt(process, key, token) else { return };
         if attempt.held.is_some() {
             return;
         }
-        let ttl = Duration::from_millis(self.cfg.ttl);
+        let ttl = attempt.ttl();
         let sent = self.processes[process].clock.at(self.now);
         let plain = !attempt.asked && attempt.fences == 0 && self.rng.bool();
         let (op, queues) = if plain {
@@ -329,11 +403,16 @@ impl World {
         {
             attempt.asked = true;
             attempt.plan = (u64::MAX, attempt.plan.1 + 1);
+            if self.chance(self.cfg.more / 4.0) {
+                // The answer is waited for no longer.
+                let after = self.rng.u64(0..5 * MILLI);
+                self.plan_to_ask(process, key, token, after);
+            }
         }
     }
 
     /// Asks after a while, if nothing is planned sooner.
-    fn plan_to_ask(&mut self, process: usize, key: usize, token: Token, after: u64) {
+    pub(super) fn plan_to_ask(&mut self, process: usize, key: usize, token: Token, after: u64) {
         let at = self.now + after;
         if let Some(attempt) = &mut self.processes[process].attempts[key]
             && attempt.token == token
@@ -350,47 +429,77 @@ impl World {
         if attempt.held.is_none() {
             return;
         }
+        if !attempt.renews {
+            return;
+        }
         let sent = self.processes[process].clock.at(self.now);
-        let ttl = Duration::from_millis(self.cfg.ttl);
+        let ttl = attempt.ttl();
         self.put(
             process,
             key,
             Op::Renew { token, kind: Kind::Exclusive, ttl },
             Purpose::Renew { key, token, sent },
         );
-        self.later(process, self.cfg.ttl * MILLI / 3, Step::Renew { key, token });
+        self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
     }
 
-    fn later(&mut self, process: usize, after: u64, step: Step) {
+    pub(super) fn later(&mut self, process: usize, after: u64, step: Step) {
         let life = self.processes[process].life;
         self.at(self.now + after, Event::Step { process, life, step });
     }
 
+    /// Some are to be kept a while, however soon they are given back.
+    pub(super) fn may_be_held_for(&mut self, process: usize, key: usize, token: Token) {
+        if !self.chance(self.cfg.min_hold) {
+            return;
+        }
+        let Some(attempt) = self.attempt(process, key, token) else { return };
+        let least = Duration::from_millis(self.rng.u64(1..=attempt.ttl));
+        let until = self.processes[process].clock.at(self.now).after(least);
+        if let Some(attempt) = &mut self.processes[process].attempts[key] {
+            attempt.min_until = Some(until);
+        }
+    }
+
     /// Gives the lock back, or the attempt at it up.
-    fn end(&mut self, process: usize, key: usize, token: Token) {
+    pub(super) fn end(&mut self, process: usize, key: usize, token: Token) {
+        let min_until = self.attempt(process, key, token).and_then(|attempt| attempt.min_until);
         self.gives_up(process, key, token);
         self.processes[process].attempts[key] = None;
         let until = self.processes[process]
             .clock
             .at(self.now)
             .after(Duration::from_millis(3 * self.cfg.ttl + 10_000));
-        self.leave(process, key, token, until);
+        self.leave(process, key, token, until, min_until);
         self.next(process, key);
     }
 
-    fn leave(&mut self, process: usize, key: usize, token: Token, until: Time) {
-        let op = Op::Leave { token, hold: None, since: ServerTime(0) };
-        if !self.put(process, key, op, Purpose::Leave { key, token, until }) {
+    pub(super) fn leave(
+        &mut self,
+        process: usize,
+        key: usize,
+        token: Token,
+        until: Time,
+        min_until: Option<Time>,
+    ) {
+        let left = min_until.map(|min| min.since(self.processes[process].clock.at(self.now)));
+        let hold = left.filter(|left| *left > Duration::from_millis(1));
+        let op = Op::Leave { token, hold, since: ServerTime(0) };
+        // Half of it: clocks drift, and the release takes its time.
+        let closed = hold.map(|hold| self.now + u64::try_from(hold.as_nanos()).unwrap_or(0) / 2);
+        if !self.put(process, key, op, Purpose::Leave { key, token, until, closed }) {
             self.processes[process].owed.push(Step::LeaveAgain { key, token, until });
         }
     }
 
     fn deadline(&mut self, process: usize, key: usize, token: Token) {
-        let Some(Attempt { held: Some((deadline, _)), .. }) = self.attempt(process, key, token) else {
-            return;
-        };
+        let Some(attempt) = self.attempt(process, key, token) else { return };
+        let Some((deadline, _)) = attempt.held else { return };
         if deadline <= self.processes[process].clock.at(self.now) {
             self.stats.lost += 1;
+            if attempt.renews {
+                self.judge_loss(process, key, token, attempt.ttl);
+            }
             self.note(|| format!("process {process}: k{key} is lost: {token:?} ran out"));
             self.end(process, key, token);
         } else {
@@ -398,137 +507,9 @@ impl World {
         }
     }
 
-    fn at_deadline(&mut self, process: usize, key: usize, token: Token, deadline: Time) {
+    pub(super) fn at_deadline(&mut self, process: usize, key: usize, token: Token, deadline: Time) {
         let at = self.processes[process].clock.when(deadline);
         let life = self.processes[process].life;
         self.at(at, Event::Step { process, life, step: Step::Deadline { key, token } });
-    }
-
-    fn done(&mut self, process: usize, round: u64, result: OpResult) {
-        self.note(|| format!("process {process}: round {round}: {result:?}"));
-        match self.processes[process].purposes.remove(&round) {
-            Some(Purpose::Ask { key, token, sent, queues }) => {
-                self.asked(process, round, key, token, sent, queues, result);
-            }
-            Some(Purpose::Renew { key, token, sent }) => self.renewed(process, key, token, sent, result),
-            Some(Purpose::Leave { key, token, until })
-                if result.is_err() && self.processes[process].clock.at(self.now) < until =>
-            {
-                self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
-            }
-            Some(Purpose::Leave { .. }) | None => {}
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the fields of one answer and of its question")]
-    fn asked(
-        &mut self,
-        process: usize,
-        round: u64,
-        key: usize,
-        token: Token,
-        sent: Time,
-        queues: bool,
-        result: OpResult,
-    ) {
-        let now = self.processes[process].clock.at(self.now);
-        let ttl = Duration::from_millis(self.cfg.ttl);
-        let Some(attempt) = self.attempt(process, key, token) else {
-            let in_vain = match result {
-                Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => true,
-                Ok(Reply::Busy { .. }) => queues,
-                _ => false,
-            };
-            if in_vain {
-                self.leave(process, key, token, now.after(3 * ttl));
-            }
-            return;
-        };
-        match (result, attempt.held) {
-            (Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }), None) => {
-                let deadline = lease_end(sent, ttl);
-                if deadline <= now {
-                    self.processes[process].wanted[key] += 1;
-                    return self.end(process, key, token);
-                }
-                self.stats.acquired += 1;
-                if let Some(attempt) = &mut self.processes[process].attempts[key] {
-                    attempt.held = Some((deadline, round));
-                }
-                self.note(|| format!("process {process}: k{key} is mine until {deadline:?}"));
-                self.believes(process, key, token, deadline, fence.map(|first| (first, attempt.fences)));
-                self.at_deadline(process, key, token, deadline);
-                let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
-                self.later(process, hold, Step::Release { key, token });
-                if self.chance(self.cfg.renews) {
-                    self.later(process, self.cfg.ttl * MILLI / 3, Step::Renew { key, token });
-                }
-            }
-            (Ok(Reply::Mine { .. }), Some(_)) => self.extend(process, key, token, lease_end(sent, ttl)),
-            // Carried out before the lock was found to be ours.
-            (Ok(Reply::Fresh { .. }), Some((_, by))) if round < by => {}
-            (Ok(Reply::Fresh { .. }), Some(_)) => self.lose(process, key, token),
-            (Ok(Reply::Busy { remaining, .. }), None) => {
-                self.stats.busy += 1;
-                if attempt.once {
-                    self.processes[process].attempts[key] = None;
-                    return self.next(process, key);
-                }
-                if !queues {
-                    return self.ask(process, key, token);
-                }
-                let heartbeat = self.cfg.ttl.min(3_000) * MILLI * 4 / 5;
-                let jitter = self.rng.u64(0..50 * MILLI);
-                let left = match remaining {
-                    Remaining::For(left) => u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
-                    Remaining::Unknown | Remaining::Forever => heartbeat,
-                };
-                self.plan_to_ask(process, key, token, heartbeat.min(left.saturating_add(jitter)));
-            }
-            (Err(_), None) => {
-                let delay = self.rng.u64(10 * MILLI..100 * MILLI);
-                self.plan_to_ask(process, key, token, delay);
-            }
-            (Ok(other), None) => {
-                self.fail(format!("odd: process {process} asked for k{key} and got {other:?}"))
-            }
-            (_, Some(_)) => {}
-        }
-    }
-
-    fn renewed(&mut self, process: usize, key: usize, token: Token, sent: Time, result: OpResult) {
-        match result {
-            Ok(Reply::Renewed { .. }) => {
-                self.extend(process, key, token, lease_end(sent, Duration::from_millis(self.cfg.ttl)));
-            }
-            Ok(Reply::NotYours) => self.lose(process, key, token),
-            _ => {}
-        }
-    }
-
-    fn extend(&mut self, process: usize, key: usize, token: Token, until: Time) {
-        let now = self.processes[process].clock.at(self.now);
-        if let Some(attempt) = &mut self.processes[process].attempts[key]
-            && attempt.token == token
-            && let Some((deadline, _)) = &mut attempt.held
-            && *deadline > now
-        {
-            *deadline = until.max(*deadline);
-            self.extends(key, token, until);
-        }
-    }
-
-    fn lose(&mut self, process: usize, key: usize, token: Token) {
-        if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
-            self.stats.lost += 1;
-            self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
-            if self.rng.bool() {
-                return self.end(process, key, token);
-            }
-            // What a majority does not have need not be given back by whoever had it.
-            self.gives_up(process, key, token);
-            self.processes[process].attempts[key] = None;
-            self.next(process, key);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! time, and must be found.
 
 use super::config::{Config, MILLI, SECOND};
-use super::{Stats, run};
+use super::{Stats, Violation, run};
 use crate::engine::mutant::{Mutant, switch};
 
 /// Where a fault shows best.
@@ -15,7 +15,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn no_seed_breaks_a_rule() {
     let mut all = Stats::default();
-    for seed in 0..number("SEEDS").unwrap_or(6_000) {
+    for seed in 0..number("SEEDS").unwrap_or(2_500) {
         match run(seed, |_| {}) {
             Ok(stats) => {
                 all.acquired += stats.acquired;
@@ -26,6 +26,46 @@ fn no_seed_breaks_a_rule() {
         }
     }
     assert!(all.acquired > 0 && all.lost > 0 && all.busy > 0, "{all:?}");
+}
+
+#[test]
+fn many_who_want_the_same_key_all_get_it() {
+    let mut overtaken = 0;
+    for seed in 0..number("CROWDS").unwrap_or(60) {
+        match run(seed, contended) {
+            Ok(stats) => overtaken = overtaken.max(stats.overtaken),
+            Err(violation) => panic!("{}\n{}", violation.trace.join("\n"), violation.line()),
+        }
+    }
+    println!("overtaken by at most {overtaken}");
+}
+
+/// Which rules are broken, by how many seeds, and the first of each: for whoever has broken one.
+#[test]
+#[ignore = "a tool, see the module"]
+fn survey() {
+    let mut found: std::collections::BTreeMap<String, (u64, u64, String)> = std::collections::BTreeMap::new();
+    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(6_000));
+    let mut all = Stats::default();
+    for seed in first..first + seeds {
+        match run(seed, |_| {}) {
+            Ok(stats) => {
+                all.acquired += stats.acquired;
+                all.lost += stats.lost;
+                all.commands += stats.commands;
+                all.overtaken = all.overtaken.max(stats.overtaken);
+            }
+            Err(violation) => {
+                let kind = violation.what.split(':').next().unwrap_or_default().to_owned();
+                let entry = found.entry(kind).or_insert_with(|| (0, seed, violation.what.clone()));
+                entry.0 += 1;
+            }
+        }
+    }
+    println!("{seeds} seeds: {all:?}");
+    for (kind, (count, seed, what)) in found {
+        println!("{kind}: {count}, first {seed}: {}", &what[..what.len().min(200)]);
+    }
 }
 
 #[test]
@@ -85,48 +125,127 @@ fn set_forward(c: &mut Config) {
     c.horizon = 8 * SECOND;
 }
 
-fn cut_off_again_and_again(c: &mut Config) {
-    crowded(c);
-    c.processes = 5;
-    c.servers = 3;
-    c.breaks = 40;
-    c.hangs = 1;
-    c.crashes = 0;
-    c.requests = 30;
-    c.cancel = 0.0;
-    c.ttl = 3_000;
-    c.longest_hold = 400;
-    c.delay = (1_000, 30_000);
-    c.horizon = 4 * SECOND;
+fn calm(c: &mut Config) {
+    (c.breaks, c.hangs, c.stops, c.steps, c.crashes) = (0, 0, 0, 0, 0);
+    (c.flushes, c.refusals, c.pauses, c.force) = (0, 0, 0, 0);
+    (c.push_loss, c.unsettled, c.deaf, c.later) = (0.0, 0.0, 0.0, 0.0);
+    c.slow = None;
 }
 
-fn forgotten_by_most(c: &mut Config) {
-    restarted(c);
-    c.ttl = 3_000;
+/// Nothing goes wrong, and everybody wants the same key all the time.
+fn contended(c: &mut Config) {
+    calm(c);
+    c.keys = 1;
+    c.processes = 10;
+    c.requests = 150;
+    c.horizon = SECOND;
+    c.longest_hold = 2;
+    (c.cancel, c.once, c.min_hold, c.drift) = (0.0, 0.0, 0.0, 0);
+    c.delay = (100, 3_000);
+    c.ttl = c.ttl.max(3_000);
+}
+
+fn taken_by_force(c: &mut Config) {
+    crowded(c);
+    c.ttl = 20_000;
+    c.longest_hold = 8_000;
     c.renews = 1.0;
-    c.crashes = 0;
-    c.steps = 0;
-    c.stops = 10;
+    c.force = 3;
+    c.stops = 4;
+}
+
+fn ahead(c: &mut Config) {
+    fenced(c);
+    (c.ahead, c.more) = (true, 0.7);
+}
+
+fn half_ahead(c: &mut Config) {
+    fenced(c);
+    (c.ahead, c.more, c.wiped, c.stops) = (true, 0.7, true, 4);
+    c.ttl = 300;
+}
+
+fn held_long(c: &mut Config) {
+    calm(c);
+    crowded(c);
+    c.longest_hold = 8_000;
+    c.ttl = 20_000;
+}
+
+fn flushed(c: &mut Config) {
+    calm(c);
+    crowded(c);
+    c.flushes = 6;
+    (c.ttl, c.longest_hold, c.horizon) = (20_000, 8_000, 8 * SECOND);
+    (c.noticed, c.servers, c.hangs, c.processes, c.renews) = (true, 3, 6, 9, 0.0);
+}
+
+fn restarted_and_fenced(c: &mut Config) {
+    calm(c);
+    crowded(c);
+    (c.fenced, c.wiped, c.stops, c.hangs, c.crashes) = (1.0, true, 10, 8, 3);
+    (c.servers, c.processes, c.requests) = (3, 9, 90);
+    (c.ttl, c.longest_hold, c.horizon) = (300, 20, 8 * SECOND);
+}
+
+fn of_unequal_ttls(c: &mut Config) {
+    restarted(c);
+    (c.spread, c.ttl, c.renews) = (4, 1_000, 0.0);
+    (c.stops, c.breaks, c.crashes, c.pauses) = (12, 20, 4, 6);
+    (c.servers, c.processes, c.requests, c.fenced) = (3, 9, 16, 0.0);
+}
+
+fn asked_twice(c: &mut Config) {
+    crowded(c);
+    (c.processes, c.more, c.ttl, c.longest_hold) = (8, 1.0, 3_000, 400);
+    c.hangs = 3;
+}
+
+fn late(c: &mut Config) {
+    cut_off(c);
+    c.unsettled = 1.0;
+    c.ttl = 20_000;
+}
+
+fn set_forward_for_newcomers(c: &mut Config) {
+    set_forward(c);
+    (c.crashes, c.ttl, c.longest_hold) = (10, 20_000, 8_000);
+    (c.processes, c.hangs, c.requests, c.stops, c.flushes) = (9, 10, 40, 0, 0);
 }
 
 #[test]
 fn every_broken_rule_is_found() {
-    let cases: [(Mutant, Bias); 9] = [
-        (Mutant::HalfIsEnough, crowded),
-        (Mutant::ErrorsAreConsent, crowded),
-        (Mutant::MinorityKept, tried),
-        (Mutant::NothingOwed, cut_off),
-        (Mutant::YoungServersCount, restarted),
-        (Mutant::ProposalAlwaysTaken, fenced),
-        (Mutant::ServerStepIgnored, set_forward),
-        (Mutant::PaidTooLate, cut_off_again_and_again),
-        (Mutant::LostKeptElsewhere, forgotten_by_most),
+    let cases: [(Mutant, Bias, &str); 18] = [
+        (Mutant::HalfIsEnough, crowded, "overlap"),
+        (Mutant::ErrorsAreConsent, crowded, "overlap"),
+        (Mutant::MinorityKept, tried, "residue"),
+        (Mutant::NothingOwed, cut_off, "residue"),
+        (Mutant::YoungServersCount, restarted, "overlap"),
+        (Mutant::ProposalAlwaysTaken, fenced, "fence"),
+        (Mutant::ServerStepIgnored, set_forward, "overlap"),
+        (Mutant::LostKeptElsewhere, taken_by_force, "residue"),
+        (Mutant::TakenFromAnotherRound, asked_twice, "overlap"),
+        (Mutant::LateCommandsForgotten, late, "residue"),
+        (Mutant::BlockGivenTwice, ahead, "fence"),
+        (Mutant::BlockBelowAnother, half_ahead, "fence"),
+        (Mutant::NothingRepaired, held_long, "width"),
+        (Mutant::RepairedOnce, held_long, "width"),
+        (Mutant::VanishedMarkIgnored, flushed, "overlap"),
+        (Mutant::CounterNotHandedOver, restarted_and_fenced, "fence"),
+        (Mutant::LongestTtlIsOurs, of_unequal_ttls, "overlap"),
+        (Mutant::ClocksNotCompared, set_forward_for_newcomers, "overlap"),
     ];
-    for (fault, bias) in cases {
+    let mut missed = Vec::new();
+    for (fault, bias, rule) in cases {
         switch(Some(fault));
-        let found = (0..3_000).find_map(|seed| run(seed, bias).err());
+        let breaks = |violation: &Violation| violation.what.starts_with(rule);
+        let found = (0..number("MUTANT_SEEDS").unwrap_or(3_000))
+            .find_map(|seed| run(seed, bias).err().filter(breaks));
         switch(None);
-        let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
-        println!("{fault:?}: {}", found.line());
+        match found {
+            Some(found) => println!("{fault:?}: {}", found.line()),
+            None => missed.push(fault),
+        }
     }
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::Stats;
 use super::config::{Config, MILLI, SECOND};
 use super::process::{Process, Step};
-use crate::backend::memory::server::{Server, owner};
+use crate::backend::memory::server::Server;
 use crate::backend::{ServerTime, Token, Tuning};
 use crate::clock::Time;
 use crate::engine::sim::clocks::WallClock;
@@ -21,11 +21,27 @@ pub(super) struct Node {
     pub(super) wall: WallClock,
     pub(super) up: bool,
     pub(super) hangs_until: u64,
-    pub(super) born: u64,
     pub(super) run: u32,
-    pub(super) vouched: Option<String>,
+    pub(super) notes: Notes,
     /// Its clock was set back: leases there last longer than anybody can know.
-    set_back: bool,
+    pub(super) set_back: bool,
+    stepped: bool,
+    /// Something happened to it that ends then.
+    pub(super) troubled_until: u64,
+    /// It has lost locks in a way that nobody can have noticed yet.
+    pub(super) unnoticed_until: u64,
+    /// It refuses whatever takes locks.
+    pub(super) refuses_until: u64,
+    /// It has lost its data, and nobody has made up for that yet.
+    pub(super) forgot: bool,
+}
+
+/// What processes have noted on a server; gone with its data.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    pub(super) counted: Option<String>,
+    pub(super) met: Option<(String, ServerTime)>,
+    pub(super) longest_ttl: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +52,10 @@ pub(super) enum Fault {
     Start(usize),
     Clock(usize, i64),
     Crash(usize),
+    Flush(usize),
+    Refuse(usize),
+    Pause(usize),
+    Force(usize),
 }
 
 #[derive(Debug)]
@@ -56,14 +76,20 @@ pub(super) struct Believer {
     pub(super) process: usize,
     pub(super) token: Token,
     pub(super) until: Time,
+    /// True time.
+    pub(super) since: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct KeyWatch {
     pub(super) believers: Vec<Believer>,
     /// The highest fencing token given out.
-    last_fence: u64,
-    free_since: u64,
+    pub(super) last_fence: u64,
+    pub(super) free_since: u64,
+    /// Nobody may have it before.
+    pub(super) closed_until: u64,
+    /// When it was last taken away by force.
+    pub(super) forced: u64,
 }
 
 pub(super) struct World {
@@ -85,6 +111,9 @@ pub(super) struct World {
 /// How long everything has, once nobody wants anything any more, before the judge looks for what was left behind.
 const AFTER: u64 = 20 * SECOND;
 
+/// Within this time every server is looked at.
+const LOOKED_AT: u64 = 12 * SECOND;
+
 impl World {
     pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
         // As on the real servers: nothing is given away, the first in the queue is always told.
@@ -94,10 +123,14 @@ impl World {
             wall: WallClock::new(),
             up: true,
             hangs_until: 0,
-            born: 0,
             run: 0,
-            vouched: None,
+            notes: Notes::default(),
             set_back: false,
+            stepped: false,
+            troubled_until: 0,
+            unnoticed_until: 0,
+            refuses_until: 0,
+            forgot: false,
         };
         let mut world = World {
             nodes: (0..cfg.servers).map(node).collect(),
@@ -116,6 +149,10 @@ impl World {
         };
         for index in 0..world.cfg.processes {
             let process = Process::new(&world.cfg, index, 0, &mut world.rng);
+            if world.cfg.ahead {
+                let hour = 3_600_000_000 + world.us(0).0;
+                world.nodes.iter_mut().for_each(|node| node.server.raise_counter(hour));
+            }
             world.processes.push(process);
             world.start(index);
         }
@@ -147,11 +184,27 @@ impl World {
             faults.push(Fault::Stop(self.rng.usize(0..servers - 1)));
         }
         for _ in 0..self.cfg.steps {
-            let by = self.rng.i64(-30_000_000..60_000_000);
+            // What is smaller nobody can see who comes later.
+            let by = match self.rng.i64(-30_000_000..60_000_000) {
+                by @ -2_500_000..2_500_000 => by + 5_000_000,
+                by => by,
+            };
             faults.push(Fault::Clock(self.rng.usize(0..minority), by));
         }
         for _ in 0..self.cfg.crashes {
             faults.push(Fault::Crash(self.rng.usize(0..self.cfg.processes)));
+        }
+        for _ in 0..self.cfg.flushes {
+            faults.push(Fault::Flush(self.rng.usize(0..servers - 1)));
+        }
+        for _ in 0..self.cfg.refusals {
+            faults.push(Fault::Refuse(self.rng.usize(0..servers)));
+        }
+        for _ in 0..self.cfg.pauses {
+            faults.push(Fault::Pause(self.rng.usize(0..self.cfg.processes)));
+        }
+        for _ in 0..self.cfg.force {
+            faults.push(Fault::Force(self.rng.usize(0..self.cfg.keys)));
         }
         for fault in faults {
             let at = SECOND + self.rng.u64(400 * MILLI..500 * MILLI + self.cfg.horizon);
@@ -200,12 +253,30 @@ impl World {
                 self.fail("no end: more events than any run needs".to_owned());
             }
             if let Some(event) = self.events.remove(&order) {
-                self.happen(event);
+                match self.paused(&event) {
+                    Some(until) => self.at(until, event),
+                    None => self.happen(event),
+                }
             }
         }
         if self.failure.is_none() {
             self.look_for_residue();
         }
+    }
+
+    /// Until when the process sleeps that this happens to, if it does.
+    fn paused(&self, event: &Event) -> Option<u64> {
+        let process = match *event {
+            Event::Answer { job } => self.jobs[job].process(),
+            Event::Notice { process, .. }
+            | Event::Connect { process, .. }
+            | Event::Push { process, .. }
+            | Event::Timer { process, .. }
+            | Event::Step { process, .. } => process,
+            Event::Arrive { .. } | Event::Fault(_) => return None,
+        };
+        let until = self.processes[process].asleep_until;
+        (until > self.now).then_some(until)
     }
 
     fn happen(&mut self, event: Event) {
@@ -228,7 +299,9 @@ impl World {
         match fault {
             Fault::Break(process, node) => self.break_link(process, node),
             Fault::Hang(node) => {
-                self.nodes[node].hangs_until = self.now + self.rng.u64(MILLI..4 * SECOND);
+                let until = self.now + self.rng.u64(MILLI..4 * SECOND);
+                self.nodes[node].hangs_until = until;
+                self.troubled(node, until);
             }
             Fault::Stop(node) => {
                 if !self.nodes[node].up {
@@ -239,104 +312,85 @@ impl World {
                     self.break_link(process, node);
                 }
                 let down = self.rng.u64(5 * MILLI..3 * SECOND);
+                self.troubled(node, self.now + down);
                 self.at(self.now + down, Event::Fault(Fault::Start(node)));
             }
             Fault::Start(node) => {
-                let (now, wiped) = (self.now, self.cfg.wiped);
+                let wiped = self.cfg.wiped && (self.cfg.fenced == 0.0 || self.may_forget(node, true));
                 let node = &mut self.nodes[node];
                 node.up = true;
-                node.born = now;
                 node.run += 1;
                 node.server.lose_listeners();
                 if wiped {
                     node.server.lose_data();
-                    node.vouched = None;
+                    node.notes = Notes::default();
+                    node.forgot = true;
                 }
             }
+            // For whoever comes later a clock that was set forward and back again looks as if nothing had happened.
+            Fault::Clock(node, _) if self.nodes[node].stepped && self.cfg.crashes > 0 => {}
             Fault::Clock(node, by) => {
+                self.nodes[node].stepped = true;
+                self.loses_unnoticed(node);
                 self.nodes[node].wall.step(by);
                 self.nodes[node].set_back |= by < 0;
             }
             Fault::Crash(process) => self.crash(process),
+            Fault::Flush(node) => {
+                if self.nodes[node].up && self.may_forget(node, self.cfg.noticed) {
+                    self.note(|| format!("server {node} forgets"));
+                    self.loses_unnoticed(node);
+                    let forgetful = &mut self.nodes[node];
+                    forgetful.server.lose_data();
+                    forgetful.notes = Notes::default();
+                    forgetful.forgot = true;
+                    if self.cfg.noticed {
+                        (0..self.processes.len()).for_each(|process| self.look_at(process, node));
+                    }
+                }
+            }
+            Fault::Refuse(node) => {
+                let until = self.now + self.rng.u64(MILLI..2 * SECOND);
+                self.nodes[node].refuses_until = until;
+                self.troubled(node, until);
+            }
+            Fault::Pause(process) => {
+                let until = self.now + self.rng.u64(MILLI..3 * SECOND);
+                self.processes[process].asleep_until = until;
+                self.processes[process].troubled_until = until;
+            }
+            Fault::Force(key) => self.force(key),
         }
+    }
+
+    fn troubled(&mut self, node: usize, until: u64) {
+        let troubled = &mut self.nodes[node].troubled_until;
+        *troubled = until.max(*troubled);
+    }
+
+    fn loses_unnoticed(&mut self, node: usize) {
+        self.troubled(node, self.now);
+        self.nodes[node].unnoticed_until = self.now + LOOKED_AT;
+    }
+
+    /// Somebody deletes a lock on every server.
+    fn force(&mut self, key: usize) {
+        let name = super::process::key_name(key);
+        for at in 0..self.nodes.len() {
+            if !self.nodes[at].up {
+                continue;
+            }
+            let (us, mut notes) = (self.us(at), Vec::new());
+            self.nodes[at].server.force_release(us, &name, &mut notes);
+            self.tell_about(at, notes);
+            self.loses_unnoticed(at);
+        }
+        let watch = &mut self.keys[key];
+        (watch.closed_until, watch.free_since, watch.forced) = (0, self.now, self.now);
+        watch.believers.clear();
     }
 
     pub(super) fn us(&self, node: usize) -> ServerTime {
         self.nodes[node].wall.at(self.now)
-    }
-
-    /// A process believes from now on that it holds the key.
-    pub(super) fn believes(
-        &mut self,
-        process: usize,
-        key: usize,
-        token: Token,
-        until: Time,
-        fence: Option<(u64, u32)>,
-    ) {
-        let believers = std::mem::take(&mut self.keys[key].believers);
-        let still = believers
-            .into_iter()
-            .filter(|other| self.processes[other.process].clock.at(self.now) < other.until);
-        let still: Vec<Believer> = still.collect();
-        if let Some(other) = still.first() {
-            self.fail(format!(
-                "overlap: process {process} holds k{key} with {token:?} and so does {other:?}"
-            ));
-        }
-        if still.is_empty() && self.cfg.is_calm() && self.cfg.drift == 0 {
-            let waited = self
-                .now
-                .saturating_sub(self.keys[key].free_since.max(self.processes[process].wanted_since(key)));
-            if waited > 4 * SECOND {
-                self.fail(format!(
-                    "progress: k{key} stayed free for {} ms while somebody waited",
-                    waited / MILLI
-                ));
-            }
-        }
-        self.keys[key].believers = still;
-        self.keys[key].believers.push(Believer { process, token, until });
-        if let Some((first, count)) = fence {
-            if first <= self.keys[key].last_fence {
-                let last = self.keys[key].last_fence;
-                self.fail(format!("fence: process {process} got {first} for k{key} after {last}"));
-            }
-            self.keys[key].last_fence = first + u64::from(count) - 1;
-        }
-    }
-
-    pub(super) fn extends(&mut self, key: usize, token: Token, until: Time) {
-        for believer in &mut self.keys[key].believers {
-            if believer.token == token {
-                believer.until = believer.until.max(until);
-            }
-        }
-    }
-
-    pub(super) fn gives_up(&mut self, process: usize, key: usize, token: Token) {
-        let watch = &mut self.keys[key];
-        watch.believers.retain(|one| one.process != process || one.token != token);
-        if watch.believers.is_empty() {
-            watch.free_since = self.now;
-        }
-    }
-
-    /// Everything was given back, everywhere, but by those who crashed.
-    fn look_for_residue(&mut self) {
-        for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
-            let us = self.us(at);
-            for (key, text) in self.nodes[at].server.contents(us) {
-                let Some((name, _)) = owner(&text) else { continue };
-                if self.processes.iter().any(|process| &*process.name == name) {
-                    self.fail(format!("residue: {text} is left in {key} of server {at}"));
-                }
-            }
-        }
-        for index in 0..self.processes.len() {
-            if let Some(rest) = self.processes[index].council.unfinished() {
-                self.fail(format!("residue: process {index} still has something to do: {rest}"));
-            }
-        }
     }
 }

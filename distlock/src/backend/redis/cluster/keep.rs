@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Pipeline};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,27 +15,17 @@ use super::super::backoff::Backoff;
 use super::super::command::Wire;
 use super::super::config::{Address, RedisConfig};
 use super::super::greet::Role;
-use super::super::link::{self, Link};
-use super::super::pace::{Early, Pace};
 use super::super::push::{self, Listener};
 use super::super::standalone::Whereabouts;
-use super::super::stream::{Pulse, Stream};
 use super::super::supervise::{self, Connected, Keeper};
 use super::super::{errors, trace};
-use super::map::{Map, View, lacks_host_names, questions};
+use super::inquire::{self, CALM, Schedule, Scope};
+use super::map::{Map, View};
 use super::node::Node;
 use super::{Shared, locked};
 
 /// The longest pause between two attempts to reach a node.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long others are waited for once one has answered.
-const OTHERS: Duration = Duration::from_millis(100);
-/// How often the map is read when all is well: a redirection tells sooner.
-const CALM: Duration = Duration::from_secs(15);
-/// How often several nodes are asked instead of one, while something is wrong: at first, and later.
-const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// So many nodes are asked at once.
-const ASKED: usize = 5;
 /// Slots that change hands while nothing is lost are told at most this often.
 const MOVES: Duration = Duration::from_secs(1);
 /// How long the first `Up` waits for the push connection.
@@ -100,46 +89,6 @@ struct Told {
     members: HashSet<Address>,
     /// Of the newest view that was adopted.
     epoch: u64,
-}
-
-/// How many nodes are asked for their view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// One that answers. It may not have heard of the newest changes.
-    One,
-    /// Several at once: the newest of their views counts, whatever was known before.
-    Several,
-}
-
-/// When the map is read, and how.
-#[derive(Debug, Default)]
-struct Schedule {
-    pace: Pace,
-    early: Early,
-    several: Option<Instant>,
-    /// The last view was older than what is known.
-    behind: bool,
-    whole: bool,
-}
-
-impl Schedule {
-    fn scope(&mut self) -> Scope {
-        let every = if self.pace.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
-        let due = self.several.is_none_or(|last| last.elapsed() >= every);
-        if due && (self.behind || !self.whole) {
-            self.several = Some(Instant::now());
-            return Scope::Several;
-        }
-        Scope::One
-    }
-
-    fn pause(&mut self) -> Duration {
-        if self.whole && !self.behind {
-            self.pace.calm();
-            return CALM;
-        }
-        self.pace.next()
-    }
 }
 
 impl Deref for Running {
@@ -348,132 +297,20 @@ impl Running {
         });
     }
 
-    /// The view of one node, or the newest of those that some nodes give.
+    /// The view of one node, or the newest of several.
     async fn read(&self, scope: Scope) -> Result<(View, Scope), OpError> {
-        let mut linked: Vec<_> = locked(&self.nodes)
+        let linked = locked(&self.nodes)
             .values()
             .filter_map(|node| Some((node.address.clone(), node.link()?)))
             .collect();
-        fastrand::shuffle(&mut linked);
-        linked.truncate(ASKED);
-        if scope == Scope::One {
-            for (address, link) in linked {
-                if let Some(view) = self.ask(address, link).await {
-                    return Ok((view, scope));
-                }
-            }
-        } else {
-            let mut asked: JoinSet<_> =
-                linked.into_iter().map(|(address, link)| self.ask(address, link)).collect();
-            let mut newest = None;
-            while let Some(view) = asked.join_next().await {
-                newest = newer(newest, view.ok().flatten());
-            }
-            if let Some(view) = newest {
-                return Ok((view, scope));
-            }
+        if let Some(found) = inquire::read(&self.config, linked, scope).await {
+            return Ok(found);
         }
-        Ok((self.read_anew().await?, Scope::Several))
+        let mut named = self.seeds.clone();
+        named.extend(locked(&self.told).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
+        let view = inquire::read_anew(&self.config, named).await?;
+        Ok((view, Scope::Several))
     }
-
-    /// What the node at the other end of `link` sees.
-    fn ask(&self, address: Address, link: Arc<Link>) -> impl Future<Output = Option<View>> + Send + use<> {
-        let (patience, map) = (self.config.op_timeout, self.config.address_map.clone());
-        async move {
-            let mut pipeline = Pipeline::new();
-            for question in questions() {
-                pipeline.add_command(question);
-            }
-            let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
-            View::read(&address, &replies, map.as_ref())
-        }
-    }
-
-    /// Asks nodes that were ever named, over connections of their own.
-    async fn read_anew(&self) -> Result<View, OpError> {
-        let mut addresses = self.seeds.clone();
-        addresses.extend(locked(&self.told).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
-        fastrand::shuffle(&mut addresses);
-        addresses.truncate(ASKED);
-        let mut asked = JoinSet::new();
-        for address in addresses {
-            let config = self.config.clone();
-            asked.spawn(async move {
-                let place = address.to_string();
-                let attempt = timeout(config.connect_timeout, ask_once(&config, &address)).await;
-                attempt.unwrap_or_else(|_| {
-                    let text =
-                        format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
-                    Err(errors::found(Failure::NotSent, text))
-                })
-            });
-        }
-        let (mut newest, mut cause) = (None, None);
-        while let Some(view) = asked.join_next().await {
-            match view {
-                Ok(Ok(view)) => {
-                    newest = newer(newest, Some(view));
-                    // Others may take as long as a connection may take.
-                    if !asked.is_empty() {
-                        let rest = async {
-                            while let Some(view) = asked.join_next().await {
-                                newest = newer(newest.take(), view.ok().and_then(Result::ok));
-                            }
-                        };
-                        drop(timeout(OTHERS, rest).await);
-                        break;
-                    }
-                }
-                // A refusal says more than silence.
-                Ok(Err(error)) if cause.is_none() || error.kind == Failure::Refused => cause = Some(error),
-                Ok(Err(_)) | Err(_) => {}
-            }
-        }
-        newest.ok_or_else(|| {
-            cause.unwrap_or_else(|| {
-                errors::found(Failure::NotSent, format!("cannot connect to {}", self.config.place))
-            })
-        })
-    }
-}
-
-fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other.epoch > one.epoch { other } else { one }),
-        (one, other) => one.or(other),
-    }
-}
-
-async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
-    let place = address.to_string();
-    let unconnected = |error| errors::unconnected(&place, error);
-    let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
-    let stream = stream.map_err(|error| unconnected(error.into()))?;
-    let (mut connection, _driver) =
-        link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;
-    let mut pipeline = Pipeline::new();
-    for question in questions() {
-        pipeline.add_command(question);
-    }
-    let replies = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unconnected)?;
-    if let Some(redis::Value::ServerError(error)) = replies.first() {
-        if error.details().is_some_and(|details| details.contains("cluster support disabled")) {
-            let text = format!("the server at {place} is not part of a cluster: connect with `redis://`");
-            return Err(errors::found(Failure::Refused, text));
-        }
-        return Err(errors::replied(error.clone()));
-    }
-    View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
-        if lacks_host_names(&replies) {
-            let text = format!(
-                "the cluster at {place} does not tell where its nodes are: set `cluster-announce-hostname` on each \
-                 of them, or `cluster-preferred-endpoint-type ip`"
-            );
-            return errors::found(Failure::Refused, text);
-        }
-        let text = format!("the cluster at {place} serves no slots yet");
-        errors::found(Failure::NotSent, text)
-    })
 }
 
 /// Keeps the link to one node.

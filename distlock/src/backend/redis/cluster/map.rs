@@ -79,7 +79,8 @@ fn address(asked: &Address, node: &Value, map: Option<&AddressMap>) -> Option<Ad
 pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap>) -> Option<(u16, Address)> {
     let (slot, target) = details.split_once(' ')?;
     let (host, port) = target.split_whitespace().next()?.rsplit_once(':')?;
-    Some((slot.parse().ok()?, beside(asked, host, port.parse().ok()?, map)?))
+    let slot = slot.parse().ok().filter(|slot| *slot < SLOTS)?;
+    Some((slot, beside(asked, host, port.parse().ok()?, map)?))
 }
 
 fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> Option<Address> {
@@ -213,7 +214,7 @@ mod tests {
         }
         let v6 = Address::Tcp { host: "::1".to_owned(), port: 7 };
         assert_eq!(redirected(&at(9), "77 ::1:7", None), Some((77, v6)));
-        for text in ["", "x", "77", "77 h", "77 ?:7000"] {
+        for text in ["", "x", "77", "77 h", "77 ?:7000", "16384 h:7000"] {
             assert_eq!(redirected(&at(9), text, None), None, "{text}");
         }
     }

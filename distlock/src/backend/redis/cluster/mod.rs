@@ -31,6 +31,7 @@
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
+mod inquire;
 mod keep;
 mod map;
 mod node;

@@ -5,7 +5,8 @@
 -- ARGV   token  hold ms (0: none)  since us  settings  [from]
 --        since: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <gap ms, 0: none> <every us> <channel prefix>`, the same for every lock of a client
---        every: 0: always; then whoever is told of it leaves the queue
+--        every: the average distance of two gaps (see serve.lua)
+--               0: always; then whoever is told of it leaves the queue
 --        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
 --        from: what this server is called in the pushes it makes
 -- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it

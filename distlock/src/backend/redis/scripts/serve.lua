@@ -16,7 +16,23 @@ end
 if from ~= '' then
   from = '@' .. from
 end
-local pause = gap > 0 and us - since >= every
+-- One gap in each `every` of the clock, at a place that is as good as random: at any regular distance gaps would
+-- miss for ever who polls in a related one. (The multiples of the golden section, with a growing step.)
+local function gap_at(number)
+  local n = number % 65536
+  return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * every
+end
+
+local pause = gap > 0
+if pause and every > 0 then
+  local number = math.floor(us / every)
+  local latest = gap_at(number)
+  if latest > us then
+    latest = gap_at(number - 1)
+  end
+  -- Only what has gone on since before it is interrupted.
+  pause = since < latest
+end
 
 -- Whether somebody listened, as far as one can know. A failed PUBLISH (no permission) must not cost a waiter
 -- its place: it finds out by its own heartbeat.

@@ -1,0 +1,240 @@
+//! From the options to the lock: manager, key, request, and what to do when it is busy.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::LitStr;
+use syn::spanned::Spanned as _;
+
+use super::Expansion;
+use super::tokens::{located_at, method, reference};
+use crate::spec::{Amount, Key, Keys, Options, Part, Wait};
+
+impl Expansion<'_> {
+    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
+    pub(super) fn acquire(&self, acquire: &TokenStream) -> TokenStream {
+        let Expansion { private, spec, .. } = self;
+        let renamed = self.function.renamed.iter().map(|renamed| {
+            let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
+            // Moved here first, so that what the pattern leaves behind drops at the end of this block.
+            quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident; #(#attrs)* let #pat = #ident;)
+        });
+        let renamed = quote!(#(#renamed)*);
+        let manager = self.manager();
+        let key = self.key();
+        let request = self.request();
+        let on_busy = self.on_busy();
+        let acquire = quote_spanned! {Span::mixed_site()=>
+            #manager
+            #key
+            #request
+            let acquired = #acquire;
+            #on_busy
+            // The parentheses keep other macros from reading `'lock :` as a label.
+            if let #private::Err(error) = acquired {
+                break 'lock (#private::Err(error));
+            }
+        };
+        let acquire = match &spec.options.when {
+            None => acquire,
+            Some(when) => quote_spanned! {Span::mixed_site()=>
+                let when: bool = #when;
+                if when { #acquire }
+            },
+        };
+        // A body that keeps the guard for longer is told so where the guard is named.
+        let place = spec.options.guard.as_ref().map_or_else(Span::mixed_site, Ident::span);
+        let held = quote_spanned!(Span::mixed_site().located_at(place)=> lock.held());
+        quote_spanned!(Span::mixed_site()=> #renamed #acquire let held = #held;)
+    }
+
+    fn manager(&self) -> TokenStream {
+        let private = &self.private;
+        match &self.spec.options.manager {
+            None => quote_spanned! {Span::mixed_site()=>
+                let manager = match #private::current() {
+                    #private::Ok(manager) => manager,
+                    #private::Err(error) => break 'lock (#private::Err(error)),
+                };
+            },
+            Some(manager) => {
+                let manager = method(manager, "as_lock_manager");
+                quote_spanned! {Span::mixed_site()=>
+                    let manager = {
+                        use #private::AsLockManager as _;
+                        #manager
+                    };
+                }
+            }
+        }
+    }
+
+    fn key(&self) -> TokenStream {
+        let private = &self.private;
+        let one = |key: &Key| match key {
+            Key::Template(parts) => rendered(private, parts),
+            Key::Expr(expr) => {
+                // Reported there, if it is no key.
+                let method = Ident::new("key", Span::mixed_site().located_at(expr.span()));
+                let expr = reference(expr);
+                // A variable of its own: what is wrong with the expression is reported once.
+                quote_spanned! {Span::mixed_site()=> match #expr {
+                    expression => {
+                        use #private::AnyKey as _;
+                        #private::KeyOf(expression).#method()
+                    }
+                }}
+            }
+        };
+        match &self.spec.keys {
+            Keys::One(key) => {
+                let key = one(key);
+                quote_spanned!(Span::mixed_site()=> let key = #key;)
+            }
+            Keys::Many(keys) => {
+                let (count, keys) = (keys.len(), keys.iter().map(one));
+                quote_spanned! {Span::mixed_site()=>
+                    let mut keys = #private::KeyList::new(#count);
+                    #(let key = #keys; keys.add(key);)*
+                    let keys = keys.all();
+                }
+            }
+            Keys::Iter(expr) => {
+                // Reported there, if it is no iterator of keys.
+                let place = Span::mixed_site().located_at(expr.span());
+                let private = located_at(private.clone(), place);
+                quote_spanned!(place=> let keys = #private::keys(#expr);)
+            }
+        }
+    }
+
+    fn request(&self) -> TokenStream {
+        let Expansion { private, spec, .. } = self;
+        let steps = self.steps();
+        let label = match &spec.label {
+            Some(label) => label.clone(),
+            None => {
+                let name = &self.function.sig.ident;
+                quote_spanned! {Span::mixed_site()=>
+                    #private::concat!(#private::module_path!(), "::", #private::stringify!(#name))
+                }
+            }
+        };
+        let start = match &spec.keys {
+            Keys::One(_) => quote_spanned!(Span::mixed_site()=> request(&manager, key, #label)),
+            Keys::Many(_) | Keys::Iter(_) => {
+                quote_spanned!(Span::mixed_site()=> request_all(&manager, keys, #label))
+            }
+        };
+        quote_spanned!(Span::mixed_site()=> let request = #private::#start #steps;)
+    }
+
+    /// The calls on the request.
+    fn steps(&self) -> TokenStream {
+        let Expansion { private, spec, .. } = self;
+        // Without `..`: an option that is added has to be dealt with here, or named as one that is dealt with elsewhere.
+        let Options {
+            manager: _,
+            when: _,
+            ttl,
+            wait,
+            renew,
+            max_hold,
+            min_hold,
+            shared,
+            max_holders,
+            reentrant,
+            on_busy: _,
+            route: _,
+            on_lost: _,
+            guard: _,
+            token,
+        } = &spec.options;
+        let mut steps = TokenStream::new();
+        let mut step = |name: &str, argument: Option<TokenStream>| {
+            let name = Ident::new(name, Span::mixed_site());
+            steps.extend(quote_spanned!(Span::mixed_site()=> .#name(#argument)));
+        };
+        let amount = |amount: &Amount| match amount {
+            Amount::Millis(millis) => quote_spanned!(Span::mixed_site()=> #private::millis(#millis)),
+            Amount::Expr(expr) => expr.to_token_stream(),
+        };
+        if let Some(ttl) = ttl {
+            step("ttl", Some(amount(ttl)));
+        }
+        match wait {
+            Wait::Default => {}
+            Wait::No => step("no_wait", None),
+            Wait::Forever => step("wait_forever", None),
+            Wait::For(wait) => step("wait", Some(amount(wait))),
+            Wait::Retries { times, delay } => {
+                let delay = delay.as_ref().map(|delay| {
+                    let delay = amount(delay);
+                    quote_spanned!(Span::mixed_site()=> .delay(#delay))
+                });
+                step(
+                    "retry",
+                    Some(quote_spanned!(Span::mixed_site()=> #private::Retry::times(#times)#delay)),
+                );
+            }
+        }
+        if !*renew {
+            step("no_renew", None);
+        }
+        if let Some(max) = max_hold {
+            step("max_hold", Some(amount(max)));
+        }
+        if let Some(min) = min_hold {
+            step("min_hold", Some(amount(min)));
+        }
+        if *shared {
+            step("shared", None);
+        }
+        if let Some(max) = max_holders {
+            step("max_holders", Some(max.to_token_stream()));
+        }
+        if *reentrant {
+            step("reentrant", None);
+        }
+        if token.is_some() {
+            step("fenced", None);
+        }
+        steps
+    }
+
+    fn on_busy(&self) -> Option<TokenStream> {
+        let private = &self.private;
+        let on_busy = self.spec.options.on_busy.as_ref()?;
+        // The value may end in a `return` of its own. In a branch, the `return` in front of it can be reached all the
+        // same, as far as lints are concerned.
+        Some(quote_spanned! {Span::mixed_site()=>
+            if #private::is_busy(&acquired) {
+                #private::drop(acquired);
+                return if false { #private::placeholder() } else { #on_busy };
+            }
+        })
+    }
+}
+
+/// A template as a `Result<LockKey, LockError>`.
+pub(super) fn rendered(private: &TokenStream, parts: &[Part]) -> TokenStream {
+    let parts = parts.iter().map(|part| match part {
+        Part::Text(text) => {
+            let text = LitStr::new(&text.value(), Span::mixed_site());
+            quote_spanned!(Span::mixed_site()=> #private::Part::Text(#text))
+        }
+        Part::Value(value) => {
+            let (name, expr) = (&value.name, &value.expr);
+            let kind = match (value.raw, value.generic) {
+                (false, false) => "value",
+                (false, true) => "generic",
+                (true, false) => "raw",
+                (true, true) => "raw_generic",
+            };
+            let kind = Ident::new(kind, Span::mixed_site());
+            let ty = value.ty.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> ::<#ty>));
+            let borrow = syn::Token![&](value.place);
+            quote_spanned!(Span::mixed_site()=> #private::Part::#kind #ty (#name, #borrow #expr))
+        }
+    });
+    quote_spanned!(Span::mixed_site()=> #private::key(&[#(#parts),*]))
+}

@@ -1,0 +1,198 @@
+//! The expansion. It takes a validated spec and cannot fail.
+//!
+//! An `async fn f(a: A) -> R` becomes
+//!
+//! ```text
+//! async fn f(a: A) -> R {
+//!     let mut lock = Slot::new();
+//!     let result = 'lock: {
+//!         let manager = current() or break 'lock Err;
+//!         let key = key(..);
+//!         let request = request(&manager, key, label).ttl(..)..;
+//!         lock.acquire(request).await or break 'lock Err;
+//!         let body = pin!(async move { if false { return a value of R } let _ = (&a,); { body } });
+//!         hold(lock.held(), on_lost, body).await
+//!     };
+//!     lock.release().await;
+//!     finish::<R>(result)
+//! }
+//! ```
+//!
+//! The slot of the lock is declared before everything else and outlives it: whatever the body was given has been dropped
+//! when the lock is released, also when the future is dropped half-way or the body panics. Every argument is
+//! moved into the body by `let _ = (&a,)`, whether or not the body uses all of it; or, if it is mentioned nowhere, into
+//! the block by `let a = a;`, where the compiler finds that it is unused. Every generated name has mixed-site hygiene,
+//! so that no name of the user can mean one of ours.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::visit_mut::VisitMut as _;
+use syn::{Expr, FnArg, Type};
+
+mod acquire;
+mod body;
+mod finish;
+mod tokens;
+
+use crate::item::{Function, Shape, bound_names, conditions};
+use crate::spec::{LockSpec, OnLost, Part};
+use acquire::rendered;
+use tokens::{ImplAsUnderscore, reference};
+
+/// The annotated function, locked.
+pub(crate) fn expand(function: &Function, spec: &LockSpec) -> TokenStream {
+    let expansion = Expansion::new(function, spec);
+    let tokens = match &function.shape {
+        Shape::Sync => expansion.synchronous(),
+        Shape::Async | Shape::Future(_) => expansion.asynchronous(),
+    };
+    function.with_body(&tokens)
+}
+
+/// The annotated function, not locked: for an attribute with mistakes. Its body finds the names that it expects
+/// from the attribute, and its arguments count as used, so that nothing else is reported.
+pub(crate) fn unlocked(
+    function: &Function,
+    krate: &TokenStream,
+    guard: Option<&Ident>,
+    token: Option<&Ident>,
+) -> TokenStream {
+    let private = quote!(#krate::__private);
+    let body = function.body.stream();
+    let mut names: Vec<_> = guard.into_iter().chain(token).cloned().collect();
+    let guard = guard.map(|name| quote!(let #name: &#krate::Held = #private::placeholder();));
+    let token = token.map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
+    if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
+        names.push(Ident::new("self", receiver.self_token.span));
+    }
+    let mut used = quote!(let _ = (#(&#names,)*););
+    for input in &function.sig.inputs {
+        if let FnArg::Typed(typed) = input {
+            let mut names = Vec::new();
+            bound_names(&typed.pat, &mut names);
+            let attrs = conditions(&typed.attrs);
+            if !names.is_empty() {
+                used.extend(quote!(#(#attrs)* let _ = (#(&#names,)*);));
+            }
+        }
+    }
+    let renamed = function.renamed.iter().map(|renamed| {
+        let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
+        let mut names = Vec::new();
+        bound_names(pat, &mut names);
+        quote!(#(#attrs)* let #pat = #ident; #(#attrs)* let _ = (#(&#names,)*);)
+    });
+    function.with_own_body(&quote!(#(#renamed)* #guard #token #used #body))
+}
+
+/// The key of `key!`, an expression of type `Result<LockKey, LockError>`.
+pub(crate) fn key_macro(krate: &TokenStream, values: &[(Ident, Expr)], parts: &[Part]) -> TokenStream {
+    let private = quote_spanned!(Span::mixed_site()=> #krate::__private);
+    let key = rendered(&private, parts);
+    let names = values.iter().map(|(name, _)| name);
+    let values = values.iter().map(|(_, value)| reference(value));
+    quote_spanned! {Span::mixed_site()=>
+        match (#(#values,)*) { (#(#names,)*) => #key }
+    }
+}
+
+struct Expansion<'a> {
+    function: &'a Function,
+    spec: &'a LockSpec,
+    /// `::distlock::__private`
+    private: TokenStream,
+    /// The return type as it can be written in a body: `impl Trait` is `_`. `None` where nothing is known.
+    returns: Option<TokenStream>,
+}
+
+impl<'a> Expansion<'a> {
+    fn new(function: &'a Function, spec: &'a LockSpec) -> Self {
+        let krate = &spec.krate;
+        let private = quote_spanned!(Span::mixed_site()=> #krate::__private);
+        let returns = match function.output().cloned() {
+            None => Some(quote_spanned!(Span::mixed_site()=> ())),
+            Some(mut ty) => {
+                ImplAsUnderscore.visit_type_mut(&mut ty);
+                (!matches!(ty, Type::Infer(_))).then(|| ty.to_token_stream())
+            }
+        };
+        Expansion { function, spec, private, returns }
+    }
+
+    /// `::<R>`, or `::<_>`.
+    fn turbofish(&self) -> TokenStream {
+        match &self.returns {
+            Some(ty) => quote_spanned!(Span::mixed_site()=> ::<#ty>),
+            None => quote_spanned!(Span::mixed_site()=> ::<_>),
+        }
+    }
+
+    fn asynchronous(&self) -> TokenStream {
+        let Expansion { private, .. } = self;
+        let prelude = match &self.function.shape {
+            Shape::Future(future) => {
+                let (statements, edge) = (&future.prelude, self.return_edge());
+                quote!(#(#statements)* #edge)
+            }
+            _ => TokenStream::new(),
+        };
+        let acquire = self.acquire(&quote_spanned!(Span::mixed_site()=> lock.acquire(request).await));
+        let on_lost = match self.spec.options.on_lost {
+            OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
+            OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
+        };
+        let edge = self.return_edge();
+        let rebound = self.rebound();
+        let checks = self.checks();
+        let body = self.body();
+        let finish = self.finish();
+        quote_spanned! {Span::mixed_site()=>
+            let mut lock = #private::Slot::new();
+            let result = 'lock: {
+                #prelude
+                #acquire
+                #rebound
+                #checks
+                let body = #private::pin!(async move { #edge #body });
+                let result = #private::hold(held, #private::OnLost::#on_lost, body).await;
+                result
+            };
+            lock.release().await;
+            #finish
+        }
+    }
+
+    fn synchronous(&self) -> TokenStream {
+        let Expansion { private, .. } = self;
+        let acquire = self.acquire(&quote_spanned!(Span::mixed_site()=> lock.acquire_blocking(request)));
+        let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
+        let rebound = self.rebound();
+        let checks = self.checks();
+        let body = self.body();
+        let release = match self.spec.options.on_lost {
+            OnLost::Continue => quote_spanned!(Span::mixed_site()=> lock.release_blocking();),
+            OnLost::Cancel | OnLost::Error => quote_spanned! {Span::mixed_site()=>
+                let lost = lock.finish_blocking();
+                let result = match (result, lost) {
+                    (#private::Ok(value), #private::Some(error)) if {
+                        use #private::AnyOutcome as _;
+                        #private::Outcome(&value).is_success()
+                    } => #private::Err(error),
+                    (result, _) => result,
+                };
+            },
+        };
+        let finish = self.finish();
+        quote_spanned! {Span::mixed_site()=>
+            let mut lock = #private::Slot::new();
+            let result = 'lock: {
+                #acquire
+                #rebound
+                #checks
+                #private::Ok(#private::hold_blocking(held, move || #returns { #body }))
+            };
+            #release
+            #finish
+        }
+    }
+}

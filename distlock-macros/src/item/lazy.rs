@@ -1,0 +1,163 @@
+//! Futures, streams and tasks inside a return type: their work would be done when the lock has been given back.
+//!
+//! Only names can be seen here. What an alias stands for is asked at the place of the types themselves, which
+//! `leaves` lists.
+
+use quote::ToTokens as _;
+use syn::punctuated::Punctuated;
+use syn::{GenericArgument, PathArguments, Token, Type, TypeParamBound};
+
+use super::contains_ident;
+use crate::diag::{self, Errors};
+
+/// Boxed futures.
+pub(super) const FUTURES: [&str; 2] = ["BoxFuture", "LocalBoxFuture"];
+/// Boxed streams.
+pub(super) const STREAMS: [&str; 2] = ["BoxStream", "LocalBoxStream"];
+/// Handles of tasks and threads.
+const TASKS: [&str; 3] = ["JoinHandle", "ScopedJoinHandle", "JoinSet"];
+
+/// Types that are finished whenever what is inside them is; there is nothing to ask about them.
+const FINISHED: [&str; 26] = [
+    "Result",
+    "Option",
+    "Vec",
+    "Arc",
+    "Rc",
+    "String",
+    "str",
+    "bool",
+    "char",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "usize",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "isize",
+    "f32",
+    "f64",
+    "HashMap",
+    "BTreeMap",
+    "LockError",
+];
+
+/// What is worked on later.
+pub(super) enum Lazy<'a> {
+    /// A future, with what it yields, if that is written.
+    Future(Option<&'a Type>),
+    Stream,
+}
+
+/// What a list of bounds says.
+pub(super) fn of_bounds(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Option<Lazy<'_>> {
+    bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        let last = bound.path.segments.last()?;
+        match last.ident.to_string().as_str() {
+            "Stream" | "TryStream" | "FusedStream" | "AsyncIterator" => Some(Lazy::Stream),
+            "TryFuture" | "FusedFuture" | "IntoFuture" => Some(Lazy::Future(None)),
+            "Future" => Some(Lazy::Future(associated(&last.arguments, "Output"))),
+            _ => None,
+        }
+    })
+}
+
+/// `Output = T`
+fn associated<'a>(arguments: &'a PathArguments, name: &str) -> Option<&'a Type> {
+    let PathArguments::AngleBracketed(arguments) = arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(assoc) if assoc.ident == name => Some(&assoc.ty),
+        _ => None,
+    })
+}
+
+/// `T` and `U` in `Name<T, U>`.
+pub(super) fn types(arguments: &PathArguments) -> impl Iterator<Item = &Type> {
+    let arguments = match arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        PathArguments::None | PathArguments::Parenthesized(_) => None,
+    };
+    arguments.into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// Reports every future, stream and task that a return type names.
+pub(super) fn check(ty: &Type, errors: &mut Errors) {
+    let mut bounded = |bounds: &Punctuated<TypeParamBound, Token![+]>| match of_bounds(bounds) {
+        Some(Lazy::Future(_)) => errors.push(diag::returns_future_inside(ty)),
+        Some(Lazy::Stream) => errors.push(diag::returns_stream_inside(ty)),
+        // `impl Iterator<Item = impl Future>`
+        None => bounds.iter().for_each(|bound| {
+            if let TypeParamBound::Trait(bound) = bound
+                && let Some(last) = bound.path.segments.last()
+            {
+                types(&last.arguments).for_each(|ty| check(ty, errors));
+                associated(&last.arguments, "Item").into_iter().for_each(|ty| check(ty, errors));
+            }
+        }),
+    };
+    match ty {
+        Type::ImplTrait(ty) => bounded(&ty.bounds),
+        Type::TraitObject(ty) => bounded(&ty.bounds),
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else { return };
+            let name = last.ident.to_string();
+            if FUTURES.contains(&name.as_str()) {
+                errors.push(diag::returns_future_inside(ty));
+            } else if STREAMS.contains(&name.as_str()) {
+                errors.push(diag::returns_stream_inside(ty));
+            } else if TASKS.contains(&name.as_str()) {
+                errors.push(diag::returns_task_inside(ty));
+            } else {
+                types(&last.arguments).for_each(|ty| check(ty, errors));
+            }
+        }
+        ty => inside(ty).for_each(|ty| check(ty, errors)),
+    }
+}
+
+/// The types that a tuple, an array, a reference consist of. Not those of functions, which are called later anyway.
+fn inside(ty: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
+    match ty {
+        Type::Group(group) => Box::new(std::iter::once(&*group.elem)),
+        Type::Paren(paren) => Box::new(std::iter::once(&*paren.elem)),
+        Type::Tuple(tuple) => Box::new(tuple.elems.iter()),
+        Type::Array(array) => Box::new(std::iter::once(&*array.elem)),
+        Type::Slice(slice) => Box::new(std::iter::once(&*slice.elem)),
+        Type::Reference(reference) => Box::new(std::iter::once(&*reference.elem)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// The types in a return type that may stand for something else: aliases, associated types, types of other
+/// crates.
+pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<&'a Type>) {
+    let Type::Path(path) = ty else {
+        inside(ty).for_each(|ty| leaves(ty, found));
+        return;
+    };
+    let Some(last) = path.path.segments.last() else { return };
+    let finished = path.qself.is_none() && FINISHED.contains(&last.ident.to_string().as_str());
+    // `type Result = ..` of the user's own has no arguments.
+    let alias =
+        matches!(last.arguments, PathArguments::None) && matches!(last.ident.to_string().as_str(), "Result");
+    let hidden = contains_ident(ty.to_token_stream(), &|ident| ident == "impl");
+    if (!finished || alias) && !hidden {
+        found.push(ty);
+    }
+    let inner = types(&last.arguments);
+    if last.ident == "Result" {
+        // An error is not worked on.
+        inner.take(1).for_each(|ty| leaves(ty, found));
+    } else {
+        inner.for_each(|ty| leaves(ty, found));
+    }
+}

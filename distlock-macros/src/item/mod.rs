@@ -1,0 +1,314 @@
+//! The annotated item: a function of one of three shapes, what its parameters bind, and what can be said
+//! against it.
+//!
+//! The body of an ordinary function stays a raw token stream: it need not be complete, so half-typed code still
+//! expands in an editor, and it costs no parsing. Only a function that returns a future is parsed further.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+use syn::ext::IdentExt as _;
+use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::visit_mut::VisitMut as _;
+use syn::{Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Token, Type, Visibility};
+
+use crate::diag::{self, Errors};
+
+mod arguments;
+mod lazy;
+mod patterns;
+mod shape;
+mod signature;
+
+pub(crate) use arguments::conditions;
+pub(crate) use lazy::leaves;
+use patterns::LeavesBehind;
+pub(crate) use patterns::bound_names;
+
+/// An annotated function.
+pub(crate) struct Function {
+    /// Outer and inner attributes, all written in front.
+    pub(crate) attrs: Vec<Attribute>,
+    /// `#![..]` inside the body.
+    pub(crate) inner_attrs: Vec<Attribute>,
+    /// Its visibility.
+    pub(crate) vis: Visibility,
+    /// `default`, in a specialising impl.
+    pub(crate) defaultness: Option<Ident>,
+    /// Its signature, which is never changed but for parameter patterns.
+    pub(crate) sig: Signature,
+    /// Its braces and what is between them.
+    pub(crate) body: Group,
+    /// How its value comes about.
+    pub(crate) shape: Shape,
+    /// What can stand in a key, `self` excepted.
+    pub(crate) bindings: Vec<Binding>,
+    /// What to write for `self`: the receiver, or the name that `#[async_trait]` gave it.
+    pub(crate) receiver: Option<Ident>,
+    /// Whether nothing speaks against annotating it; if not, its shape is a guess.
+    pub(crate) sound: bool,
+    /// Parameters that are taken apart inside the function instead of in its signature.
+    pub(crate) renamed: Vec<Renamed>,
+    /// What the body is given, `self` excepted.
+    pub(crate) arguments: Vec<Argument>,
+}
+
+/// How a function's value comes about.
+pub(crate) enum Shape {
+    /// `fn`, on the calling thread.
+    Sync,
+    /// `async fn`.
+    Async,
+    /// `fn` that returns a future, written as an `async` block at its end.
+    Future(Box<FutureShape>),
+}
+
+/// A function that ends in an `async` block.
+pub(crate) struct FutureShape {
+    /// What the future yields.
+    pub(crate) output: Type,
+    /// The function's statements; the `async` block at the end is replaced by the expansion.
+    statements: Vec<Stmt>,
+    /// Rebindings of arguments at the start of the `async` block (`#[async_trait]` writes them).
+    pub(crate) prelude: Vec<Stmt>,
+    /// The rest of the `async` block.
+    pub(crate) rest: Vec<Stmt>,
+    /// Names that the prelude binds: they have to drop before the release.
+    pub(crate) rebound: Vec<Ident>,
+}
+
+/// A name that a key can use.
+#[derive(Clone)]
+pub(crate) struct Binding {
+    /// The name as it was bound, with its hygiene.
+    pub(crate) ident: Ident,
+    /// Its type, where the parameter is nothing but the name and the type can be written again.
+    pub(crate) ty: Option<Type>,
+    /// A parameter (moved into the body) rather than a constant.
+    pub(crate) moves: bool,
+}
+
+/// A name that a parameter binds, as the body is given it.
+pub(crate) struct Argument {
+    /// The name.
+    pub(crate) ident: Ident,
+    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
+    pub(crate) attrs: Vec<Attribute>,
+    /// Whether the body or an option may use it. If not, the compiler is left to report that.
+    pub(crate) mentioned: bool,
+}
+
+/// A parameter whose pattern leaves something behind (`_`, `..`) or borrows (`ref`).
+pub(crate) struct Renamed {
+    /// The parameter's new name.
+    pub(crate) ident: Ident,
+    /// Its pattern, to be matched inside.
+    pub(crate) pat: Pat,
+    /// `#[cfg(..)]`
+    pub(crate) attrs: Vec<Attribute>,
+}
+
+/// A function as far as rustc has checked it: the body may be anything.
+struct RawFunction {
+    attrs: Vec<Attribute>,
+    vis: Visibility,
+    defaultness: Option<Ident>,
+    sig: Signature,
+    body: Option<Group>,
+}
+
+impl Parse for RawFunction {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let defaultness = if input.fork().call(Ident::parse_any).is_ok_and(|ident| ident == "default") {
+            Some(input.call(Ident::parse_any)?)
+        } else {
+            None
+        };
+        let sig = input.parse()?;
+        let body = if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+            None
+        } else {
+            let token = input.parse::<TokenTree>()?;
+            let span = token.span();
+            Some(braced(token).ok_or_else(|| syn::Error::new(span, "expected a function body"))?)
+        };
+        Ok(RawFunction { attrs, vis, defaultness, sig, body })
+    }
+}
+
+/// The brace group, also when a `macro_rules` macro passed it on as `$body`.
+fn braced(token: TokenTree) -> Option<Group> {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            let mut tokens = group.stream().into_iter();
+            let inner = tokens.next()?;
+            if tokens.next().is_none() { braced(inner) } else { None }
+        }
+        _ => None,
+    }
+}
+
+impl Function {
+    /// Reads a function; `None` when it is something else, or has no body.
+    ///
+    /// What speaks against annotating it goes to `errors`.
+    pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
+        let raw = match syn::parse2::<RawFunction>(item.clone()) {
+            Ok(raw) => raw,
+            Err(error) => {
+                errors.push(signature::not_a_function(item).unwrap_or(error));
+                return None;
+            }
+        };
+        let Some(body) = raw.body else {
+            errors.push(diag::no_body(&raw.sig.ident));
+            return None;
+        };
+        let parse_inner = |input: ParseStream<'_>| Ok((Attribute::parse_inner(input)?, input.parse()?));
+        let (inner_attrs, tokens): (_, TokenStream) = match parse_inner.parse2(body.stream()) {
+            Ok(parsed) => parsed,
+            Err(_) => (Vec::new(), body.stream()),
+        };
+        let mut stripped = Group::new(Delimiter::Brace, tokens);
+        stripped.set_span(body.span());
+
+        let mut own = Errors::default();
+        signature::check_signature(&raw.sig, &raw.attrs, &stripped, &mut own);
+        let shape = shape::shape(&raw.sig, &stripped, &mut own);
+        let own = own.into_error();
+        let mut function = Function {
+            bindings: patterns::bindings(&raw.sig),
+            receiver: patterns::receiver(&raw.sig),
+            attrs: raw.attrs,
+            inner_attrs,
+            vis: raw.vis,
+            defaultness: raw.defaultness,
+            sig: raw.sig,
+            body: stripped,
+            shape,
+            sound: own.is_none(),
+            renamed: Vec::new(),
+            arguments: Vec::new(),
+        };
+        if let Some(error) = own {
+            errors.push(error);
+        }
+        function.use_rebound_names();
+        if !matches!(function.shape, Shape::Future(_)) {
+            function.rename_parameters();
+        }
+        Some(function)
+    }
+
+    /// What the function or its future yields; `None` for nothing.
+    pub(crate) fn output(&self) -> Option<&Type> {
+        let ty = match (&self.shape, &self.sig.output) {
+            (Shape::Future(future), _) => &future.output,
+            (_, ReturnType::Type(_, ty)) => &**ty,
+            (_, ReturnType::Default) => return None,
+        };
+        (!is_unit(ty)).then_some(ty)
+    }
+
+    /// The function again, with `block` (braces included) in place of its body, or of its `async` block's.
+    pub(crate) fn with_body(&self, block: &TokenStream) -> TokenStream {
+        let Function { attrs, inner_attrs, vis, defaultness, sig, .. } = self;
+        let outer = attrs.iter();
+        match &self.shape {
+            Shape::Sync | Shape::Async => {
+                let mut tokens = quote!(#(#outer)* #vis #defaultness #sig);
+                let mut inside = quote!(#(#inner_attrs)*);
+                inside.extend(block.clone());
+                let mut group = Group::new(Delimiter::Brace, inside);
+                group.set_span(self.body.span());
+                tokens.extend([TokenTree::Group(group)]);
+                tokens
+            }
+            Shape::Future(future) => {
+                let mut statements = future.statements.clone();
+                if let Some(found) = shape::tail(&mut statements).and_then(shape::async_block) {
+                    found.block.stmts = vec![Stmt::Expr(Expr::Verbatim(block.clone()), None)];
+                }
+                quote!(#(#outer)* #vis #defaultness #sig { #(#inner_attrs)* #(#statements)* })
+            }
+        }
+    }
+
+    /// The function again, with these statements as its own body, whatever its shape.
+    pub(crate) fn with_own_body(&self, statements: &TokenStream) -> TokenStream {
+        let Function { attrs, inner_attrs, vis, defaultness, sig, .. } = self;
+        quote!(#(#attrs)* #vis #defaultness #sig { #(#inner_attrs)* #statements })
+    }
+
+    /// `#[async_trait]` moves every argument to a new name of the same spelling, and `self` to `__self`.
+    fn use_rebound_names(&mut self) {
+        let Shape::Future(future) = &mut self.shape else { return };
+        for statement in &future.prelude {
+            let Stmt::Local(local) = statement else { continue };
+            let Some(source) = local.init.as_ref().and_then(|init| shape::plain_source(&init.expr)) else {
+                continue;
+            };
+            let mut names = Vec::new();
+            bound_names(&local.pat, &mut names);
+            future.rebound.extend(names.iter().cloned());
+            if source == "self" {
+                if let [name] = names.as_slice() {
+                    self.receiver = Some(name.clone());
+                }
+                continue;
+            }
+            for name in names {
+                match self.bindings.iter_mut().find(|binding| binding.ident.unraw() == name.unraw()) {
+                    Some(binding) => binding.ident = name,
+                    None => self.bindings.push(Binding { ident: name, ty: None, moves: true }),
+                }
+            }
+        }
+    }
+
+    /// Takes patterns that do not move the whole argument out of the signature.
+    ///
+    /// Not when another attribute below still wants to see the names in the signature.
+    fn rename_parameters(&mut self) {
+        let reads_names = |attr: &Attribute| {
+            let last = attr.path().segments.last().map(|segment| segment.ident.to_string());
+            matches!(last.as_deref(), Some("distributed_lock" | "instrument"))
+        };
+        if self.attrs.iter().any(reads_names) {
+            return;
+        }
+        for (index, input) in self.sig.inputs.iter_mut().enumerate() {
+            let FnArg::Typed(typed) = input else { continue };
+            let mut leaves = LeavesBehind(false);
+            leaves.visit_pat_mut(&mut typed.pat);
+            if leaves.0 {
+                let ident = Ident::new(&format!("arg{index}"), Span::mixed_site());
+                let pat = Pat::Verbatim(quote!(#ident));
+                let pat = std::mem::replace(&mut *typed.pat, pat);
+                self.renamed.push(Renamed { ident, pat, attrs: arguments::conditions(&typed.attrs) });
+            }
+        }
+    }
+}
+
+/// Whether any identifier in the tokens, at any depth, is wanted.
+pub(crate) fn contains_ident(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => wanted(&ident),
+        TokenTree::Group(group) => contains_ident(group.stream(), wanted),
+        _ => false,
+    })
+}
+
+/// Whether a type is `()`.
+fn is_unit(ty: &Type) -> bool {
+    match ty {
+        Type::Tuple(tuple) => tuple.elems.is_empty(),
+        Type::Paren(paren) => is_unit(&paren.elem),
+        Type::Group(group) => is_unit(&group.elem),
+        _ => false,
+    }
+}

@@ -1,0 +1,158 @@
+//! How a function's value comes about: on the calling thread, as an `async fn`, or as an `async` block at its end.
+
+use proc_macro2::Group;
+use quote::ToTokens as _;
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::{Block, Expr, ExprAsync, Ident, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
+
+use super::lazy::{self, Lazy};
+use super::{FutureShape, Shape};
+use crate::diag::{self, Errors};
+
+/// Finds out how a function's value comes about, and refuses one that is still to be worked on when it has returned.
+pub(super) fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape {
+    let ReturnType::Type(_, ty) = &sig.output else {
+        return if sig.asyncness.is_some() { Shape::Async } else { Shape::Sync };
+    };
+    if sig.asyncness.is_some() {
+        lazy::check(ty, errors);
+        return Shape::Async;
+    }
+    match returned(ty) {
+        Returned::Value => {
+            lazy::check(ty, errors);
+            Shape::Sync
+        }
+        Returned::Stream => {
+            errors.push(diag::returns_stream(ty));
+            Shape::Sync
+        }
+        Returned::Unnameable => {
+            errors.push(diag::unnameable_future(ty));
+            Shape::Sync
+        }
+        Returned::Future(output) => match future_shape(*output, body) {
+            Some(shape) => {
+                lazy::check(&shape.output, errors);
+                Shape::Future(Box::new(shape))
+            }
+            None => {
+                errors.push(diag::unrecognised_future(ty));
+                Shape::Sync
+            }
+        },
+    }
+}
+
+/// What the outermost type of a return type says about laziness.
+enum Returned {
+    Value,
+    Future(Box<Type>),
+    Stream,
+    Unnameable,
+}
+
+fn returned(ty: &Type) -> Returned {
+    match ty {
+        Type::Group(group) => returned(&group.elem),
+        Type::Paren(paren) => returned(&paren.elem),
+        Type::ImplTrait(ty) => returned_by_bounds(&ty.bounds),
+        Type::TraitObject(ty) => returned_by_bounds(&ty.bounds),
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else { return Returned::Value };
+            let first = lazy::types(&last.arguments).next();
+            match (last.ident.to_string().as_str(), first) {
+                ("Pin" | "Box", Some(inner)) => returned(inner),
+                (name, Some(output)) if lazy::FUTURES.contains(&name) => {
+                    Returned::Future(Box::new(output.clone()))
+                }
+                (name, Some(_)) if lazy::STREAMS.contains(&name) => Returned::Stream,
+                ("Future", None) if path.qself.is_some() || path.path.segments.len() > 1 => {
+                    Returned::Unnameable
+                }
+                _ => Returned::Value,
+            }
+        }
+        _ => Returned::Value,
+    }
+}
+
+fn returned_by_bounds(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Returned {
+    match lazy::of_bounds(bounds) {
+        None => Returned::Value,
+        Some(Lazy::Stream) => Returned::Stream,
+        Some(Lazy::Future(Some(output))) => Returned::Future(Box::new(output.clone())),
+        Some(Lazy::Future(None)) => Returned::Unnameable,
+    }
+}
+
+fn future_shape(output: Type, body: &Group) -> Option<FutureShape> {
+    let mut statements = Block::parse_within.parse2(body.stream()).ok()?;
+    let found = async_block(tail(&mut statements)?)?;
+    let mut rest = std::mem::take(&mut found.block.stmts);
+    let prelude_length = rest.iter().take_while(|statement| is_prelude(statement)).count();
+    let prelude = rest.drain(..prelude_length).collect();
+    Some(FutureShape { output, statements, prelude, rest, rebound: Vec::new() })
+}
+
+/// The expression a block ends with.
+pub(super) fn tail(statements: &mut [Stmt]) -> Option<&mut Expr> {
+    match statements.last_mut()? {
+        Stmt::Expr(Expr::Return(returned), _) => returned.expr.as_deref_mut(),
+        Stmt::Expr(tail, None) => Some(tail),
+        _ => None,
+    }
+}
+
+/// The `async` block in `async {}`, `Box::pin(async {})`, `Pin::from(Box::new(async {}))`, `async {}.boxed()`.
+pub(super) fn async_block(expr: &mut Expr) -> Option<&mut ExprAsync> {
+    match expr {
+        Expr::Async(found) => Some(found),
+        Expr::Paren(paren) => async_block(&mut paren.expr),
+        Expr::Group(group) => async_block(&mut group.expr),
+        Expr::Block(block) if block.label.is_none() => async_block(tail(&mut block.block.stmts)?),
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else { return None };
+            let name = function.path.segments.last()?.ident.to_string();
+            let wraps = matches!(name.as_str(), "pin" | "new" | "from" | "instrument" | "in_current_span");
+            if wraps { async_block(call.args.first_mut()?) } else { None }
+        }
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            let wraps = matches!(name.as_str(), "boxed" | "boxed_local" | "instrument" | "in_current_span");
+            if wraps { async_block(&mut call.receiver) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// The variable in `x` and in `{ let x = x; x }`.
+pub(super) fn plain_source(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        Expr::Block(block) => match block.block.stmts.as_slice() {
+            [Stmt::Local(local), Stmt::Expr(tail, None)] => {
+                let source = plain_source(&local.init.as_ref()?.expr)?;
+                (plain_source(tail)? == source).then_some(source)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `let pattern = argument;`, and the dead `return` that `#[async_trait]` starts with.
+fn is_prelude(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Local(local) => local
+            .init
+            .as_ref()
+            .is_some_and(|init| init.diverge.is_none() && plain_source(&init.expr).is_some()),
+        Stmt::Expr(Expr::If(expr), _) => {
+            matches!(&*expr.cond, Expr::Let(condition)
+                if condition.pat.to_token_stream().to_string().contains("__ret"))
+        }
+        _ => false,
+    }
+}

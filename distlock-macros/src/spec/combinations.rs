@@ -1,0 +1,100 @@
+//! Options that do not go together.
+
+use super::{Amount, Options};
+use crate::args::RawArgs;
+use crate::diag::{self, Errors};
+use crate::options::Opt;
+
+/// Reports options that exclude each other, or have no effect without each other.
+pub(super) fn check(args: &RawArgs, options: &Options, errors: &mut Errors) {
+    check_pairs(args, options, errors);
+    check_needs(args, errors);
+    check_holds(args, options, errors);
+}
+
+fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
+    let mut exclude = |option: Opt, other: Opt, why: &str, help: &str| {
+        if let (Some(given), Some(_)) = (args.get(option), args.get(other)) {
+            errors.push(diag::conflict(given.span, option, other, why, help));
+        }
+    };
+    exclude(Opt::Retries, Opt::Wait, "the one counts attempts, the other queues", "keep one of the two");
+    exclude(
+        Opt::MaxHolders,
+        Opt::Keys,
+        "a counting lock has one key",
+        "lock the keys one by one, or leave out one of the two",
+    );
+    exclude(
+        Opt::Token,
+        Opt::Keys,
+        "a fencing token belongs to one key",
+        "leave out `token`, or lock one `key`",
+    );
+    exclude(
+        Opt::Token,
+        Opt::MaxHolders,
+        "writes of several holders have no order",
+        "leave out one of the two",
+    );
+    exclude(
+        Opt::Guard,
+        Opt::When,
+        "there is no guard when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
+    );
+    exclude(
+        Opt::Token,
+        Opt::When,
+        "there is no token when the lock is not taken",
+        "use `manager.lock(key)` inside the body",
+    );
+    exclude(
+        Opt::MapErr,
+        Opt::OnError,
+        "the one makes the error, the other the whole value",
+        "keep `on_error` for a return type that is no `Result`, `map_err` otherwise",
+    );
+    if options.shared {
+        exclude(Opt::MaxHolders, Opt::Mode, "a shared lock has no limit", "leave out one of the two");
+        exclude(
+            Opt::Token,
+            Opt::Mode,
+            "readers have no order",
+            "leave out `token`, or use `mode = \"exclusive\"`",
+        );
+    }
+}
+
+fn check_needs(args: &RawArgs, errors: &mut Errors) {
+    if let (Some(given), None) = (args.get(Opt::RetryDelay), args.get(Opt::Retries)) {
+        let help = "add `retries = 3`, or leave it out";
+        errors.push(diag::requires(given.span, given.option, "it is the delay between retries", help));
+    }
+}
+
+fn check_holds(args: &RawArgs, options: &Options, errors: &mut Errors) {
+    if let Some(given) = args.get(Opt::MaxHold) {
+        if !options.renew {
+            let why = "without renewal the lease ends with `ttl`";
+            errors.push(diag::requires(
+                given.span,
+                given.option,
+                why,
+                "leave out `renew = false`, or `max_hold`",
+            ));
+        } else if let (Some(Amount::Millis(ttl)), Some(Amount::Millis(max))) =
+            (&options.ttl, &options.max_hold)
+            && max < ttl
+        {
+            errors.push(diag::max_hold_below_ttl(&given.value));
+        }
+    }
+    if let Some(given) = args.get(Opt::MinHold)
+        && !options.renew
+        && let (Some(Amount::Millis(ttl)), Some(Amount::Millis(min))) = (&options.ttl, &options.min_hold)
+        && min > ttl
+    {
+        errors.push(diag::min_hold_above_ttl(&given.value));
+    }
+}

@@ -1,0 +1,283 @@
+//! The validated attribute: everything that can be checked has been, so that the expansion cannot fail.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::{Expr, Lit, LitStr, Type, UnOp};
+
+use crate::args::RawArgs;
+use crate::diag::{self, Errors};
+use crate::item::Function;
+use crate::options::Opt;
+
+mod combinations;
+mod keys;
+mod outcome;
+mod values;
+
+pub(crate) use keys::{Names, template};
+
+/// A validated attribute.
+pub(crate) struct LockSpec {
+    /// The path of the runtime crate.
+    pub(crate) krate: TokenStream,
+    /// What is locked.
+    pub(crate) keys: Keys,
+    /// The name in traces; `None` for the function's path.
+    pub(crate) label: Option<TokenStream>,
+    /// Everything else.
+    pub(crate) options: Options,
+}
+
+/// The options that have a default.
+pub(crate) struct Options {
+    /// The manager, unless it is the current one.
+    pub(crate) manager: Option<Expr>,
+    /// Lock only if this is true.
+    pub(crate) when: Option<Expr>,
+    /// Lease time.
+    pub(crate) ttl: Option<Amount>,
+    /// How to wait.
+    pub(crate) wait: Wait,
+    /// Whether the lease is kept alive.
+    pub(crate) renew: bool,
+    /// Cap on renewal.
+    pub(crate) max_hold: Option<Amount>,
+    /// Least time to hold.
+    pub(crate) min_hold: Option<Amount>,
+    /// A read lock.
+    pub(crate) shared: bool,
+    /// A counting semaphore.
+    pub(crate) max_holders: Option<Expr>,
+    /// A nested call enters without acquiring.
+    pub(crate) reentrant: bool,
+    /// The value of the function when the lock is busy.
+    pub(crate) on_busy: Option<Expr>,
+    /// How other errors reach the caller.
+    pub(crate) route: Route,
+    /// What happens when the lease is lost.
+    pub(crate) on_lost: OnLost,
+    /// Variable for the guard.
+    pub(crate) guard: Option<Ident>,
+    /// Variable for the fencing token.
+    pub(crate) token: Option<Ident>,
+}
+
+/// What is locked.
+pub(crate) enum Keys {
+    /// One key.
+    One(Key),
+    /// A list.
+    Many(Vec<Key>),
+    /// An iterator.
+    Iter(Expr),
+}
+
+/// One key.
+pub(crate) enum Key {
+    /// A template.
+    Template(Vec<Part>),
+    /// An expression.
+    Expr(Expr),
+}
+
+/// A piece of a key.
+pub(crate) enum Part {
+    /// Literal text.
+    Text(LitStr),
+    /// A value.
+    Value(Box<Value>),
+}
+
+/// A value in a key.
+pub(crate) struct Value {
+    /// What stands between `<` and `>`.
+    pub(crate) name: String,
+    /// The same as an expression.
+    pub(crate) expr: TokenStream,
+    /// Its type, for the message when it cannot be displayed.
+    pub(crate) ty: Option<Type>,
+    /// Whether its type is a type parameter of the function.
+    pub(crate) generic: bool,
+    /// Where to report that it cannot be displayed, if the type cannot be written.
+    pub(crate) place: Span,
+    /// Rendered without escaping.
+    pub(crate) raw: bool,
+}
+
+/// A duration.
+pub(crate) enum Amount {
+    /// A literal, in milliseconds.
+    Millis(u64),
+    /// An expression of type `Duration`.
+    Expr(Expr),
+}
+
+/// How to wait for a busy lock.
+pub(crate) enum Wait {
+    /// As the manager says.
+    Default,
+    /// One attempt.
+    No,
+    /// Without limit.
+    Forever,
+    /// So long.
+    For(Amount),
+    /// By attempts.
+    Retries {
+        /// How many more.
+        times: Expr,
+        /// The delay between two.
+        delay: Option<Amount>,
+    },
+}
+
+/// How a lock error reaches the caller.
+pub(crate) enum Route {
+    /// `From<LockError>` for the error of the function's `Result`.
+    From,
+    /// `map_err`
+    MapErr(Expr),
+    /// `on_error`
+    OnError(Expr),
+}
+
+/// What happens when the lease is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnLost {
+    /// The body is dropped.
+    Cancel,
+    /// The body goes on.
+    Continue,
+    /// The body goes on; its `Ok` becomes an error.
+    Error,
+}
+
+/// The path of the runtime crate.
+pub(crate) fn krate(args: &RawArgs, errors: &mut Errors) -> TokenStream {
+    if let Some(given) = args.get(Opt::Crate) {
+        match unwrapped(&given.value) {
+            Expr::Path(path) if path.qself.is_none() && is_absolute(&path.path) => return quote!(#path),
+            _ => errors.push(diag::relative_crate(&given.value)),
+        }
+    }
+    quote!(::distlock)
+}
+
+fn is_absolute(path: &syn::Path) -> bool {
+    path.leading_colon.is_some()
+        || path.segments.first().is_some_and(|first| first.ident == "crate" || first.ident == "$crate")
+}
+
+/// Validates the options of a function; `None` if there is nothing to lock.
+///
+/// The result is meant to be used only when `errors` stayed empty.
+pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors) -> Option<LockSpec> {
+    let krate = krate(args, errors);
+    report_stray_names(args, function, errors);
+    let keys = keys::keys(args, function, errors);
+    let (mut label, mut wait, mut retries, mut delay) = (None, Wait::Default, None, None);
+    let mut options = Options {
+        manager: None,
+        when: None,
+        ttl: None,
+        wait: Wait::Default,
+        renew: true,
+        max_hold: None,
+        min_hold: None,
+        shared: false,
+        max_holders: None,
+        reentrant: false,
+        on_busy: None,
+        route: Route::From,
+        on_lost: outcome::default_on_lost(function),
+        guard: None,
+        token: None,
+    };
+    for given in args.iter() {
+        // Without `_`: an option that is added to the table has to be dealt with here.
+        match given.option {
+            // Together, above.
+            Opt::Crate | Opt::Key | Opt::Keys => {}
+            // Together, below.
+            Opt::MapErr | Opt::OnError => {}
+            Opt::Wait => wait = values::wait(given, errors),
+            Opt::Retries => retries = values::count(given, errors),
+            Opt::RetryDelay => delay = values::amount(given, errors),
+            Opt::Name => label = keys::label(given, errors),
+            Opt::Manager => options.manager = Some(given.value.clone()),
+            Opt::When => options.when = Some(given.value.clone()),
+            Opt::OnBusy => options.on_busy = Some(given.value.clone()),
+            Opt::Ttl => options.ttl = values::amount(given, errors),
+            Opt::MaxHold => options.max_hold = values::amount(given, errors),
+            Opt::MinHold => options.min_hold = values::amount(given, errors),
+            Opt::MaxHolders => options.max_holders = values::count(given, errors),
+            Opt::Renew => options.renew = values::boolean(given, errors).unwrap_or(true),
+            Opt::Reentrant => options.reentrant = values::boolean(given, errors).unwrap_or(false),
+            Opt::Mode => {
+                options.shared = values::word(given, &["exclusive", "shared"], errors) == Some("shared");
+            }
+            Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
+            Opt::Guard => options.guard = values::variable(given, errors),
+            Opt::Token => options.token = values::variable(given, errors),
+        }
+    }
+    options.wait = match retries {
+        Some(times) => Wait::Retries { times, delay },
+        None => wait,
+    };
+    options.route = outcome::route(args, function, errors);
+    combinations::check(args, &options, errors);
+    let (keys, template_label) = keys?;
+    Some(LockSpec { krate, keys, label: label.or(template_label), options })
+}
+
+/// `key = "order:{}", user_id` means something if there is such an argument.
+fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) {
+    let template = args.get(Opt::Key).and_then(|given| string(&given.value)).map(LitStr::value);
+    let braces = template.as_ref().map_or(0, |template| template.matches("{}").count());
+    let mut arguments = 0;
+    for name in args.stray() {
+        if !function.bindings.iter().any(|binding| binding.ident == *name) {
+            errors.push(diag::unknown_option(name));
+            continue;
+        }
+        arguments += 1;
+        // Those that have their `{}` are reported in the template.
+        if arguments > braces {
+            errors.push(diag::argument_as_option(name, template.as_deref()));
+        }
+    }
+}
+
+/// The names that the body may use because of `guard` and `token`.
+pub(crate) fn variables(args: &RawArgs) -> (Option<Ident>, Option<Ident>) {
+    let errors = &mut Errors::default();
+    let mut variable = |option| args.get(option).and_then(|given| values::variable(given, errors));
+    (variable(Opt::Guard), variable(Opt::Token))
+}
+
+/// A value without the invisible groups that `macro_rules` fragments come in.
+fn unwrapped(value: &Expr) -> &Expr {
+    match value {
+        Expr::Group(group) => unwrapped(&group.expr),
+        value => value,
+    }
+}
+
+fn string(value: &Expr) -> Option<&LitStr> {
+    match unwrapped(value) {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(string) => Some(string),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_literal(value: &Expr) -> bool {
+    match unwrapped(value) {
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)) && is_literal(&unary.expr),
+        _ => false,
+    }
+}

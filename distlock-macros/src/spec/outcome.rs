@@ -1,0 +1,50 @@
+//! How errors and losses reach the caller.
+
+use super::{OnLost, Route, values};
+use crate::args::{Given, RawArgs};
+use crate::diag::{self, Errors};
+use crate::item::{Function, Shape};
+use crate::options::Opt;
+
+/// How errors reach the caller.
+pub(super) fn route(args: &RawArgs, function: &Function, errors: &mut Errors) -> Route {
+    if let Some(given) = args.get(Opt::OnError) {
+        return Route::OnError(given.value.clone());
+    }
+    let returns_nothing = function.sound && function.output().is_none();
+    if let Some(given) = args.get(Opt::MapErr) {
+        if returns_nothing {
+            errors.push(diag::map_err_without_result(given.span));
+        }
+        return Route::MapErr(given.value.clone());
+    }
+    if returns_nothing {
+        let on_busy = args.get(Opt::OnBusy).is_some();
+        errors.push(diag::returns_nothing(&function.sig.ident, on_busy));
+    }
+    Route::From
+}
+
+/// What a loss does, unless `on_lost` says something else.
+pub(super) fn default_on_lost(function: &Function) -> OnLost {
+    match function.shape {
+        Shape::Sync => OnLost::Error,
+        Shape::Async | Shape::Future(_) => OnLost::Cancel,
+    }
+}
+
+/// `on_lost = ..`
+pub(super) fn on_lost(given: &Given, function: &Function, errors: &mut Errors) -> OnLost {
+    let default = default_on_lost(function);
+    match values::word(given, &["cancel", "continue", "error"], errors) {
+        Some("continue") => return OnLost::Continue,
+        Some("cancel") if default == OnLost::Error && function.sound => {
+            errors.push(diag::cannot_cancel(&given.value));
+        }
+        Some("error") if default == OnLost::Cancel && function.sound => {
+            errors.push(diag::cancels_already(&given.value));
+        }
+        _ => {}
+    }
+    default
+}

@@ -1,0 +1,142 @@
+//! A lock that is held stands on every server that can be reached, or is on its way there: whoever holds it on a
+//! bare majority would lose it with the next server.
+//!
+//! A server that has it for somebody else (a process that asked at the same time and will give it back), or has
+//! forgotten it, is asked again and again for as long as the lease lasts. What is taken late does not make the
+//! lease longer, and counts for a renewal only if the renewal finds it there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{Op, OpResult, Token};
+use super::aftermath::take;
+use super::council::{Council, Job, Now};
+use super::ledger::Servers;
+use crate::clock::Time;
+
+/// The pause before a server is asked again; twice as long each time …
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// … up to this part of the ttl.
+const LONGEST_PAUSE: u32 = 6;
+
+/// When to see to which tokens.
+pub(super) type Repairs = BTreeSet<(Time, Token)>;
+
+/// Where a lock that is held is missing.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    at: Servers,
+    /// Servers that were asked for it and have not answered.
+    asked: Servers,
+    due: Option<Time>,
+    pause: Duration,
+}
+
+impl Council {
+    /// The lock is held, but not at this server: takes it there, now.
+    pub(super) fn repair(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
+        let Some(entry) = self.ledger.get(token) else { return };
+        if !entry.held || mutated!(NothingRepaired) {
+            return;
+        }
+        entry.missing.at.add(node);
+        let left = entry.leased_until.since(now.time);
+        let ttl = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        if entry.missing.asked.has(node) || ttl.is_zero() {
+            return;
+        }
+        let fences = entry.fence_block;
+        if !self.members.get(node).is_some_and(|member| member.up) {
+            return;
+        }
+        entry.touched.add(node);
+        entry.missing.asked.add(node);
+        let longest = entry.ttl;
+        self.note_ttl(node, longest);
+        self.tell(now, node, Job::Repair(token), key, take(token, ttl));
+        if let Some((first, count)) = fences {
+            self.tell(now, node, Job::Ignored, key, Op::Fence { token, first, count });
+        }
+    }
+
+    /// A server has answered to that.
+    pub(super) fn repaired(&mut self, now: Now, node: usize, token: Token, result: &OpResult) {
+        let Some(entry) = self.ledger.get(token) else { return };
+        entry.missing.asked.remove(node);
+        if matches!(result, Ok(reply) if reply.is_acquired()) {
+            entry.missing.at.remove(node);
+        } else if !mutated!(RepairedOnce) {
+            self.repair_later(now, token);
+        }
+    }
+
+    pub(super) fn repair_later(&mut self, now: Now, token: Token) {
+        let Some(entry) = self.ledger.get(token) else { return };
+        if entry.missing.due.is_none() {
+            let longest = entry.ttl / LONGEST_PAUSE;
+            let pause = entry.missing.pause.max(FIRST_PAUSE).min(longest);
+            entry.missing.pause = (pause * 2).min(longest);
+            let due = now.time.after(pause);
+            entry.missing.due = Some(due);
+            self.repairs.insert((due, token));
+        }
+    }
+
+    /// The lock was found to be there.
+    pub(super) fn is_not_missing(&mut self, node: usize, token: Token) {
+        if let Some(entry) = self.ledger.get(token) {
+            entry.missing.at.remove(node);
+        }
+    }
+
+    /// A server may have forgotten every lock.
+    pub(super) fn all_missing(&mut self, node: usize) {
+        for entry in self.ledger.held() {
+            entry.missing.at.add(node);
+        }
+    }
+
+    /// A server is there: what is missing there is taken there.
+    pub(super) fn refill(&mut self, now: Now, node: usize) {
+        let missing: Vec<(Arc<str>, Token)> = self.ledger.missing_at(node);
+        for (key, token) in missing {
+            self.repair(now, node, &key, token);
+        }
+    }
+
+    /// Nothing is to be repaired for this token any more.
+    pub(super) fn end_repair(&mut self, token: Token, missing: &Missing) {
+        if let Some(due) = missing.due {
+            self.repairs.remove(&(due, token));
+        }
+    }
+
+    pub(super) fn repairs_due(&self) -> Option<Time> {
+        self.repairs.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn fire_repairs(&mut self, now: Now) {
+        while let Some((at, token)) = self.repairs.first().copied()
+            && at <= now.time
+        {
+            self.repairs.pop_first();
+            let Some(entry) = self.ledger.get(token) else { continue };
+            entry.missing.due = None;
+            let (key, missing) = (entry.key.clone(), entry.missing.at);
+            for node in (0..self.members.len()).filter(|node| missing.has(*node)) {
+                self.repair(now, node, &key, token);
+            }
+        }
+    }
+}
+
+impl Missing {
+    pub(super) fn has(&self, node: usize) -> bool {
+        self.at.has(node)
+    }
+
+    pub(super) fn add(&mut self, node: usize) {
+        self.at.add(node);
+    }
+}

@@ -1,0 +1,196 @@
+//! The judge: what may never be, and what a run must come to.
+
+use super::config::{MILLI, SECOND};
+use super::world::{Believer, World};
+use crate::backend::memory::server::owner;
+use crate::backend::{Token, token_text};
+use crate::clock::Time;
+
+/// Held for so long without a fault, a lock stands on every server that can be reached.
+const WIDE: u64 = 1_500 * MILLI;
+/// The longest time that asking for a lock takes where nothing is wrong.
+const ASKING: u64 = 300 * MILLI;
+/// Locks of shorter leases than this may be lost by a few slow answers, in milliseconds.
+const SHORT: u64 = 1_000;
+/// So many others may get a key before somebody who wanted it earlier.
+const OVERTAKEN: u32 = 200;
+
+impl World {
+    /// A process believes from now on that it holds the key.
+    pub(super) fn believes(&mut self, process: usize, key: usize, token: Token, until: Time) {
+        let believers = std::mem::take(&mut self.keys[key].believers);
+        let still = believers
+            .into_iter()
+            .filter(|other| self.processes[other.process].clock.at(self.now) < other.until);
+        let still: Vec<Believer> = still.collect();
+        if let Some(other) = still.first() {
+            self.fail(format!(
+                "overlap: process {process} holds k{key} with {token:?} and so does {other:?}"
+            ));
+        }
+        if self.keys[key].closed_until > self.now {
+            self.fail(format!("min_hold: process {process} holds k{key}, which nobody may have yet"));
+        }
+        if still.is_empty() && self.cfg.is_calm() && self.cfg.drift == 0 {
+            self.judge_progress(process, key);
+        }
+        self.keys[key].believers = still;
+        self.keys[key].believers.push(Believer { process, token, until, since: self.now });
+    }
+
+    fn judge_progress(&mut self, process: usize, key: usize) {
+        let since = self.processes[process].wanted_since(key);
+        let waited = self.now.saturating_sub(self.keys[key].free_since.max(since));
+        if waited > 4 * SECOND {
+            self.fail(format!(
+                "progress: k{key} stayed free for {} ms while somebody waited",
+                waited / MILLI
+            ));
+        }
+        for other in (0..self.processes.len()).filter(|other| *other != process) {
+            let overtaken = self.processes[other].is_overtaken(key, since);
+            self.stats.overtaken = self.stats.overtaken.max(overtaken);
+            if overtaken > OVERTAKEN {
+                self.fail(format!("starvation: {overtaken} got k{key} before process {other}"));
+            }
+        }
+    }
+
+    /// A holder uses this block of fencing tokens from now on.
+    pub(super) fn uses_fences(&mut self, process: usize, key: usize, token: Token, first: u64, count: u32) {
+        let watch = &mut self.keys[key];
+        if !watch.believers.iter().any(|one| one.process == process && one.token == token) {
+            return;
+        }
+        let last = watch.last_fence;
+        watch.last_fence = first + u64::from(count) - 1;
+        if first <= last {
+            self.fail(format!("fence: process {process} got {first} for k{key} after {last}"));
+        }
+    }
+
+    pub(super) fn extends(&mut self, process: usize, key: usize, token: Token, until: Time) {
+        for believer in &mut self.keys[key].believers {
+            if believer.token == token && believer.process == process {
+                believer.until = believer.until.max(until);
+            }
+        }
+    }
+
+    pub(super) fn gives_up(&mut self, process: usize, key: usize, token: Token) {
+        self.judge_width(process, key, token);
+        let watch = &mut self.keys[key];
+        watch.believers.retain(|one| one.process != process || one.token != token);
+        if watch.believers.is_empty() {
+            watch.free_since = self.now;
+        }
+    }
+
+    /// Whether a process could reach a server without a break since then, and nothing happened to either.
+    fn is_steady(&self, process: usize, node: usize, since: u64) -> bool {
+        let link = &self.processes[process].links[node];
+        let undisturbed = self.nodes[node].troubled_until.max(self.processes[process].troubled_until);
+        link.is_sound_since().is_some_and(|sound| sound <= since) && undisturbed <= since
+    }
+
+    fn holder_at(&self, node: usize, key: usize) -> Option<std::sync::Arc<str>> {
+        let name = super::process::key_name(key);
+        self.nodes[node].server.value(self.us(node), &name).map(|(text, _)| text)
+    }
+
+    /// Whoever left this on a server could have given it back long ago.
+    fn can_give_back(&self, text: &str, node: usize) -> bool {
+        let Some((name, _)) = owner(text) else { return false };
+        let process = self.processes.iter().position(|process| &*process.name == name);
+        process.is_some_and(|process| self.is_steady(process, node, self.now - WIDE))
+    }
+
+    fn judge_width(&mut self, process: usize, key: usize, token: Token) {
+        let believer =
+            self.keys[key].believers.iter().find(|one| one.process == process && one.token == token);
+        let Some(&Believer { since, until, .. }) = believer else { return };
+        let left = self.processes[process].clock.at(self.now) < until;
+        if !left || self.now - since < WIDE || self.cfg.later > 0.0 {
+            return;
+        }
+        let text = token_text(&self.processes[process].name, token);
+        for node in 0..self.nodes.len() {
+            let steady = !self.nodes[node].set_back
+                && self.nodes[node].unnoticed_until < self.now
+                && self.is_steady(process, node, self.now - WIDE)
+                && self.cfg.slow.is_none_or(|(at, _)| at != node);
+            if steady && self.holder_at(node, key).as_deref() != Some(text.as_str()) {
+                let found = self.holder_at(node, key);
+                if found.as_ref().is_some_and(|text| !self.can_give_back(text, node)) {
+                    continue;
+                }
+                self.fail(format!(
+                    "width: k{key} of process {process} is not on server {node} but {found:?}"
+                ));
+            }
+        }
+    }
+
+    /// A holder who has its lease renewed has lost it.
+    pub(super) fn judge_loss(&mut self, process: usize, key: usize, token: Token, ttl: u64) {
+        let believer =
+            self.keys[key].believers.iter().find(|one| one.process == process && one.token == token);
+        let Some(&Believer { since, .. }) = believer else { return };
+        if ttl < SHORT || self.cfg.later > 0.0 || self.cfg.slow.is_some() {
+            return;
+        }
+        // What it was told by servers while it asked may have been forgotten since.
+        let since = since.max(self.now.saturating_sub(ttl * MILLI + SECOND)).saturating_sub(ASKING);
+        let text = token_text(&self.processes[process].name, token);
+        let good = (0..self.nodes.len()).filter(|node| {
+            let free = self.holder_at(*node, key).is_none_or(|holder| *holder == *text);
+            free && self.is_steady(process, *node, since)
+        });
+        let good = good.count();
+        if good > self.nodes.len() / 2 {
+            self.fail(format!("needless loss: process {process} lost k{key} with {good} servers steady"));
+        }
+    }
+
+    /// Whether the promise still covers that this server loses its data now: a majority of the others knows what
+    /// it knows, and no more than a minority is without a memory at the same time.
+    pub(super) fn may_forget(&self, node: usize, noticed: bool) -> bool {
+        let others = || (0..self.nodes.len()).filter(move |other| *other != node);
+        let most = self.nodes.len() / 2 + 1;
+        let without = others().filter(|other| self.nodes[*other].forgot).count();
+        if without + 1 > self.cfg.minority() {
+            return false;
+        }
+        let counter = self.nodes[node].server.counter();
+        if noticed {
+            return true;
+        }
+        let know = others().filter(|other| self.nodes[*other].server.counter() >= counter).count();
+        know >= most
+            && (0..self.keys.len()).all(|key| match self.holder_at(node, key) {
+                None => true,
+                Some(text) => {
+                    others().filter(|other| self.holder_at(*other, key).as_ref() == Some(&text)).count()
+                        >= most
+                }
+            })
+    }
+
+    /// Everything was given back, everywhere, but by those who crashed.
+    pub(super) fn look_for_residue(&mut self) {
+        for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
+            let us = self.us(at);
+            for (key, text) in self.nodes[at].server.contents(us) {
+                let Some((name, _)) = owner(&text) else { continue };
+                if self.processes.iter().any(|process| &*process.name == name) {
+                    self.fail(format!("residue: {text} is left in {key} of server {at}"));
+                }
+            }
+        }
+        for index in 0..self.processes.len() {
+            if let Some(rest) = self.processes[index].council.unfinished() {
+                self.fail(format!("residue: process {index} still has something to do: {rest}"));
+            }
+        }
+    }
+}

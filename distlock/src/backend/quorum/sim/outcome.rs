@@ -1,0 +1,166 @@
+//! What operations of a process come to.
+
+use std::time::Duration;
+
+use super::config::MILLI;
+use super::process::{Purpose, Step};
+use super::world::World;
+use crate::backend::{OpResult, Remaining, Reply, Token};
+use crate::clock::{Time, lease_end};
+
+impl World {
+    pub(super) fn done(&mut self, process: usize, round: u64, result: OpResult) {
+        self.note(|| format!("process {process}: round {round}: {result:?}"));
+        match self.processes[process].purposes.remove(&round) {
+            Some(Purpose::Ask { key, token, sent, queues }) => {
+                self.asked(process, round, key, token, sent, queues, result);
+            }
+            Some(Purpose::Renew { key, token, sent }) => self.renewed(process, key, token, sent, result),
+            Some(Purpose::Leave { key, token, until, .. })
+                if result.is_err() && self.processes[process].clock.at(self.now) < until =>
+            {
+                self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
+            }
+            Some(Purpose::Leave { key, closed: Some(closed), .. })
+                if matches!(result, Ok(Reply::Released { .. })) && self.cfg.is_calm() =>
+            {
+                self.keys[key].closed_until = closed;
+            }
+            Some(Purpose::Leave { .. }) | None => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one answer and of its question")]
+    fn asked(
+        &mut self,
+        process: usize,
+        round: u64,
+        key: usize,
+        token: Token,
+        sent: Time,
+        queues: bool,
+        result: OpResult,
+    ) {
+        let now = self.processes[process].clock.at(self.now);
+        let Some(attempt) = self.attempt(process, key, token) else {
+            let in_vain = match result {
+                Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => true,
+                Ok(Reply::Busy { .. }) => queues,
+                _ => false,
+            };
+            if in_vain {
+                let long = Duration::from_millis(3 * self.cfg.ttl * u64::from(self.cfg.spread));
+                self.leave(process, key, token, now.after(long), None);
+            }
+            return;
+        };
+        let (ttl, fences) = (attempt.ttl(), attempt.fences);
+        match (result, attempt.held) {
+            (Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }), None) => {
+                let deadline = lease_end(sent, ttl);
+                if deadline <= now {
+                    self.processes[process].wanted[key] += 1;
+                    return self.end(process, key, token);
+                }
+                self.stats.acquired += 1;
+                if let Some(attempt) = &mut self.processes[process].attempts[key] {
+                    attempt.held = Some((deadline, round));
+                }
+                self.may_be_held_for(process, key, token);
+                self.note(|| format!("process {process}: k{key} is mine until {deadline:?}"));
+                // What was asked for before it was taken away by force is nobody's.
+                if self.processes[process].clock.when(sent) > self.keys[key].forced {
+                    self.believes(process, key, token, deadline);
+                }
+                if let Some(first) = fence {
+                    self.uses_fences(process, key, token, first, fences);
+                    if self.chance(self.cfg.more) {
+                        let after = self.rng.u64(0..5 * MILLI);
+                        self.later(process, after, Step::More { key, token });
+                    }
+                }
+                self.at_deadline(process, key, token, deadline);
+                let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
+                self.later(process, hold, Step::Release { key, token });
+                if attempt.renews {
+                    self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
+                }
+            }
+            (Ok(Reply::Mine { fence, .. }), Some(_)) => {
+                self.extend(process, key, token, lease_end(sent, ttl));
+                if let Some(first) = fence {
+                    self.uses_fences(process, key, token, first, fences);
+                }
+            }
+            // Carried out before the lock was found to be ours.
+            (Ok(Reply::Fresh { .. }), Some((_, by))) if round < by => {}
+            (Ok(Reply::Fresh { .. }), Some(_)) => self.lose(process, key, token),
+            (Ok(Reply::Busy { remaining, .. }), None) => {
+                self.stats.busy += 1;
+                if attempt.once {
+                    self.processes[process].attempts[key] = None;
+                    return self.next(process, key);
+                }
+                if !queues {
+                    return self.ask(process, key, token);
+                }
+                let heartbeat = attempt.ttl.min(3_000) * MILLI * 4 / 5;
+                let jitter = self.rng.u64(0..50 * MILLI);
+                let left = match remaining {
+                    Remaining::For(left) => u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
+                    Remaining::Unknown | Remaining::Forever => heartbeat,
+                };
+                self.plan_to_ask(process, key, token, heartbeat.min(left.saturating_add(jitter)));
+            }
+            (Err(_), None) => {
+                let delay = self.rng.u64(10 * MILLI..100 * MILLI);
+                self.plan_to_ask(process, key, token, delay);
+            }
+            (Ok(other), None) => {
+                self.fail(format!("odd: process {process} asked for k{key} and got {other:?}"))
+            }
+            (_, Some(_)) => {}
+        }
+    }
+
+    fn renewed(&mut self, process: usize, key: usize, token: Token, sent: Time, result: OpResult) {
+        match result {
+            Ok(Reply::Renewed { .. }) => {
+                if let Some(attempt) = self.attempt(process, key, token) {
+                    self.extend(process, key, token, lease_end(sent, attempt.ttl()));
+                }
+            }
+            Ok(Reply::NotYours) => self.lose(process, key, token),
+            _ => {}
+        }
+    }
+
+    fn extend(&mut self, process: usize, key: usize, token: Token, until: Time) {
+        let now = self.processes[process].clock.at(self.now);
+        if let Some(attempt) = &mut self.processes[process].attempts[key]
+            && attempt.token == token
+            && let Some((deadline, _)) = &mut attempt.held
+            && *deadline > now
+        {
+            *deadline = until.max(*deadline);
+            self.extends(process, key, token, until);
+        }
+    }
+
+    fn lose(&mut self, process: usize, key: usize, token: Token) {
+        if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
+            self.stats.lost += 1;
+            self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
+            if let Some(attempt) = self.attempt(process, key, token) {
+                self.judge_loss(process, key, token, attempt.ttl);
+            }
+            if self.rng.bool() {
+                return self.end(process, key, token);
+            }
+            // What a majority does not have need not be given back by whoever had it.
+            self.gives_up(process, key, token);
+            self.processes[process].attempts[key] = None;
+            self.next(process, key);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading the map: which nodes are asked for their view of the cluster, how many of them, and how often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{AsyncConnectionConfig, Pipeline};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::super::super::{Failure, OpError};
+use super::super::config::{Address, RedisConfig};
+use super::super::errors;
+use super::super::link::{self, Link};
+use super::super::pace::{Early, Pace};
+use super::super::stream::{Pulse, Stream};
+use super::map::{View, lacks_host_names, questions};
+
+/// How long others are waited for once one has answered.
+const OTHERS: Duration = Duration::from_millis(100);
+/// How often the map is read when all is well: a redirection tells sooner.
+pub(super) const CALM: Duration = Duration::from_secs(15);
+/// How often several nodes are asked instead of one, while something is wrong: at first, and later.
+const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// So many nodes are asked at once.
+const ASKED: usize = 5;
+
+/// How many nodes are asked for their view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// One that answers. It may not have heard of the newest changes.
+    One,
+    /// Several at once: the newest of their views counts, whatever was known before.
+    Several,
+}
+
+/// When the map is read, and how.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    pace: Pace,
+    pub(super) early: Early,
+    several: Option<Instant>,
+    /// The last view was older than what is known.
+    pub(super) behind: bool,
+    /// Every master is linked.
+    pub(super) whole: bool,
+}
+
+impl Schedule {
+    pub(super) fn scope(&mut self) -> Scope {
+        let every = if self.pace.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
+        let due = self.several.is_none_or(|last| last.elapsed() >= every);
+        if due && (self.behind || !self.whole) {
+            self.several = Some(Instant::now());
+            return Scope::Several;
+        }
+        Scope::One
+    }
+
+    /// Before the next reading.
+    pub(super) fn pause(&mut self) -> Duration {
+        if self.whole && !self.behind {
+            self.pace.calm();
+            return CALM;
+        }
+        self.pace.next()
+    }
+}
+
+/// A node and the link to it.
+pub(super) type Linked = (Address, Arc<Link>);
+
+/// The view of one of these nodes, or the newest that several give; nothing if none answers.
+pub(super) async fn read(
+    config: &RedisConfig,
+    mut linked: Vec<Linked>,
+    scope: Scope,
+) -> Option<(View, Scope)> {
+    fastrand::shuffle(&mut linked);
+    linked.truncate(ASKED);
+    if scope == Scope::One {
+        for node in linked {
+            if let Some(view) = ask(config, node).await {
+                return Some((view, scope));
+            }
+        }
+        return None;
+    }
+    let mut asked: JoinSet<_> = linked.into_iter().map(|node| ask(config, node)).collect();
+    let mut newest = None;
+    while let Some(view) = asked.join_next().await {
+        newest = newer(newest, view.ok().flatten());
+    }
+    newest.map(|view| (view, scope))
+}
+
+fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Option<View>> + Send + use<> {
+    let (patience, map) = (config.op_timeout, config.address_map.clone());
+    async move {
+        let mut pipeline = Pipeline::new();
+        for question in questions() {
+            pipeline.add_command(question);
+        }
+        let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
+        View::read(&address, &replies, map.as_ref())
+    }
+}
+
+/// Asks nodes that were ever named, over connections of their own.
+pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, OpError> {
+    fastrand::shuffle(&mut named);
+    named.truncate(ASKED);
+    let mut asked = JoinSet::new();
+    for address in named {
+        let config = config.clone();
+        asked.spawn(async move {
+            let place = address.to_string();
+            let attempt = timeout(config.connect_timeout, ask_once(&config, &address)).await;
+            attempt.unwrap_or_else(|_| {
+                let text =
+                    format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
+                Err(errors::found(Failure::NotSent, text))
+            })
+        });
+    }
+    let (mut newest, mut cause) = (None, None);
+    while let Some(view) = asked.join_next().await {
+        match view {
+            Ok(Ok(view)) => {
+                newest = newer(newest, Some(view));
+                // Others may take as long as a connection may take.
+                if !asked.is_empty() {
+                    let rest = async {
+                        while let Some(view) = asked.join_next().await {
+                            newest = newer(newest.take(), view.ok().and_then(Result::ok));
+                        }
+                    };
+                    drop(timeout(OTHERS, rest).await);
+                    break;
+                }
+            }
+            // A refusal says more than silence.
+            Ok(Err(error)) if cause.is_none() || error.kind == Failure::Refused => cause = Some(error),
+            Ok(Err(_)) | Err(_) => {}
+        }
+    }
+    newest.ok_or_else(|| {
+        cause
+            .unwrap_or_else(|| errors::found(Failure::NotSent, format!("cannot connect to {}", config.place)))
+    })
+}
+
+fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.epoch > one.epoch { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
+    let place = address.to_string();
+    let unconnected = |error| errors::unconnected(&place, error);
+    let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
+    let stream = stream.map_err(|error| unconnected(error.into()))?;
+    let (mut connection, _driver) =
+        link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;
+    let mut pipeline = Pipeline::new();
+    for question in questions() {
+        pipeline.add_command(question);
+    }
+    let replies = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unconnected)?;
+    if let Some(redis::Value::ServerError(error)) = replies.first() {
+        if error.details().is_some_and(|details| details.contains("cluster support disabled")) {
+            let text = format!("the server at {place} is not part of a cluster: connect with `redis://`");
+            return Err(errors::found(Failure::Refused, text));
+        }
+        return Err(errors::replied(error.clone()));
+    }
+    View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
+        if lacks_host_names(&replies) {
+            let text = format!(
+                "the cluster at {place} does not tell where its nodes are: set `cluster-announce-hostname` on each \
+                 of them, or `cluster-preferred-endpoint-type ip`"
+            );
+            return errors::found(Failure::Refused, text);
+        }
+        let text = format!("the cluster at {place} serves no slots yet");
+        errors::found(Failure::NotSent, text)
+    })
+}

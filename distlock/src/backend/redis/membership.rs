@@ -1,0 +1,151 @@
+//! One server as a member of a quorum: what it is asked about itself, and what is noted on it for every other
+//! process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisWrite, Value};
+
+use super::super::{Failure, OpError, ServerTime};
+use super::exec::{Exec, failed};
+use super::link::Link;
+use super::names::Tag;
+use super::{errors, greet, reply};
+
+/// For how long notes are kept on a server that nobody uses.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Notes on a server.
+///
+/// KEYS   run  met  longest ttl  fence counter
+/// ARGV   run id  count|keep|note  longest ttl ms  fencing tokens  met at (us by the clocks of a majority, or 0)  px
+///        count: it counts in this run; keep: if that is noted already, for longer; note: neither
+const NOTE: &str = "\
+local function text(number) return string.format('%.0f', number) end
+local function raise(key, value)
+  local before = tonumber(redis.call('GET', key) or 0) or 0
+  redis.call('SET', key, text(math.max(before, tonumber(value))), 'PX', ARGV[6])
+end
+if ARGV[3] ~= '0' then raise(KEYS[3], ARGV[3]) end
+if ARGV[4] ~= '0' then raise(KEYS[4], ARGV[4]) end
+local met = redis.call('GET', KEYS[2]) or ''
+if ARGV[5] ~= '0' and string.sub(met, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
+  redis.call('SET', KEYS[2], ARGV[1] .. ' ' .. ARGV[5], 'PX', ARGV[6])
+end
+if ARGV[2] == 'count' then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[6])
+elseif ARGV[2] == 'keep' and redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[6])
+end
+return 1";
+
+/// What a server tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Changes with every start.
+    pub(crate) run_id: String,
+    /// What its wall clock says.
+    pub(crate) us: ServerTime,
+    /// The run in which somebody last found that it counts.
+    pub(crate) vouched: Option<String>,
+    /// When somebody first met this run, by the clocks of a majority.
+    pub(crate) met: Option<ServerTime>,
+    /// The longest ttl that it was asked for, as far as it remembers.
+    pub(crate) longest_ttl: Duration,
+    /// Its counter of fencing tokens.
+    pub(crate) fences: u64,
+}
+
+impl Origin {
+    /// Somebody has found that it counts during this run.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.vouched.as_deref() == Some(self.run_id.as_str())
+    }
+}
+
+/// Whether a note says that the server counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// It does, from now on and as long as it runs.
+    Count,
+    /// If it is noted already, so for longer.
+    Keep,
+    /// Nothing of that.
+    None,
+}
+
+/// What is to be noted on a server. Numbers are only ever raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) run_id: String,
+    pub(crate) mark: Mark,
+    pub(crate) longest_ttl: Duration,
+    /// For the counter of fencing tokens; 0 leaves it alone.
+    pub(crate) fences: u64,
+    /// When this run was first met, if nobody has noted that yet.
+    pub(crate) met: Option<ServerTime>,
+}
+
+impl Exec {
+    /// How the server came to be what it is. Its uptime is not asked for: that follows the wall clock.
+    pub(super) async fn origin(self: Arc<Self>, link: Arc<Link>) -> Result<Origin, OpError> {
+        let names = &self.wire.names;
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let mut commands = vec![info, redis::cmd("TIME")];
+        for name in [names.run(), names.met(), names.longest_ttl(), names.fence(Tag::none())] {
+            let mut get = redis::cmd("GET");
+            get.write_arg_fmt(name);
+            commands.push(get);
+        }
+        let answers = self.ask_all(&link, commands).await?;
+        for answer in &answers {
+            if let Value::ServerError(error) = answer
+                && error.code() != "NOPERM"
+            {
+                return Err(failed(&link, error.clone()));
+            }
+        }
+        let text = |at: usize| answers.get(at).and_then(greet::text);
+        let run_id = greet::field(text(0), "run_id").map(str::to_owned);
+        let (Some(run_id), Some(us)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
+            return Err(errors::found(
+                Failure::Refused,
+                "the server does not tell its run and its time, so a quorum cannot know what it may have \
+                 forgotten: grant `+info +get +time`",
+            ));
+        };
+        let number = |at: usize| text(at).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+        Ok(Origin {
+            us,
+            vouched: text(2).map(str::to_owned),
+            met: text(3)
+                .and_then(|met| met.strip_prefix(&run_id)?.strip_prefix(' ')?.parse().ok())
+                .map(ServerTime),
+            longest_ttl: Duration::from_millis(number(4)),
+            fences: number(5),
+            run_id,
+        })
+    }
+
+    pub(super) async fn note(self: Arc<Self>, link: Arc<Link>, note: Note) -> Result<(), OpError> {
+        let names = &self.wire.names;
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(NOTE).arg(4);
+        for name in [names.run(), names.met(), names.longest_ttl(), names.fence(Tag::none())] {
+            cmd.write_arg_fmt(name);
+        }
+        let mark = match note.mark {
+            Mark::Count => "count",
+            Mark::Keep => "keep",
+            Mark::None => "note",
+        };
+        cmd.arg(note.run_id).arg(mark);
+        cmd.arg(note.longest_ttl.as_millis().to_string()).arg(note.fences);
+        cmd.arg(note.met.map_or(0, |met| met.0)).arg(KEPT.as_millis().to_string());
+        match self.ask(&link, &cmd).await? {
+            Value::ServerError(error) => Err(failed(&link, error)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Keys: rendered templates, and expressions.
+
+use std::fmt::{self, Display, Write};
+
+use crate::{IntoLockKey, LockError, LockKey};
+
+/// A piece of a key.
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    /// Literal text.
+    Text(&'static str),
+    /// A value, with the name that it has in the template.
+    Value(&'static str, &'a dyn Display),
+    /// A value that is not escaped.
+    Raw(&'static str, &'a dyn Display),
+}
+
+impl fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Part::Value(name, _) => f.debug_tuple("Value").field(name).finish_non_exhaustive(),
+            Part::Raw(name, _) => f.debug_tuple("Raw").field(name).finish_non_exhaustive(),
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// `<name>`
+    pub fn value<T: KeyValue>(name: &'static str, value: &'a T) -> Self {
+        Part::Value(name, value)
+    }
+
+    /// The same for a type parameter: the compiler's own message about `Display` knows better what to write.
+    pub fn generic<T: Display>(name: &'static str, value: &'a T) -> Self {
+        Part::Value(name, value)
+    }
+
+    /// The same for a type parameter.
+    pub fn raw_generic<T: Display>(name: &'static str, value: &'a T) -> Self {
+        Part::Raw(name, value)
+    }
+
+    /// `<name:raw>`
+    pub fn raw<T: KeyValue>(name: &'static str, value: &'a T) -> Self {
+        Part::Raw(name, value)
+    }
+}
+
+/// What a placeholder can stand for.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a lock key: it does not implement `Display`",
+    label = "does not implement `Display`",
+    note = "name a field that does, as in `<order.id>`, or give an expression, as in `key = order.lock_key()`"
+)]
+pub trait KeyValue: Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display> KeyValue for T {}
+
+/// Renders a template.
+///
+/// # Errors
+/// [`LockError::InvalidKey`] if a value renders to nothing, or the key is too long.
+pub fn key(parts: &[Part<'_>]) -> Result<LockKey, LockError> {
+    let mut key = KeyText::new();
+    for part in parts {
+        let before = key.len();
+        let (name, written) = match *part {
+            Part::Text(text) => {
+                key.push(text);
+                continue;
+            }
+            Part::Value(name, value) => (name, write!(Escaping(&mut key), "{value}")),
+            Part::Raw(name, value) => (name, write!(key, "{value}")),
+        };
+        if written.is_err() {
+            return Err(LockError::key(format!("the value of `<{name}>` cannot be displayed")));
+        }
+        if key.len() == before {
+            return Err(LockError::key(format!("the value of `<{name}>` is empty")));
+        }
+    }
+    LockKey::new(key.as_str()?)
+}
+
+/// Text that stays on the stack while it is short.
+struct KeyText {
+    short: [u8; KeyText::SHORT],
+    length: usize,
+    long: String,
+}
+
+impl KeyText {
+    /// Longer than nearly every key.
+    const SHORT: usize = 128;
+
+    fn new() -> Self {
+        KeyText { short: [0; KeyText::SHORT], length: 0, long: String::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.length + self.long.len()
+    }
+
+    fn push(&mut self, text: &str) {
+        let end = self.length + text.len();
+        if self.long.is_empty()
+            && let Some(free) = self.short.get_mut(self.length..end)
+        {
+            free.copy_from_slice(text.as_bytes());
+            self.length = end;
+        } else {
+            self.spill(text);
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, text: &str) {
+        // What was pushed so far is text, so nothing is replaced.
+        self.long.push_str(&String::from_utf8_lossy(&self.short[..self.length]));
+        self.long.push_str(text);
+        self.length = 0;
+    }
+
+    fn as_str(&self) -> Result<&str, LockError> {
+        if self.long.is_empty() {
+            std::str::from_utf8(&self.short[..self.length]).map_err(|error| LockError::key(error.to_string()))
+        } else {
+            Ok(&self.long)
+        }
+    }
+}
+
+impl Write for KeyText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        fmt::Result::Ok(())
+    }
+}
+
+/// Escapes what could be mistaken for the text between two values: `%`, `:`, `{`, `}`, white space and control
+/// characters, as upper-case `%XX` per UTF-8 byte.
+struct Escaping<'a>(&'a mut KeyText);
+
+/// Keep in step with the macro crate, which checks that separators are escaped.
+fn is_escaped(c: char) -> bool {
+    matches!(c, '%' | ':' | '{' | '}') || c.is_whitespace() || c.is_control()
+}
+
+impl Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(is_escaped) {
+            let (plain, after) = rest.split_at(at);
+            self.0.push(plain);
+            let mut chars = after.chars();
+            if let Some(c) = chars.next() {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    write!(self.0, "%{byte:02X}")?;
+                }
+            }
+            rest = chars.as_str();
+        }
+        self.0.push(rest);
+        fmt::Result::Ok(())
+    }
+}
+
+/// `key = expr`, taken by reference: a [`LockKey`], a `Result` of a key, or text.
+#[derive(Debug)]
+pub struct KeyOf<'a, T: ?Sized>(pub &'a T);
+
+// One inherent method only: the compiler would complain about two in addition to what is wrong with the expression.
+impl<K: KeyLike> KeyOf<'_, Result<K, LockError>> {
+    /// The key or the error.
+    pub fn key(self) -> Result<LockKey, LockError> {
+        match self.0 {
+            Ok(key) => LockKey::new(key),
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// A key, or text of any kind; the inherent method comes first.
+pub trait AnyKey<T: ?Sized> {
+    /// The checked key.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`]
+    fn key(self) -> Result<LockKey, LockError>
+    where
+        T: KeyLike;
+}
+
+impl<T: ?Sized> AnyKey<T> for KeyOf<'_, T> {
+    fn key(self) -> Result<LockKey, LockError>
+    where
+        T: KeyLike,
+    {
+        LockKey::new(self.0)
+    }
+}
+
+/// What an expression in `key = expr` can yield.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a lock key",
+    label = "not text, not a `LockKey`, and not a `Result<_, LockError>` of one",
+    note = "give text, as in `key = format!(\"order:{{id}}\")`, or a template, as in `key = \"order:<id>\"`"
+)]
+pub trait KeyLike: AsRef<str> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> KeyLike for T {}
+
+/// `keys = [..]`, one statement for each, so that what one key borrows is gone when the next one awaits.
+#[derive(Debug, Default)]
+pub struct KeyList(Vec<Result<LockKey, LockError>>);
+
+impl KeyList {
+    /// Room for so many.
+    #[must_use]
+    pub fn new(keys: usize) -> Self {
+        KeyList(Vec::with_capacity(keys))
+    }
+
+    /// Adds a key, or the error that stands in its place.
+    pub fn add(&mut self, key: Result<LockKey, LockError>) {
+        self.0.push(key);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(self) -> Vec<Result<LockKey, LockError>> {
+        self.0
+    }
+}
+
+/// `keys = expr`.
+pub fn keys<K: IntoLockKey>(keys: impl IntoIterator<Item = K>) -> Vec<Result<LockKey, LockError>> {
+    keys.into_iter().map(K::into_lock_key).collect()
+}

@@ -1,0 +1,30 @@
+//! What the expansion of `#[distributed_lock]` and `key!` calls. Not part of the public interface: the macro
+//! crate is pinned to the very version of this one.
+//!
+//! Everything that is generic over a user's type is kept as thin as possible, because it is compiled once per
+//! annotated function.
+
+mod hold;
+mod key;
+mod manager;
+mod request;
+mod result;
+mod returned;
+
+pub use core::mem::drop;
+pub use core::option::Option::{None, Some};
+pub use core::pin::pin;
+pub use core::result::Result::{Err, Ok};
+pub use core::{concat, module_path, stringify};
+
+pub use crate::Retry;
+
+pub use hold::{Hold, OnLost, Slot, guard, hold, hold_blocking, token};
+pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys};
+pub use manager::{AsLockManager, Manager, current};
+pub use request::{is_busy, millis, request, request_all};
+pub use result::{
+    AnyOutcome, CarriesLockError, CarriesOtherLockErrors, HasError, Outcome, finish, finish_map_err,
+    finish_on_error, finish_unless_busy, placeholder,
+};
+pub use returned::{AnyType, Awaited, Collected, TypeOf, type_of};

@@ -1,0 +1,57 @@
+//! Rules that the macro checks when a program is compiled, and the runtime again: both have to know the same.
+
+use std::time::Duration;
+
+use distlock::{LockError, LockManager, key};
+
+// The macro crate's own files: it can export nothing but macros.
+#[path = "../../distlock-macros/src/template.rs"]
+mod template;
+
+#[path = "../../distlock-macros/src/duration.rs"]
+mod duration;
+
+#[test]
+fn the_same_characters_are_escaped() {
+    let others = ['\u{85}', '\u{a0}', 'é', '\u{2028}', '\u{3000}', '漢', '\u{200b}', '\u{10ffff}'];
+    for c in (0..128u8).map(char::from).chain(others) {
+        let text = format!("a{c}b");
+        let rendered = key!("<text>").unwrap();
+        let escaped = rendered.as_str() != text;
+        assert_eq!(escaped, template::is_escaped(c), "{c:?} renders as {rendered}");
+        if escaped {
+            let bytes: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+            assert_eq!(rendered.as_str(), format!("a{bytes}b"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_same_leases_are_possible() {
+    let manager = LockManager::in_memory();
+    let ttl = async |ttl: Duration| {
+        let guard = manager.lock("k").ttl(ttl).acquire().await?;
+        guard.release().await
+    };
+    let one = Duration::from_millis(1);
+    for possible in [duration::SHORTEST_TTL, duration::LONGEST].map(Duration::from_millis) {
+        ttl(possible).await.unwrap();
+    }
+    let shorter = Duration::from_millis(duration::SHORTEST_TTL) - one;
+    let longer = Duration::from_millis(duration::LONGEST) + one;
+    for impossible in [shorter, longer] {
+        assert!(matches!(ttl(impossible).await, Err(LockError::InvalidOptions { .. })), "{impossible:?}");
+    }
+}
+
+/// The longest literal of each other kind is accepted by the runtime as well.
+#[tokio::test]
+async fn the_longest_times_of_other_kinds_are_possible() {
+    let manager = LockManager::in_memory();
+    let longest = Duration::from_millis(duration::LONGEST);
+    let guard = manager.lock("k").ttl(longest).wait(longest).max_hold(longest).acquire().await.unwrap();
+    guard.release().await.unwrap();
+    let retry = distlock::Retry::times(1).delay(longest);
+    let guard = manager.lock("k").retry(retry).min_hold(longest).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}

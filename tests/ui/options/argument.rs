@@ -1,0 +1,10 @@
+//! An argument in the place of an option.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order", user_id)]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! A future of the caller.
+
+use distlock::{LockError, distributed_lock};
+#[distributed_lock(key = "k")]
+async fn f<F: Future<Output = u8>>(future: F) -> Result<F, LockError> {
+    Ok(future)
+}
+
+fn main() {}

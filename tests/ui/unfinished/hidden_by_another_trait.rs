@@ -1,0 +1,9 @@
+//! A future behind an `impl Trait` that does not say so.
+
+use distlock::{LockError, distributed_lock};
+#[distributed_lock(key = "k")]
+async fn f() -> Result<impl Send, LockError> {
+    Ok(async { 1 })
+}
+
+fn main() {}
