@@ -151,6 +151,7 @@ impl LockRequest {
         fenced(),
         shared(),
         max_holders(limit: u32),
+        max_waiters(most: u32),
         reentrant(),
         label(label: impl Into<Cow<'static, str>>),
     }

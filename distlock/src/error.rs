@@ -194,7 +194,7 @@ impl fmt::Display for LockError {
                 write!(f, "the lock server is unavailable: {source}")
             }
             LockError::Unavailable { key, source } => {
-                write!(f, "lock `{key}` is unavailable: {source}; nothing is known to be held")
+                write!(f, "lock `{key}` is unavailable: {source}")
             }
             LockError::WrongKind { key, wanted, found } => {
                 write!(

@@ -1,5 +1,6 @@
 //! A lock in hand.
 
+use std::error::Error;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use event_listener::EventListener;
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, Grip, Released};
+use crate::engine::Want;
 use crate::engine::cell::{CellState, HoldCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
@@ -64,6 +66,19 @@ impl Guard {
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
         let part = outer.parts().find(|part| &*part.grip.cell.key == key)?;
         Some(Guard { rest: Rest::default(), first: Part { grip: part.grip.clone(), nested: true } })
+    }
+
+    /// All of the locks are in hand: what `want` says of time counts from now on.
+    pub(crate) fn begin(&self, want: &Want) {
+        for part in self.parts().filter(|part| !part.nested) {
+            driver::begin_hold(&part.grip, want);
+        }
+    }
+
+    /// `Ok` if no outer section has lost one of the locks that were entered again.
+    pub(crate) fn check_nested(&self) -> Result<(), LockError> {
+        let now = clock::now();
+        self.parts().filter(|part| part.nested).try_for_each(|part| check(&part.grip.cell, now))
     }
 
     /// Takes in the locks of another guard, acquired after these.
@@ -205,7 +220,8 @@ impl Guard {
             self.parts().map(|Part { grip, .. }| (&grip.cell, driver::extend(grip, ttl))).collect();
         let mut result = Ok(());
         for (cell, extending) in begun {
-            result = result.and(extending.confirmed().await.map_err(|failed| failure(cell, failed)));
+            let extended = extending.confirmed().await;
+            result = result.and(extended.map_err(|failed| failure(cell, failed, NOT_EXTENDED)));
         }
         result
     }
@@ -300,7 +316,7 @@ impl Releasing<'_> {
             Err(Failed::Lost(reason)) => trace::lost(cell, *reason),
             Err(Failed::Unconfirmed(error)) => trace::release_failed(cell, error),
         }
-        result.map_err(|failed| failure(cell, failed))
+        result.map_err(|failed| failure(cell, failed, NOT_RELEASED))
     }
 }
 
@@ -317,14 +333,39 @@ fn is_held(cell: &HoldCell, now: Time) -> bool {
 }
 
 fn forked(cell: &HoldCell) -> LockError {
-    failure(cell, Failed::Unconfirmed(process::forked()))
+    LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: process::forked().source }
 }
 
-fn failure(cell: &HoldCell, failed: Failed) -> LockError {
+const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
+                            with its lease at the latest";
+const NOT_EXTENDED: &str = "the extension was not confirmed; the lock is held until its deadline";
+
+/// What became of a lock when the server did not do what was asked, and why it did not.
+#[derive(Debug)]
+struct Unconfirmed {
+    what: &'static str,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.source)
+    }
+}
+
+impl Error for Unconfirmed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// `what` says what became of the lock if the server's answer is missing.
+fn failure(cell: &HoldCell, failed: Failed, what: &'static str) -> LockError {
     match failed {
         Failed::Lost(reason) => lost_error(cell, reason),
         Failed::Unconfirmed(error) => {
-            LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: error.source }
+            let unconfirmed = Unconfirmed { what, source: error.source };
+            LockError::unavailable(LockKey::from_shared(cell.key.clone()), unconfirmed)
         }
     }
 }
@@ -376,4 +417,25 @@ impl Ended {
 
 fn lost_error(cell: &HoldCell, reason: LostReason) -> LockError {
     LockError::Lost { key: LockKey::from_shared(cell.key.clone()), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Failure, OpError, Token};
+    use crate::engine::cell::Ticket;
+
+    #[test]
+    fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
+        let (key, token) = ("k".into(), Token(1));
+        let cell =
+            HoldCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX, None);
+        let refused =
+            Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
+        let error = failure(&cell, refused, NOT_RELEASED);
+        let text = error.to_string();
+        assert!(text.contains("NOREPLICAS Not enough good replicas"), "{text}");
+        assert!(text.contains("repeated in the background"), "{text}");
+        assert!(!text.contains("nothing is known to be held"), "{text}");
+    }
 }

@@ -60,6 +60,7 @@ mod request;
 mod retry;
 mod scope;
 mod section;
+mod shrink;
 mod token;
 mod trace;
 

@@ -8,7 +8,7 @@ use crate::backend::Kind;
 use crate::clock;
 use crate::driver::{self, Settled};
 use crate::engine::{Outcome, Patience, Renewal, Want};
-use crate::error::LockError;
+use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::manager::LockManager;
@@ -23,6 +23,9 @@ const SHORTEST_TTL: Duration = Duration::from_millis(10);
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A request that does not wait gives the server so long to answer.
 const ONE_ATTEMPT: Duration = Duration::from_secs(1);
+
+pub(crate) const NO_WAITERS: &str =
+    "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
 
 /// How long to wait for a lock that is held by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,7 @@ pub struct LockRequest {
     kind: Kind,
     fenced: bool,
     reentrant: bool,
+    max_waiters: Option<u32>,
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
     label: Cow<'static, str>,
@@ -65,6 +69,7 @@ impl LockRequest {
             kind: Kind::Exclusive,
             fenced: false,
             reentrant: false,
+            max_waiters: None,
             max_hold: None,
             min_hold: None,
             label: Cow::Borrowed("lock"),
@@ -98,23 +103,33 @@ impl LockRequest {
         LockRequest { wait: Wait::Retry(retry), ..self }
     }
 
-    /// Does not renew: the ttl is a hard limit.
+    /// Does not renew: the ttl is a hard limit. Of several keys it counts from the moment at which all of them
+    /// are in hand; until then they are renewed.
     pub fn no_renew(self) -> Self {
         LockRequest { renewal: Renewal::Never, ..self }
     }
 
-    /// The longest that the lock is held, from acquisition; then it is lost
+    /// The longest that the lock is held, from acquisition (of several keys, of the last one); then it is lost
     /// ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
     pub fn max_hold(self, max_hold: Duration) -> Self {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
 
-    /// Keeps others out for so long from acquisition, even if the lock is released earlier, or lost to
+    /// Keeps others out for so long from acquisition (of several keys, of the last one), even if the lock is released earlier, or lost to
     /// [`max_hold`](LockRequest::max_hold) or a shutdown. For scheduled jobs and throttles. It ends early if the
     /// key is taken away on the server, and with the lease if the process dies or cannot reach the server.
     /// Without renewal it may not be longer than the ttl.
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
+    }
+
+    /// At most so many requests of this process wait for the key: if as many do already, this one ends as
+    /// [`LockError::Busy`] at once. Counts the requests of this process only, the one whose command is under way
+    /// included, and not the holder; other processes have limits of their own. At least one; the manager's
+    /// default is no limit. For keys that a crowd wants, where it is better to turn people away than to let
+    /// them wait.
+    pub fn max_waiters(self, most: u32) -> Self {
+        LockRequest { max_waiters: Some(most), ..self }
     }
 
     /// Asks for a [fencing token](crate::FencingToken).
@@ -153,13 +168,19 @@ impl LockRequest {
     /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`] if the server cannot be reached for
     /// the `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
     /// shorter (a single attempt: 1 s at most); at once, if it refuses for good, in a process that was forked
-    /// after the manager was made, and once the manager's I/O thread has ended. [`LockError::WrongKind`],
+    /// after the manager was made, once the manager's I/O thread has ended, and if the
+    /// lease ended before the guard existed and the wait is over (nothing was run). [`LockError::WrongKind`],
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
     /// [`LockError::Closed`].
     ///
     /// # Cancel safety
     /// Dropping the future at any time leaves nothing behind: a waiter leaves the queue at once, and a lock
     /// that was just acquired is released in the background. The place in the queue is lost.
+    ///
+    /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be granted
+    /// the lock all the same. Such a lock is not renewed: it is given back when its ttl is over, and passed on to
+    /// whoever waits. Polled again, the request goes on waiting if its time allows, else it is
+    /// [`LockError::Unavailable`]. The same holds for those of several keys that it has already.
     pub async fn acquire(self) -> Result<Guard, LockError> {
         let started = clock::now();
         let result = trace::acquiring(&self.label, self.go()).await;
@@ -253,16 +274,24 @@ impl LockRequest {
         }
     }
 
+    /// A lease that ends before anybody could use it is no loss: the request goes on as long as it may wait.
     async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
-        let guard = match keys {
-            [key] => match self.enter_again(key) {
-                Some(nested) => nested?,
-                None => self.ask(key, want.clone()).await?,
-            },
-            // Boxed because it is rare: it would add to the size of every acquisition.
-            keys => Box::pin(self.in_order(keys, want)).await?,
-        };
-        guard.check().map(|()| guard)
+        loop {
+            let guard = match keys {
+                [key] => match self.enter_again(key) {
+                    Some(nested) => nested?,
+                    None => self.ask(key, want.clone()).await?,
+                },
+                // Boxed because it is rare: it would add to the size of every acquisition.
+                keys => Box::pin(self.in_order(keys, want)).await?,
+            };
+            let Err(lost) = guard.check() else { return Ok(guard) };
+            guard.check_nested()?;
+            drop(guard);
+            if let Some(error) = unused(lost, want.patience) {
+                return Err(error);
+            }
+        }
     }
 
     /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
@@ -270,11 +299,19 @@ impl LockRequest {
     async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;
+        // Until all are in hand they are kept alive, and nothing else counts.
+        let collecting = Want {
+            renewal: Renewal::Keep,
+            max_hold: None,
+            min_hold: None,
+            gathering: Some(Arc::default()),
+            ..want.clone()
+        };
         while let Some(key) = rest.first() {
             let (next, error) = match self.enter_again(key) {
                 Some(Ok(nested)) => (vec![nested], None),
                 Some(Err(error)) => (Vec::new(), Some(error)),
-                None => self.ask_for_some(rest, want).await,
+                None => self.ask_for_some(rest, &collecting).await,
             };
             rest = rest.get(next.len()..).unwrap_or_default();
             for next in next {
@@ -290,7 +327,11 @@ impl LockRequest {
                 return Err(error);
             }
         }
-        guard.ok_or_else(|| LockError::key("there are no keys to lock"))
+        let guard = guard.ok_or_else(|| LockError::key("there are no keys to lock"))?;
+        if want.renewal == Renewal::Never || want.max_hold.is_some() || want.min_hold.is_some() {
+            guard.begin(want);
+        }
+        Ok(guard)
     }
 
     /// `None`: this task does not hold the key.
@@ -359,6 +400,10 @@ impl LockRequest {
         if self.max_hold.is_some_and(|hold| hold.is_zero()) {
             return Err(LockError::options("`max_hold` is zero: leave it out for no limit"));
         }
+        let max_waiters = self.max_waiters.or(defaults.max_waiters);
+        if max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
+        }
         if self.renewal == Renewal::Never && self.min_hold.is_some_and(|hold| hold > ttl) {
             return Err(LockError::options(
                 "`min_hold` is longer than the ttl, and renewal is off: make the ttl longer",
@@ -377,8 +422,10 @@ impl LockRequest {
             patience,
             reach,
             fenced: self.fenced,
+            max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            gathering: None,
             label: self.label.clone(),
         })
     }
@@ -390,6 +437,19 @@ fn not_waited(error: LockError) -> LockError {
         LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
         other => other,
     }
+}
+
+/// The lock was acquired and lost before its guard existed. `None`: the request may go on.
+fn unused(lost: LockError, patience: Patience) -> Option<LockError> {
+    let LockError::Lost { key, reason } = lost else { return Some(lost) };
+    let goes_on = match (reason, patience) {
+        (LostReason::Shutdown, _) => return Some(LockError::Closed),
+        (LostReason::MaxHold, _) | (_, Patience::Once) => false,
+        (_, Patience::Until(until)) => clock::now() < until,
+        (_, Patience::Forever) => true,
+    };
+    let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
+    (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
 /// A wait of zero is one attempt, and the server gets a moment to answer it.

@@ -1,8 +1,10 @@
 //! Several keys in one request: all or nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use distlock::LockError;
+use distlock::{Guard, LockError, LockRequest};
 use distlock_tests::{
     Backend, RedisServer, Tally, drop_after, eventually, until_nobody_waits, until_waiting,
 };
@@ -16,6 +18,9 @@ distlock_tests::suite![
     one_busy_key_keeps_all_the_others_free,
     while_one_is_awaited_those_before_it_are_held_and_those_behind_it_are_free,
     keys_that_are_in_use_in_this_process_are_awaited_in_order_too,
+    what_the_request_says_of_time_counts_from_the_guard,
+    a_guard_that_is_not_renewed_lives_for_its_ttl,
+    what_is_in_hand_is_given_back_if_nobody_looks_after_it,
     an_acquire_may_be_dropped_anywhere,
     a_waiting_acquire_may_be_dropped,
     a_release_may_be_dropped_anywhere,
@@ -109,6 +114,67 @@ async fn a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept(backend:
 
 /// More polls than any of these futures needs.
 const MANY: usize = 200;
+
+/// While the request waits for `b`, longer than any of the times it names, it has `a` already.
+async fn while_the_second_is_awaited(backend: &Backend, request: LockRequest) -> Result<Guard, LockError> {
+    let holder = backend.manager().await;
+    let busy = holder.lock("b").acquire().await.unwrap();
+    let waiter = tokio::spawn(request.wait(LONG).acquire());
+    until_waiting(&holder, "b", 1).await;
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    busy.release().await.unwrap();
+    waiter.await.unwrap()
+}
+
+async fn what_the_request_says_of_time_counts_from_the_guard(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let short = Duration::from_millis(800);
+    let request = one.lock_all(["a", "b"]).max_hold(short);
+    let guard = while_the_second_is_awaited(&backend, request).await.unwrap();
+    guard.check().unwrap();
+    assert!(guard.lost().await.is_lost());
+    drop(guard);
+
+    let request = one.lock_all(["a", "b"]).min_hold(short);
+    let guard = while_the_second_is_awaited(&backend, request).await.unwrap();
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    for key in ["a", "b"] {
+        other.lock(key).wait(LONG).acquire().await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() >= short / 2, "{key} was free after {:?}", start.elapsed());
+    }
+}
+
+async fn a_guard_that_is_not_renewed_lives_for_its_ttl(backend: Backend) {
+    let one = backend.manager().await;
+    let ttl = Duration::from_millis(900);
+    let request = one.lock_all(["a", "b"]).ttl(ttl).no_renew();
+    let guard = while_the_second_is_awaited(&backend, request).await.unwrap();
+    let start = Instant::now();
+    assert!(guard.lost().await.is_lost());
+    assert!(start.elapsed() >= ttl / 2, "{:?}", start.elapsed());
+}
+
+/// The future has `a`, is granted `b`, and is not polled.
+async fn what_is_in_hand_is_given_back_if_nobody_looks_after_it(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let busy = other.lock("b").acquire().await.unwrap();
+    let mut request = pin!(one.lock_all(["a", "b"]).ttl(Duration::from_millis(1_500)).wait(LONG).acquire());
+    let waiting = async {
+        until_waiting(&other, "b", 1).await;
+    };
+    tokio::select! {
+        biased;
+        guard = &mut request => panic!("{guard:?}"),
+        () = waiting => {}
+    }
+    busy.release().await.unwrap();
+    for key in ["a", "b"] {
+        other.lock(key).wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    }
+    // It goes on as if nothing had been.
+    request.await.unwrap().release().await.unwrap();
+}
 
 async fn an_acquire_may_be_dropped_anywhere(backend: Backend) {
     let manager = backend.manager().await;

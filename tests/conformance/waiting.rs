@@ -1,9 +1,10 @@
 //! How long a request waits, and what it says when that was in vain.
 
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use distlock::{LockError, Retry};
-use distlock_tests::{Backend, until_waiting};
+use distlock::{LockError, LockManager, Retry};
+use distlock_tests::{Backend, eventually, until_waiting};
 
 distlock_tests::suite![
     try_acquire_of_a_busy_key_is_none_at_once,
@@ -15,6 +16,9 @@ distlock_tests::suite![
     retries_are_so_many_further_attempts,
     a_retry_gets_a_lock_that_became_free,
     every_waiter_gets_its_turn,
+    a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over,
+    a_request_that_was_not_polled_in_time_says_that_nothing_was_run,
+    more_waiters_than_are_allowed_are_turned_away_at_once,
 ];
 
 /// Shorter than any wait below, longer than any attempt takes on a loaded machine.
@@ -125,4 +129,64 @@ async fn every_waiter_gets_its_turn(backend: Backend) {
         waiter.unwrap();
     }
     backend.is_clean("k").await;
+}
+
+/// Polled until it waits for `k`, which `other` holds; then no more.
+async fn until_it_waits<F: Future>(request: Pin<&mut F>, other: &LockManager) {
+    tokio::select! {
+        biased;
+        _ = request => panic!("the lock is held"),
+        () = until_waiting(other, "k", 1) => {}
+    }
+}
+
+async fn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let busy = other.lock("k").acquire().await.unwrap();
+    let request = one.lock("k").ttl(Duration::from_secs(1)).wait(Duration::from_secs(600)).acquire();
+    let mut request = pin!(request);
+    until_it_waits(request.as_mut(), &other).await;
+    busy.release().await.unwrap();
+    for manager in [&one, &other] {
+        let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        next.release().await.unwrap();
+    }
+    // It goes on waiting, and gets the lock.
+    request.await.unwrap().release().await.unwrap();
+    backend.is_clean("k").await;
+}
+
+async fn a_request_that_was_not_polled_in_time_says_that_nothing_was_run(backend: Backend) {
+    let (one, other) = (backend.manager().await, backend.manager().await);
+    let busy = other.lock("k").acquire().await.unwrap();
+    let wait = Duration::from_secs(3);
+    let (start, request) = (Instant::now(), one.lock("k").ttl(Duration::from_secs(1)).wait(wait).acquire());
+    let mut request = pin!(request);
+    until_it_waits(request.as_mut(), &other).await;
+    busy.release().await.unwrap();
+    other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(wait.saturating_sub(start.elapsed())).await;
+    let error = request.await.unwrap_err();
+    assert!(error.is_unavailable() || error.is_busy(), "{error:?}");
+    assert!(!error.is_lost(), "{error:?}");
+}
+
+async fn more_waiters_than_are_allowed_are_turned_away_at_once(backend: Backend) {
+    let manager = backend.manager().await;
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let limited = || manager.lock("k").max_waiters(1).wait(Duration::from_secs(60));
+    let waiter = tokio::spawn(limited().acquire());
+    eventually("one waits", async || {
+        manager.inspect("k").await.unwrap().is_some_and(|info| info.waiters_here == 1)
+    })
+    .await;
+    let start = Instant::now();
+    assert!(limited().acquire().await.unwrap_err().is_busy());
+    assert!(start.elapsed() < AT_ONCE);
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert!(matches!(
+        manager.lock("k").max_waiters(0).acquire().await,
+        Err(LockError::InvalidOptions { .. })
+    ));
 }

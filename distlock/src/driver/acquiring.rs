@@ -47,7 +47,11 @@ impl Acquiring {
         answer.map(|answer| {
             self.settled = true;
             // The engine answers every request once; it drops one only with itself.
-            answer.unwrap_or(Settled::Not(Outcome::Closed))
+            let settled = answer.unwrap_or(Settled::Not(Outcome::Closed));
+            if let Settled::Acquired(grip) = &settled {
+                grip.cell.claim();
+            }
+            settled
         })
     }
 }

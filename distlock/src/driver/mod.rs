@@ -40,7 +40,7 @@ pub(crate) use events::Turn;
 pub(crate) use grip::Grip;
 use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
-pub(crate) use releasing::{Failed, Released, extend, release};
+pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use several::acquire_together;
 
 /// Keys are spread over so many mutexes.

@@ -11,7 +11,7 @@ use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::{CellState, HoldCell};
-use crate::engine::{Release, Verdict};
+use crate::engine::{Release, Verdict, Want};
 use crate::error::LostReason;
 use crate::process;
 
@@ -80,6 +80,13 @@ pub(crate) fn release(grip: &Grip) -> Released {
     };
     core.perform(effects, None);
     Released(Word::Known(known))
+}
+
+/// The guard that this hold is a part of exists: what `want` says of time counts from now on.
+pub(crate) fn begin_hold(grip: &Grip, want: &Want) {
+    let core = grip.alive.core();
+    let effects = core.engine.begin(clock::now(), &grip.cell, want);
+    core.perform(effects, None);
 }
 
 impl Released {

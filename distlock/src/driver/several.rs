@@ -12,6 +12,7 @@ use super::in_flight::{Interest, Mine};
 use super::{Alive, Core, Grip, Requester, Settled};
 use crate::clock;
 use crate::engine::cell::Ticket;
+use crate::engine::gathering::Gathering;
 use crate::engine::{Outcome, Want};
 use crate::process;
 
@@ -22,6 +23,7 @@ struct Several {
     /// Those that have not been heard of, in order.
     waiting: VecDeque<Waiting>,
     acquired: Vec<Grip>,
+    gathering: Option<Arc<Gathering>>,
 }
 
 struct Waiting {
@@ -45,6 +47,9 @@ pub(crate) async fn acquire_together(
         answers.push(receiver);
         Requester { answer, alive: alive.clone() }
     };
+    if let Some(gathering) = &want.gathering {
+        gathering.asks();
+    }
     let (tickets, effects) = core.engine.acquire_together(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
     let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
@@ -53,6 +58,7 @@ pub(crate) async fn acquire_together(
         mine: Mine::new(Interest::Enter),
         waiting: waiting.collect(),
         acquired: Vec::with_capacity(keys.len()),
+        gathering: want.gathering.clone(),
     };
     several.core.clone().perform(effects, Some(&mut several.mine));
     let outcome = poll_fn(|cx| several.poll(cx)).await;
@@ -69,9 +75,15 @@ impl Several {
         while let Some(next) = self.waiting.front_mut() {
             let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
             self.waiting.pop_front();
+            if let Some(gathering) = &self.gathering {
+                gathering.looked();
+            }
             // The engine answers every request once; it drops one only with itself.
             match answer.unwrap_or(Settled::Not(Outcome::Closed)) {
-                Settled::Acquired(grip) => self.acquired.push(grip),
+                Settled::Acquired(grip) => {
+                    grip.cell.claim();
+                    self.acquired.push(grip);
+                }
                 Settled::Not(Outcome::NotReached) => return Poll::Ready(None),
                 Settled::Not(outcome) => return Poll::Ready(Some(outcome)),
             }

@@ -16,6 +16,8 @@ use crate::clock::{Time, lease_end};
 const POLL_FIRST: Duration = Duration::from_millis(10);
 /// … and this often in the end.
 const POLL_LAST: Duration = Duration::from_millis(100);
+/// A server that refuses for now is asked this often in the end.
+const LATER_LAST: Duration = Duration::from_millis(500);
 /// Spread of the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 
@@ -41,6 +43,8 @@ pub(super) struct Attempt {
     since: ServerTime,
     ask_at: Option<Time>,
     polls: u32,
+    /// How often in a row the server has refused for now.
+    refusals: u32,
     /// Since when the server has not answered.
     pub(super) silent: Option<Time>,
     pub(super) cause: Option<OpError>,
@@ -54,6 +58,8 @@ pub(super) struct Attempt {
     late_since: Option<Time>,
     /// Its first command, which was not answered, is one for several keys.
     pub(super) part: Option<Part>,
+    /// The longest ttl that it has asked for.
+    pub(super) longest: Duration,
 }
 
 impl Attempt {
@@ -71,6 +77,7 @@ impl Attempt {
             since: ServerTime(0),
             ask_at: None,
             polls: 0,
+            refusals: 0,
             silent: None,
             cause: None,
             entered: None,
@@ -78,6 +85,7 @@ impl Attempt {
             was_sent: false,
             late_since: None,
             part: None,
+            longest: Duration::ZERO,
         }
     }
 
@@ -170,6 +178,7 @@ impl<W> Step<'_, W> {
     fn ask_plainly(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
+        attempt.longest = attempt.longest.max(ttl);
         let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
         self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
     }
@@ -193,6 +202,7 @@ impl<W> Step<'_, W> {
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
         attempt.claim = CLAIM.min(ttl);
+        attempt.longest = attempt.longest.max(ttl);
         attempt.queued |= queues;
         attempt.fences = Some(match attempt.fences {
             Some(fewest) if mutated!(MostFencesAssumed) => fewest.max(fences),
@@ -212,7 +222,6 @@ impl<W> Step<'_, W> {
         attempt.ask_at = None;
         if attempt.silent.is_none() {
             attempt.silent = Some(self.now);
-            self.state.waiters.reach_is_counted_from(self.now);
         }
         self.state.seq
     }
@@ -226,7 +235,7 @@ impl<W> Step<'_, W> {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()
         {
-            self.cancel_on_server(attempt.token);
+            self.cancel_on_server(attempt.token, attempt.longest);
         }
     }
 
@@ -272,20 +281,12 @@ impl<W> Step<'_, W> {
 
     /// The link is gone: unanswered commands may have been applied.
     pub(super) fn attempt_lost_link(&mut self, cause: &OpError) {
-        let now = self.now;
-        let mut counted = false;
         if let Some(attempt) = &mut self.state.attempt {
             if !mutated!(PairKeptOverReconnect) {
                 attempt.pair = None;
             }
             attempt.cause = Some(cause.clone());
-            if attempt.silent.is_none() {
-                attempt.silent = Some(now);
-                counted = true;
-            }
-        }
-        if counted {
-            self.state.waiters.reach_is_counted_from(now);
+            attempt.silent.get_or_insert(self.now);
         }
     }
 
@@ -341,6 +342,7 @@ impl<W> Step<'_, W> {
                 Ok(Reply::Busy { us, holder, remaining, front }) => {
                     attempt.silent = None;
                     attempt.cause = None;
+                    attempt.refusals = 0;
                     attempt.entered = None;
                     attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
                     attempt.holder = Some(holder.clone());
@@ -348,7 +350,7 @@ impl<W> Step<'_, W> {
                 }
                 Ok(Reply::WrongKind { found }) => {
                     if attempt.may_be_applied() && !mutated!(WrongKindLeavesEntry) {
-                        step.undo(attempt.token);
+                        step.undo(attempt.token, attempt.longest);
                     }
                     step.dismiss_all(&Outcome::WrongKind { found });
                     None
@@ -402,6 +404,7 @@ impl<W> Step<'_, W> {
             seen: attempt.seen,
             us,
             asked: sent,
+            longest: attempt.longest,
         };
         if deadline <= self.now {
             return self.too_late(&attempt);
@@ -414,12 +417,12 @@ impl<W> Step<'_, W> {
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
         if !mutated!(TooLateNotUndone) {
-            self.undo(attempt.token);
+            self.undo(attempt.token, attempt.longest);
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
-        for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
-            self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+        for waiter in self.state.waiters.take_impatient() {
+            self.complete(waiter, unavailable.clone());
         }
         let kind = self.state.waiters.front()?.want.kind;
         let mut next = Attempt::new(self.next_token(), kind);
@@ -427,7 +430,6 @@ impl<W> Step<'_, W> {
         next.late_since = Some(since);
         next.silent = Some(since);
         next.cause = Some(cause);
-        self.state.waiters.reach_is_counted_from(since);
         self.ask(&mut next);
         Some(Box::new(next))
     }
@@ -445,7 +447,7 @@ impl<W> Step<'_, W> {
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
-                self.undo(attempt.token);
+                self.undo(attempt.token, attempt.longest);
             }
             return None;
         }
@@ -487,11 +489,19 @@ impl<W> Step<'_, W> {
         delay - self.env.jitter(delay / 2)
     }
 
+    fn refusal_delay(&mut self, attempt: &mut Attempt) -> Duration {
+        let delay = POLL_FIRST.saturating_mul(1 << attempt.refusals.min(6)).min(LATER_LAST);
+        attempt.refusals = attempt.refusals.saturating_add(1);
+        delay - self.env.jitter(delay / 2)
+    }
+
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
         match error.kind {
-            Failure::Refused => {
+            kind if kind == Failure::Refused
+                || (kind == Failure::Later && mutated!(LaterDismissesWaiters)) =>
+            {
                 if attempt.may_be_applied() {
-                    self.undo(attempt.token);
+                    self.undo(attempt.token, attempt.longest);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -499,18 +509,21 @@ impl<W> Step<'_, W> {
             Failure::NotSent if self.env.link.is_down() => {
                 // One attempt was asked for, and there is no server to make it on.
                 let unavailable = Outcome::Unavailable(error.clone());
-                for waiter in self.state.waiters.extract(|w| w.want.patience == super::Patience::Once) {
-                    self.out.push(Effect::Done(waiter.who, unavailable.clone()));
+                for waiter in self.state.waiters.take_impatient() {
+                    self.complete(waiter, unavailable.clone());
                 }
                 if self.state.waiters.is_empty() {
                     if attempt.may_be_applied() {
-                        self.undo(attempt.token);
+                        self.undo(attempt.token, attempt.longest);
                     }
                     return None;
                 }
             }
-            Failure::NotSent | Failure::Unknown | Failure::Later => {
-                let delay = self.poll_delay(&mut attempt);
+            _ => {
+                let delay = match error.kind {
+                    Failure::Later => self.refusal_delay(&mut attempt),
+                    _ => self.poll_delay(&mut attempt),
+                };
                 attempt.ask_at = (!self.env.link.is_down()).then(|| self.now.after(delay));
             }
         }
@@ -543,6 +556,7 @@ impl<W> Step<'_, W> {
                 seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
                 us: Some(us),
                 asked: step.now,
+                longest: attempt.longest,
             };
             step.start(ready, Duration::ZERO);
             None
@@ -594,6 +608,7 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
         attempt.since = ready.since;
+        attempt.longest = ready.longest;
         // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
         attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);

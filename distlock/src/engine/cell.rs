@@ -5,11 +5,13 @@
 //! check needs no lock and no I/O.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
+use super::gathering::Gathering;
 use crate::backend::Token;
 use crate::clock::Time;
 use crate::error::LostReason;
@@ -26,6 +28,12 @@ const SHUTDOWN: u64 = 5;
 /// Words from here on are deadlines.
 const FIRST_DEADLINE: u64 = 16;
 
+/// Granted, and nobody has noticed.
+const UNCLAIMED: u8 = 0;
+const CLAIMED: u8 = 1;
+/// Lost before anybody noticed.
+const GIVEN_UP: u8 = 2;
+
 /// Whether the lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellState {
@@ -41,6 +49,8 @@ pub(super) struct Remains {
     pub(super) keep_until: Option<Time>,
     /// The lease was given back when it was lost: nothing is left to do.
     pub(super) given_back: bool,
+    /// The longest ttl that any command for the lease has asked for.
+    pub(super) longest: Duration,
 }
 
 #[derive(Debug)]
@@ -54,10 +64,13 @@ pub(crate) struct HoldCell {
     /// When the hold began.
     pub(crate) since: Time,
     /// The holder said `max_hold`: never held beyond this.
-    pub(crate) cap: Time,
+    cap: AtomicU64,
     word: AtomicU64,
     /// The section that held it was dropped or has panicked.
     abandoned: AtomicBool,
+    claim: AtomicU8,
+    /// One of several keys that are being collected.
+    gathering: Option<Arc<Gathering>>,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
@@ -74,10 +87,51 @@ impl HoldCell {
         since: Time,
         cap: Time,
         until: Time,
+        gathering: Option<Arc<Gathering>>,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
-        let (abandoned, ended, remains) = (AtomicBool::new(false), Event::new(), OnceLock::new());
-        HoldCell { key, label, ticket, token, fence, since, cap, word, abandoned, ended, remains }
+        HoldCell {
+            key,
+            label,
+            ticket,
+            token,
+            fence,
+            since,
+            cap: AtomicU64::new(cap.0),
+            word,
+            claim: AtomicU8::new(UNCLAIMED),
+            gathering,
+            abandoned: AtomicBool::new(false),
+            ended: Event::new(),
+            remains: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn cap(&self) -> Time {
+        Time(self.cap.load(Ordering::Acquire))
+    }
+
+    /// Never held beyond `cap` from now on.
+    pub(super) fn limit(&self, now: Time, cap: Time) {
+        self.cap.store(cap.0, Ordering::Release);
+        self.shorten(now, cap);
+    }
+
+    /// Whoever asked for the lock has it in hand. Of no effect if the engine has given it up before, which the
+    /// state says too.
+    pub(crate) fn claim(&self) {
+        let _ = self.claim.compare_exchange(UNCLAIMED, CLAIMED, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Somebody has it in hand, or looks after the request that it is a part of.
+    pub(super) fn is_claimed(&self) -> bool {
+        let attended = self.gathering.as_ref().is_none_or(|gathering| gathering.is_attended());
+        attended && self.claim.load(Ordering::Acquire) == CLAIMED
+    }
+
+    /// After a loss: true if nobody has it in hand, nor ever will.
+    pub(super) fn give_up(&self) -> bool {
+        self.claim.compare_exchange(UNCLAIMED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The state at `now`; a deadline that has passed becomes a loss here.
@@ -107,7 +161,7 @@ impl HoldCell {
 
     /// Moves the deadline to `until` unless it is later already. False if the lock is not held any more.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
-        let wanted = until.min(self.cap);
+        let wanted = until.min(self.cap());
         loop {
             let CellState::Until(deadline) = self.state(now) else { return false };
             if wanted <= deadline || self.replace(word_of(deadline), word_of(wanted)).is_ok() {
@@ -181,7 +235,7 @@ impl HoldCell {
     }
 
     fn expiry_word(&self, now: Time) -> u64 {
-        if now >= self.cap { MAX_HOLD } else { EXPIRED }
+        if now >= self.cap() { MAX_HOLD } else { EXPIRED }
     }
 
     fn replace(&self, old: u64, new: u64) -> Result<(), u64> {

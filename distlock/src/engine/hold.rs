@@ -4,18 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{CellState, HoldCell, Remains, Ticket};
-use super::key::{Step, Waiter};
+use super::key::Step;
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
-use super::{CLAIM, Context, Effect, Outcome, Release, Renewal};
+use super::waiters::Waiter;
+use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
+
+/// A hold without renewal that lacks this part of its ttl when it begins is extended once.
+const SHORT_OF_ITS_TTL: u32 = 20;
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
     pub(super) fn advance(&mut self) {
         let now = self.now;
+        self.state.kept.retain(|(_, until)| now < *until);
         let is_over = |hold: &Hold| now >= hold.until || matches!(hold.cell.state(now), CellState::Lost(_));
         while let Some(cell) = self
             .state
@@ -82,12 +87,42 @@ impl<W> Step<'_, W> {
             Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.ready.deadline,
             Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
         };
-        let cell = Arc::new(HoldCell::new(key, want.label, ticket, token, fence, now, cap, until));
+        let gathering = want.gathering;
+        if let Some(gathering) = &gathering {
+            gathering.answered();
+        }
+        let (label, since) = (want.label, now);
+        let cell = HoldCell::new(key, label, ticket, token, fence, since, cap, until, gathering);
+        let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
+    }
+
+    /// The guard that the hold is a part of exists: what its holder said of time counts from now on.
+    pub(super) fn begin_hold(&mut self, cell: &HoldCell, want: &Want) {
+        let (now, token, ticket) = (self.now, cell.token, cell.ticket);
+        let Some(lease) = self.state.lease(token) else { return };
+        lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
+        let Some(hold) = lease.hold(ticket) else { return };
+        hold.renewal = want.renewal;
+        if let Some(max_hold) = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored)) {
+            cell.limit(now, now.after(max_hold));
+        }
+        hold.until = hold.until.min(cell.cap());
+        let mut falls_short = false;
+        if want.renewal == Renewal::Never {
+            let end = lease_end(now, want.ttl);
+            hold.until = hold.until.min(end);
+            cell.shorten(now, end);
+            falls_short = hold.until.after(want.ttl / SHORT_OF_ITS_TTL) < end.min(cell.cap());
+        }
+        lease.replan_renewal(now);
+        if falls_short {
+            self.extend(cell, want.ttl);
+        }
     }
 
     /// Lets readers in on a lease that readers of this process have, for a short while after it was entered:
@@ -112,7 +147,10 @@ impl<W> Step<'_, W> {
     pub(super) fn release(&mut self, cell: &HoldCell) -> Release {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.hold(cell.ticket).is_some());
         match (cell.release(self.now), current) {
-            (Ok(()), true) => self.let_go(cell.token, cell.ticket),
+            (Ok(()), true) => {
+                self.forget_min_hold(cell);
+                self.let_go(cell.token, cell.ticket)
+            }
             (Ok(()), false) => Release::HandedOn,
             (Err(reason), true) => {
                 self.lose(cell.token, cell.ticket, reason);
@@ -122,14 +160,26 @@ impl<W> Step<'_, W> {
         }
     }
 
+    /// Nobody has had it in hand: no body has run that `min_hold` would be for.
+    fn forget_min_hold(&mut self, cell: &HoldCell) {
+        if let Some(lease) = self.state.lease(cell.token)
+            && lease.ready.kind != Kind::Shared
+            && cell.give_up()
+        {
+            lease.min_until = None;
+        }
+    }
+
     /// A lost lease is left once its body has ended: it may be ours on the server still.
     fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
+        self.state.kept.retain(|(token, _)| *token != cell.token);
         let given_back = remains.is_some_and(|remains| remains.given_back);
         if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
-            self.undo_and_keep(cell.token, keep_until.filter(|until| *until > self.now));
+            let longest = remains.map_or(CLAIM, |remains| remains.longest);
+            self.undo_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
     }
@@ -188,7 +238,10 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return };
         let Some(hold) = lease.remove(ticket) else { return };
         let reason = hold.cell.lose(now, reason);
-        self.out.push(Effect::Lost(hold.cell.clone(), reason));
+        let unclaimed = hold.cell.give_up();
+        if !unclaimed {
+            self.out.push(Effect::Lost(hold.cell.clone(), reason));
+        }
         if !lease.holds.is_empty() {
             lease.replan_renewal(now);
             return;
@@ -199,7 +252,14 @@ impl<W> Step<'_, W> {
             self.start(lease.ready, hold.ttl);
             return;
         }
-        self.remember_min_hold(&hold.cell, &lease, reason);
+        if unclaimed && reason != LostReason::Taken {
+            // No body runs that would have to end first.
+            let longest = lease.ready.longest;
+            hold.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
+            self.give_back(&lease.ready, lease.min_until.filter(|_| lease.ready.kind == Kind::Shared));
+        } else {
+            self.remember_min_hold(&hold.cell, &lease, reason);
+        }
         if mutated!(NoServeAfterLoss) {
             return;
         }
@@ -212,13 +272,16 @@ impl<W> Step<'_, W> {
     fn remember_min_hold(&mut self, cell: &HoldCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
+        let keep_until = keep_until.filter(|_| !mutated!(MinHoldDroppedAtLoss));
         let ready = &lease.ready;
         let given_back =
             keep_until.is_some_and(|until| ready.kind == Kind::Shared || until >= ready.deadline);
         if given_back {
             self.give_back(ready, keep_until);
+        } else if let Some(until) = keep_until {
+            self.state.kept.push((ready.token, until));
         }
-        cell.leave_behind(Remains { keep_until, given_back });
+        cell.leave_behind(Remains { keep_until, given_back, longest: ready.longest });
     }
 
     /// The lease itself is over: everybody who holds it has lost it.
@@ -255,9 +318,9 @@ impl<W> Step<'_, W> {
             Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
             Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
                 // The lock was lost in between, and this command took it anew.
-                let keep_until = lease.min_until;
+                let (keep_until, longest) = (lease.min_until, lease.ready.longest);
                 self.lose_lease(token, LostReason::Expired);
-                self.undo_and_keep(token, keep_until.filter(|until| *until > self.now));
+                self.undo_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
@@ -269,14 +332,15 @@ impl<W> Step<'_, W> {
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(super) fn unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.undo(token);
+            self.undo(token, CLAIM);
         }
     }
 
     /// Gives a lease back that nobody holds.
     fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
         let since = if ready.kind == Kind::Exclusive { ready.since } else { ServerTime(0) };
-        self.leave(&Leaving { token: ready.token, keep_until, since, deadline: ready.deadline });
+        let Ready { token, deadline, longest, .. } = *ready;
+        self.leave(&Leaving { token, keep_until, since, deadline, longest });
     }
 }
 

@@ -1,14 +1,14 @@
 //! One key in one process: who waits, and where this process stands with the server.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::cell::Ticket;
 use super::lease::Lease;
-use super::owed::OwedList;
+use super::pending::PendingReleases;
 use super::shard::Env;
+use super::waiters::{Waiter, Waiters};
 use super::{Effect, Outcome, Patience, Want};
 use crate::backend::{Failure, Kind, OpError, Token, token_text};
 use crate::clock::Time;
@@ -20,6 +20,9 @@ pub(super) struct KeyState<W> {
     pub(super) attempt: Option<Box<Attempt>>,
     /// What this process has on the server. An exclusive lease is the only one.
     pub(super) leases: Vec<Lease>,
+    /// Leases that were lost but are not given back before their bodies have ended, and until when `min_hold` keeps
+    /// the key.
+    pub(super) kept: Vec<(Token, Time)>,
     /// Numbers the `enter`s of this key, in the order in which they are sent.
     pub(super) seq: u64,
     /// What the shard's timers hold for this key; the key may be due later, never earlier.
@@ -34,6 +37,7 @@ impl<W> Default for KeyState<W> {
             waiters: Waiters::default(),
             attempt: None,
             leases: Vec::new(),
+            kept: Vec::new(),
             seq: 0,
             timer: None,
             occupied: None,
@@ -43,7 +47,7 @@ impl<W> Default for KeyState<W> {
 
 impl<W> KeyState<W> {
     pub(super) fn is_idle(&self) -> bool {
-        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty()
+        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty() && self.kept.is_empty()
     }
 
     pub(super) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
@@ -67,123 +71,16 @@ impl<W> KeyState<W> {
         held.chain(attempted).chain(awaited).find(clashes)
     }
 
+    /// Since when the server has not answered.
+    fn silent(&self) -> Option<Time> {
+        self.attempt.as_ref().and_then(|attempt| attempt.silent)
+    }
+
     /// When the next thing happens by itself.
     pub(super) fn due(&self, link_is_down: bool) -> Time {
         let attempt = self.attempt.as_ref().map_or(Time::MAX, |attempt| attempt.due(link_is_down));
         let leases = self.leases.iter().map(|lease| lease.due(link_is_down)).min().unwrap_or(Time::MAX);
-        attempt.min(leases).min(self.waiters.due)
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Waiter<W> {
-    pub(super) ticket: Ticket,
-    pub(super) since: Time,
-    pub(super) want: Want,
-    pub(super) who: W,
-}
-
-/// The local queue, first in, first out. Tickets increase from front to back.
-#[derive(Debug)]
-pub(super) struct Waiters<W> {
-    queue: VecDeque<Waiter<W>>,
-    /// No waiter's time is up before this; it may be later.
-    pub(super) due: Time,
-    fenced: u32,
-    once: usize,
-}
-
-impl<W> Default for Waiters<W> {
-    fn default() -> Self {
-        Waiters { queue: VecDeque::new(), due: Time::MAX, fenced: 0, once: 0 }
-    }
-}
-
-impl<W> Waiters<W> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    pub(super) fn front(&self) -> Option<&Waiter<W>> {
-        self.queue.front()
-    }
-
-    /// How many of them want a fencing token.
-    pub(super) fn fenced(&self) -> u32 {
-        self.fenced
-    }
-
-    /// Whether one of them would stand in the queue on the server.
-    pub(super) fn any_patient(&self) -> bool {
-        self.once < self.queue.len()
-    }
-
-    /// Whether one of them wants an answer at once.
-    pub(super) fn any_impatient(&self) -> bool {
-        self.once > 0
-    }
-
-    pub(super) fn push(&mut self, waiter: Waiter<W>) {
-        if let Patience::Until(until) = waiter.want.patience {
-            self.due = self.due.min(until);
-        }
-        self.fenced += u32::from(waiter.want.fenced);
-        self.once += usize::from(waiter.want.patience == Patience::Once);
-        self.queue.push_back(waiter);
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Waiter<W>> {
-        let waiter = self.queue.pop_front()?;
-        self.forget(&waiter);
-        self.settle();
-        Some(waiter)
-    }
-
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
-        let index = self.queue.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
-        let waiter = self.queue.remove(index)?;
-        self.forget(&waiter);
-        self.settle();
-        Some(waiter)
-    }
-
-    /// The server is out of reach from `now` on: some may run out of time earlier than they would.
-    pub(super) fn reach_is_counted_from(&mut self, now: Time) {
-        for waiter in &self.queue {
-            self.due = self.due.min(now.after(waiter.want.reach));
-        }
-    }
-
-    /// Takes out all for whom `out` says so, in order.
-    pub(super) fn extract(&mut self, mut out: impl FnMut(&Waiter<W>) -> bool) -> Vec<Waiter<W>> {
-        let mut taken = Vec::new();
-        for waiter in std::mem::take(&mut self.queue) {
-            if out(&waiter) {
-                self.forget(&waiter);
-                taken.push(waiter);
-            } else {
-                self.queue.push_back(waiter);
-            }
-        }
-        self.settle();
-        taken
-    }
-
-    fn forget(&mut self, waiter: &Waiter<W>) {
-        self.fenced -= u32::from(waiter.want.fenced);
-        self.once -= usize::from(waiter.want.patience == Patience::Once);
-    }
-
-    fn settle(&mut self) {
-        if self.queue.is_empty() {
-            // Its buffer too: a hundred thousand keys may be held that nobody waits for.
-            self.queue = VecDeque::new();
-            self.due = Time::MAX;
-        }
+        attempt.min(leases).min(self.waiters.due(self.silent()))
     }
 }
 
@@ -193,36 +90,58 @@ pub(super) struct Step<'a, W> {
     pub(super) key: &'a Arc<str>,
     pub(super) state: &'a mut KeyState<W>,
     pub(super) env: &'a mut Env,
-    pub(super) owed: &'a mut OwedList,
+    pub(super) pending: &'a mut PendingReleases,
     pub(super) out: &'a mut Vec<Effect<W>>,
 }
 
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
-        self.env.longest_ttl = self.env.longest_ttl.max(want.ttl);
+        let newcomer = Waiter { ticket, since: self.now, want, who };
+        match self.refusal(&newcomer.want) {
+            Some(outcome) => self.complete(newcomer, outcome),
+            None => {
+                self.state.waiters.push(newcomer);
+                self.serve_here();
+            }
+        }
+        ticket
+    }
+
+    /// What a newcomer is told at once, if it need not wait.
+    fn refusal(&self, want: &Want) -> Option<Outcome> {
         if let Some(refusal) = &self.env.refusal {
-            self.out.push(Effect::Done(who, refusal.clone()));
-            return ticket;
+            return Some(refusal.clone());
         }
         if let Some(other) = self.state.clash(want.kind) {
-            let found = other.to_string().into();
-            self.out.push(Effect::Done(who, Outcome::WrongKind { found }));
-            return ticket;
+            return Some(Outcome::WrongKind { found: other.to_string().into() });
         }
         if want.patience == Patience::Once
             && let Some(holder) = self.known_holder()
         {
-            let busy = Outcome::Busy { holder: Some(holder), waited: Duration::ZERO };
-            self.out.push(Effect::Done(who, busy));
-            return ticket;
+            return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });
         }
-        self.state.waiters.push(Waiter { ticket, since: self.now, want, who });
-        if self.state.attempt.as_ref().is_some_and(|attempt| attempt.silent.is_some()) {
-            self.state.waiters.reach_is_counted_from(self.now);
+        if self.is_crowded(want) {
+            let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
+            let holder = self.state.attempt.as_ref().and_then(|attempt| attempt.holder.clone());
+            return Some(Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO });
         }
-        self.serve_here();
-        ticket
+        None
+    }
+
+    /// A request that waits, or was about to, has ended.
+    pub(super) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
+        if let Some(gathering) = &waiter.want.gathering {
+            gathering.answered();
+        }
+        self.out.push(Effect::Done(waiter.who, outcome));
+    }
+
+    /// As many wait here already as the newcomer accepts.
+    fn is_crowded(&self, want: &Want) -> bool {
+        let most = want.max_waiters.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let most = most.filter(|_| !mutated!(MaxWaitersIgnored));
+        most.is_some_and(|most| self.state.waiters.len() >= most)
     }
 
     /// Who certainly keeps a newcomer out.
@@ -243,51 +162,38 @@ impl<W> Step<'_, W> {
 
     /// Waiters whose time is up, and those who have been out of the server's reach for too long.
     pub(super) fn expire_waiters(&mut self) {
-        if self.now < self.state.waiters.due {
+        let (now, silent) = (self.now, self.state.silent());
+        if now < self.state.waiters.due(silent) {
             return;
         }
-        let now = self.now;
+        let overdue = self.state.waiters.take_overdue(now, silent);
         let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
         let link_is_down = self.env.link.is_down();
-        let (silent, holder, cause) = match &self.state.attempt {
-            Some(attempt) => (attempt.silent, attempt.holder.clone().or(held_here), attempt.cause.clone()),
-            None => (None, held_here, None),
+        let (holder, cause) = match &self.state.attempt {
+            Some(attempt) => (attempt.holder.clone().or(held_here), attempt.cause.clone()),
+            None => (held_here, None),
         };
-        // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
-        let unheard = |waiter: &Waiter<W>| {
-            silent.is_some_and(|silent| link_is_down || (holder.is_none() && silent <= waiter.since))
-        };
-        let late =
-            |waiter: &Waiter<W>| matches!(waiter.want.patience, Patience::Until(until) if until <= now);
-        let out_of_reach = |waiter: &Waiter<W>| {
-            silent.is_some_and(|silent| silent.max(waiter.since).after(waiter.want.reach) <= now)
-        };
-        for waiter in self.state.waiters.extract(|waiter| late(waiter) || out_of_reach(waiter)) {
-            let unavailable = unheard(&waiter) || out_of_reach(&waiter);
+        for waiter in overdue {
+            // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
+            let unavailable = silent.is_some_and(|silent| {
+                link_is_down
+                    || (holder.is_none() && silent <= waiter.since)
+                    || waiter.out_of_reach_at(silent) <= now
+            });
             let outcome = if unavailable && !mutated!(BusyForUnavailable) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
             };
-            self.out.push(Effect::Done(waiter.who, outcome));
-        }
-        self.state.waiters.due = Time::MAX;
-        for waiter in &self.state.waiters.queue {
-            if let Patience::Until(until) = waiter.want.patience {
-                self.state.waiters.due = self.state.waiters.due.min(until);
-            }
-            if let Some(silent) = silent {
-                let end = silent.max(waiter.since).after(waiter.want.reach);
-                self.state.waiters.due = self.state.waiters.due.min(end);
-            }
+            self.complete(waiter, outcome);
         }
         self.serve_here();
     }
 
     /// Everybody who waits gets the same answer.
     pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
-        for waiter in self.state.waiters.extract(|_| true) {
-            self.out.push(Effect::Done(waiter.who, outcome.clone()));
+        for waiter in self.state.waiters.take_all() {
+            self.complete(waiter, outcome.clone());
         }
     }
 
@@ -296,10 +202,10 @@ impl<W> Step<'_, W> {
         if !self.state.waiters.any_impatient() || mutated!(ImpatientNotDismissed) {
             return;
         }
-        for waiter in self.state.waiters.extract(|waiter| waiter.want.patience == Patience::Once) {
+        for waiter in self.state.waiters.take_impatient() {
             let waited = self.now.since(waiter.since);
             let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
-            self.out.push(Effect::Done(waiter.who, busy));
+            self.complete(waiter, busy);
         }
     }
 

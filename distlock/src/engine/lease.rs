@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) us: Option<ServerTime>,
     /// Refusals of what was sent before say nothing about this lease.
     pub(super) asked: Time,
+    /// The longest ttl that any command for it has asked for.
+    pub(super) longest: Duration,
 }
 
 /// One holder of a lease.
@@ -71,8 +73,18 @@ impl Lease {
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
     pub(super) fn renewal_ttl(&self) -> Option<Duration> {
-        let renewing = |hold: &&Hold| hold.renewal == Renewal::Keep && hold.until < hold.cell.cap;
+        let renewing = |hold: &&Hold| hold.renewal == Renewal::Keep && hold.until < hold.cell.cap();
         self.holds.iter().filter(renewing).map(|hold| hold.ttl).max()
+    }
+
+    /// Whether a renewal serves anybody: not, if nobody has noticed that the lock was granted. Then it ends with
+    /// its ttl; a grant, which is shorter, is made as long as that.
+    pub(super) fn is_worth_renewing(&self) -> bool {
+        self.holds.iter().any(|hold| {
+            let is_short = self.ready.deadline < hold.cell.since.after(hold.ttl / 2);
+            hold.renewal == Renewal::Keep
+                && (hold.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
+        })
     }
 
     /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::key::Step;
-use super::owed::Owed;
+use super::pending::PendingRelease;
 use super::shard::SETTLING;
 use super::{CLAIM, Context, Outcome, Purpose, Verdict};
 use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
@@ -20,47 +20,51 @@ pub(super) struct Leaving {
     pub(super) since: ServerTime,
     /// Until when the lease was ours for certain.
     pub(super) deadline: Time,
+    /// The longest ttl that any command for the token has asked for.
+    pub(super) longest: Duration,
 }
 
 impl<W> Step<'_, W> {
     /// Gives back whatever is left of a token that nobody wants any more.
-    pub(super) fn undo(&mut self, token: Token) {
-        self.undo_and_keep(token, None);
+    pub(super) fn undo(&mut self, token: Token, longest: Duration) {
+        self.undo_and_keep(token, longest, None);
     }
 
     /// The same, but the key is to stay taken until then.
-    pub(super) fn undo_and_keep(&mut self, token: Token, keep_until: Option<Time>) {
-        self.leave(&Leaving { token, keep_until, since: ServerTime(0), deadline: Time(0) });
+    pub(super) fn undo_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
+        self.leave(&Leaving { token, keep_until, since: ServerTime(0), deadline: Time(0), longest });
     }
 
     /// The same for a token that may stand in the queue.
-    pub(super) fn cancel_on_server(&mut self, token: Token) {
+    pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         // The mutant of the server knows by this that a cancellation is meant.
         let since = if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
-        self.leave(&Leaving { token, keep_until: None, since, deadline: Time(0) });
+        self.leave(&Leaving { token, keep_until: None, since, deadline: Time(0), longest });
     }
 
     /// Sends a `leave`.
     pub(super) fn leave(&mut self, leaving: &Leaving) {
-        let longest = self.env.longest_ttl.max(self.env.tuning.keep + CLAIM);
+        let Leaving { token, keep_until, since, deadline, longest } = *leaving;
+        // A queue entry may be granted as long as it lives.
+        let longest = longest.max(self.env.tuning.keep + CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(SETTLING);
-        let Leaving { token, keep_until, since, deadline } = *leaving;
-        let owed = Owed { key: self.key.clone(), token, sends: 0, at: self.now, until, keep_until };
-        self.send_leave(owed, since, deadline);
+        let key = self.key.clone();
+        let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
+        self.send_leave(release, since, deadline);
     }
 
-    pub(super) fn leave_again(&mut self, owed: Owed) {
-        self.send_leave(owed, ServerTime(0), Time(0));
+    pub(super) fn leave_again(&mut self, release: PendingRelease) {
+        self.send_leave(release, ServerTime(0), Time(0));
     }
 
     /// Sends it, and once more later if a command that it should follow may still overtake it.
-    fn send_leave(&mut self, mut owed: Owed, since: ServerTime, deadline: Time) {
-        owed.sends += 1;
-        let Owed { token, sends, until, keep_until, .. } = owed;
+    fn send_leave(&mut self, mut release: PendingRelease, since: ServerTime, deadline: Time) {
+        release.sends = release.sends.saturating_add(1);
+        let PendingRelease { token, sends, until, keep_until, .. } = release;
         if let Some(at) = self.env.link.settles_at(self.now, token)
             && !mutated!(NoCompensationAfterLinkChange)
         {
-            self.owed.add(Owed { at, ..owed });
+            self.pending.add(PendingRelease { at: Some(at), ..release });
         }
         let hold = keep_until.map(|until| until.since(self.now)).filter(|hold| !hold.is_zero());
         let op = Op::Leave { token, hold: hold.map(whole_millis), since };
@@ -68,11 +72,11 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a `leave`.
-    pub(super) fn left(&mut self, owed: Owed, deadline: Time, result: OpResult) -> Verdict {
+    pub(super) fn left(&mut self, release: PendingRelease, deadline: Time, result: OpResult) -> Verdict {
         match result {
             Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
             Ok(Reply::NotYours)
-                if owed.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
+                if release.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
             {
                 Verdict::Lost(LostReason::Taken)
             }
@@ -82,10 +86,14 @@ impl<W> Step<'_, W> {
             }
             Ok(_) => Verdict::Fine,
             Err(error) => {
-                let given_up = mutated!(PendingReleaseGivenUp) && owed.sends > 3;
-                let worth_repeating = error.kind != Failure::Refused && self.now < owed.until && !given_up;
+                let given_up = (mutated!(PendingReleaseGivenUp) && release.sends > 3)
+                    || (mutated!(LaterReleaseGivenUp) && error.kind == Failure::Later);
+                let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
-                    self.owed.again(self.now, owed, self.env.link.is_down());
+                    let pause = release.pause();
+                    let pause = pause - self.env.jitter(pause / 2);
+                    let at = (!self.env.link.is_down()).then(|| self.now.after(pause));
+                    self.pending.add(PendingRelease { at, ..release });
                 }
                 Verdict::Failed(error)
             }
@@ -93,14 +101,26 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to an `enter` of a token that nobody wants any more.
-    pub(super) fn entered_in_vain(&mut self, context: &Context, queues: bool, result: &OpResult) {
+    pub(super) fn entered_in_vain(
+        &mut self,
+        context: &Context,
+        ttl: Duration,
+        queues: bool,
+        result: &OpResult,
+    ) {
         match result {
             _ if mutated!(LateAnswerNotUndone) => return,
             Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
+            // Its `leave` may have been answered already, and have been carried out before it.
+            Err(error) if error.kind == Failure::Unknown => {}
             _ => return,
         }
-        self.undo(context.token);
+        let longest = ttl.max(CLAIM);
+        // The answer may be to a command for a lease that was lost since, whose body has not ended.
+        let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
+        let keep_until = kept.map(|(_, until)| *until);
+        self.undo_and_keep(context.token, longest, keep_until);
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.

@@ -19,11 +19,12 @@ pub(crate) mod mutant;
 
 mod attempt;
 pub(crate) mod cell;
+pub(crate) mod gathering;
 mod hold;
 mod key;
 mod lease;
 mod leaving;
-mod owed;
+mod pending;
 mod renewal;
 pub(crate) mod server_clock;
 mod shard;
@@ -32,10 +33,10 @@ pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 mod together;
+mod waiters;
 
 use std::borrow::Cow;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,6 +47,7 @@ use crate::backend::{
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{HoldCell, Ticket};
+use gathering::Gathering;
 use server_clock::{ServerClock, Step};
 use shard::Shard;
 
@@ -84,8 +86,12 @@ pub(crate) struct Want {
     /// How long the server may be out of reach before the request fails.
     pub(crate) reach: Duration,
     pub(crate) fenced: bool,
+    /// So many may wait for the key in this process; whoever comes then is told that it is busy.
+    pub(crate) max_waiters: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// One of several keys: `renewal`, `max_hold` and `min_hold` are those of [`Engine::begin`], later.
+    pub(crate) gathering: Option<Arc<Gathering>>,
     pub(crate) label: Cow<'static, str>,
 }
 
@@ -183,7 +189,9 @@ pub(crate) enum Release {
 #[derive(Debug)]
 pub(crate) struct Engine<W> {
     shards: Vec<Mutex<Shard<W>>>,
-    hasher: RandomState,
+    /// Keys are spread over the shards by it: in another way in every process, in the same way in every run of a
+    /// simulation.
+    seed: u64,
     server_clock: Mutex<ServerClock>,
     /// Replies are read from one clock, so that its steps can be seen.
     clocks: Clocks,
@@ -200,7 +208,7 @@ impl<W> Engine<W> {
             .collect();
         Engine {
             shards,
-            hasher: RandomState::new(),
+            seed,
             server_clock: Mutex::new(ServerClock::default()),
             clocks: tuning.clocks,
             armed: AtomicU64::new(u64::MAX),
@@ -222,6 +230,12 @@ impl<W> Engine<W> {
         self.enter(&cell.key, |shard, out| shard.release(now, cell, out))
     }
 
+    /// All locks of a request for several keys are in hand: `renewal`, `max_hold` and `min_hold` of `want` count
+    /// for this one from now on.
+    pub(crate) fn begin(&self, now: Time, cell: &HoldCell, want: &Want) -> Effects<W> {
+        self.enter(&cell.key, |shard, out| shard.begin(now, cell, want, out)).1
+    }
+
     /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
     /// the longer one. False: not held any more.
     pub(crate) fn extend(&self, now: Time, cell: &HoldCell, ttl: Duration) -> (bool, Effects<W>) {
@@ -235,9 +249,28 @@ impl<W> Engine<W> {
 
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
-        let stepped = observed(&result)
+        let stepped = self.step_seen(now, &context, &result);
+        self.reply_after(now, stepped, context, result)
+    }
+
+    /// What a reply shows of the server's clock. Other threads may be here before that is allowed for.
+    fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
+        observed(result)
             .filter(|_| self.clocks == Clocks::One)
-            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now));
+            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now))
+    }
+
+    fn reply_after(
+        &self,
+        now: Time,
+        stepped: Option<Step>,
+        mut context: Context,
+        result: OpResult,
+    ) -> (Verdict, Effects<W>) {
+        if let Some(Step::Before(by)) = stepped {
+            // The server counts from before the step: what it grants ends that much earlier.
+            context.sent = context.sent.before(by);
+        }
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
         let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
@@ -267,7 +300,7 @@ impl<W> Engine<W> {
             Some(Step::Backward(_)) => {
                 self.on_every_shard(|shard, out| shard.stepped(now, Duration::ZERO, out))
             }
-            None => Effects { list: Vec::new(), rearm: false },
+            Some(Step::Before(_)) | None => Effects { list: Vec::new(), rearm: false },
         }
     }
 
@@ -310,6 +343,12 @@ impl<W> Engine<W> {
         sum
     }
 
+    /// The releases that the server has not confirmed.
+    #[cfg(test)]
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
+    }
+
     /// Requests of this process that wait for `key`.
     pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
         lock(self.shard(key)).waiting(key)
@@ -317,17 +356,32 @@ impl<W> Engine<W> {
 
     /// When to call [`Engine::timer`] next, unless [`Effects::rearm`] says otherwise before.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.armed.store(u64::MAX, Ordering::SeqCst);
-        let due = self.shards.iter().filter_map(|shard| lock(shard).next_due()).min();
-        if let Some(due) = due {
-            self.armed.fetch_min(due.0, Ordering::SeqCst);
-        }
+        self.disarm();
+        let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
+        self.arm(due);
         due
+    }
+
+    /// From now on every event that is due says so.
+    fn disarm(&self) {
+        if !mutated!(ArmedWhileLooking) {
+            self.armed.store(u64::MAX, Ordering::SeqCst);
+        }
+    }
+
+    fn due_of(&self, index: usize) -> Option<Time> {
+        lock(&self.shards[index]).next_due()
     }
 
     #[cfg(test)]
     pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
         lock(self.shard(key)).knows(key, token)
+    }
+
+    /// For how many keys there is room.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).room()).sum()
     }
 
     #[cfg(test)]
@@ -343,7 +397,9 @@ impl<W> Engine<W> {
 
     fn shard(&self, key: &Arc<str>) -> &Mutex<Shard<W>> {
         let count = u64::try_from(self.shards.len()).unwrap_or(1);
-        let index = usize::try_from(self.hasher.hash_one(key) % count).unwrap_or(0);
+        let mut hasher = DefaultHasher::new();
+        (self.seed, key).hash(&mut hasher);
+        let index = usize::try_from(hasher.finish() % count).unwrap_or(0);
         &self.shards[index]
     }
 

@@ -86,6 +86,12 @@ pub(crate) enum Mutant {
     ImpatientNotDismissed,
     ReplyBeforeStepIsAStep,
     LateAnswerNotUndone,
+    ArmedWhileLooking,
+    MinHoldDroppedAtLoss,
+    LaterDismissesWaiters,
+    LaterReleaseGivenUp,
+    MaxWaitersIgnored,
+    UnclaimedHoldRenewed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -38,7 +38,7 @@ impl<W> Step<'_, W> {
             self.lose(token, ticket, LostReason::Expired);
             return;
         }
-        hold.until = hold.until.max(deadline.min(hold.cell.cap));
+        hold.until = hold.until.max(deadline.min(hold.cell.cap()));
         lease.plan_renewal(now);
     }
 
@@ -50,7 +50,7 @@ impl<W> Step<'_, W> {
         if hold.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
             hold.ttl = hold.ttl.max(ttl);
         }
-        self.env.longest_ttl = self.env.longest_ttl.max(ttl);
+        lease.ready.longest = lease.ready.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
         self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
         true
@@ -65,6 +65,10 @@ impl<W> Step<'_, W> {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
             lease.plan_retry(now, ttl);
+            if !lease.is_worth_renewing() {
+                continue;
+            }
+            lease.ready.longest = lease.ready.longest.max(ttl);
             let (token, kind) = (lease.ready.token, lease.ready.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
@@ -83,8 +87,9 @@ impl<W> Step<'_, W> {
     /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
     pub(super) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
-            let Some(lease) = self.state.leases.get(index) else { return };
+            let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(NOTHING_MORE);
+            lease.ready.longest = lease.ready.longest.max(ttl);
             let (token, kind) = (lease.ready.token, lease.ready.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
@@ -100,7 +105,10 @@ impl<W> Step<'_, W> {
     ) -> Verdict {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return Verdict::None };
+        // The lease was lost and taken anew, with the same token, since that was sent.
+        let is_old = context.sent < lease.ready.asked && !mutated!(OldRefusalBelieved);
         match result {
+            Ok(Reply::Renewed { .. } | Reply::NotYours) if is_old => Verdict::None,
             Ok(Reply::Renewed { .. }) => {
                 let cell = lease.holds.first().map(|hold| hold.cell.clone());
                 let deadline = lease_end(context.sent, ttl);
@@ -114,10 +122,6 @@ impl<W> Step<'_, W> {
                 Verdict::Fine
             }
             Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
-            // The lease was lost and taken anew, with the same token, since that was sent.
-            Ok(Reply::NotYours) if context.sent < lease.ready.asked && !mutated!(OldRefusalBelieved) => {
-                Verdict::None
-            }
             Ok(Reply::NotYours) => {
                 self.lose_lease(token, LostReason::Taken);
                 Verdict::Lost(LostReason::Taken)

@@ -14,6 +14,8 @@ use crate::clock::{Time, drift};
 pub(crate) enum Step {
     Forward(Duration),
     Backward(Duration),
+    /// The reply is from before a step forward that is known already.
+    Before(Duration),
 }
 
 /// Offsets are in nanoseconds; wide enough for any two 64-bit clocks.
@@ -29,11 +31,13 @@ pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Time,
+    /// When a message showed a step forward.
+    heard: Time,
 }
 
 impl Default for ServerClock {
     fn default() -> Self {
-        ServerClock { bounds: None, stepped: Time(0) }
+        ServerClock { bounds: None, stepped: Time(0), heard: Time(0) }
     }
 }
 
@@ -60,11 +64,13 @@ impl ServerClock {
         }
         // By at least so much; what is left of it shows in the next reply.
         let by = low - old.high;
+        self.heard = seen;
         self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
         Some(Step::Forward(span(by)))
     }
 
-    /// Takes in one reply, in any order. Reports a step once.
+    /// Takes in one reply, in any order. Reports a step once, and of every reply from before a step forward by how
+    /// much what it grants ends earlier.
     pub(crate) fn observe(&mut self, us: ServerTime, sent: Time, seen: Time) -> Option<Step> {
         let server = i128::from(us.0) * 1000;
         let mut new =
@@ -83,7 +89,10 @@ impl ServerClock {
             && !mutated!(ReplyBeforeStepIsAStep)
             && (new.low > old.high || new.high < old.low)
         {
-            return None;
+            return before(old, new);
+        }
+        if sent < self.heard && new.high < old.low {
+            return before(old, new);
         }
         let step = if new.low > old.high {
             Some(Step::Forward(span(new.low - old.high)))
@@ -102,6 +111,12 @@ impl ServerClock {
     }
 }
 
+/// By how much the clock has gone forward since `old`, a reply from before a known step.
+fn before(known: Bounds, old: Bounds) -> Option<Step> {
+    let by = known.low - old.high;
+    (by > 0).then(|| Step::Before(span(by)))
+}
+
 fn aged(bounds: Bounds, now: Time) -> Bounds {
     let slack = i128::try_from(drift(now.since(bounds.at)).as_nanos()).unwrap_or(i128::MAX / 4);
     Bounds { low: bounds.low - slack, high: bounds.high + slack, at: now.max(bounds.at) }
@@ -112,7 +127,7 @@ fn span(nanos: i128) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn ms(n: u64) -> Time {
@@ -143,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_from_before_a_step_shows_no_other_step() {
+    pub(in crate::engine) fn a_reply_from_before_a_step_shows_no_other_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_015), ms(24), ms(26));
@@ -151,6 +166,28 @@ mod tests {
         // Sent and answered earlier, noticed later.
         assert_eq!(clock.observe(server_ms(1_000_012), ms(22), ms(27)), None);
         assert_eq!(clock.observe(server_ms(990_020), ms(29), ms(31)), None);
+    }
+
+    #[test]
+    fn a_reply_from_before_a_step_forward_says_by_how_much() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        let step = clock.observe(server_ms(1_060_014), ms(24), ms(26));
+        assert!(matches!(step, Some(Step::Forward(_))), "{step:?}");
+        // Sent and answered earlier, noticed later.
+        let before = clock.observe(server_ms(1_000_012), ms(22), ms(27));
+        assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
+        assert_eq!(clock.observe(server_ms(1_060_020), ms(30), ms(31)), None);
+    }
+
+    #[test]
+    fn a_reply_from_before_a_step_that_a_push_showed_is_no_step_backward() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        assert!(matches!(clock.heard(server_ms(1_060_020), ms(30)), Some(Step::Forward(_))));
+        let before = clock.observe(server_ms(1_000_015), ms(25), ms(31));
+        assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
+        assert_eq!(clock.observe(server_ms(1_060_030), ms(40), ms(41)), None);
     }
 
     #[test]

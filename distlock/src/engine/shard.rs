@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use super::cell::{HoldCell, Ticket};
 use super::key::{KeyState, Step};
-use super::owed::{Owed, OwedList};
+use super::pending::{PendingRelease, PendingReleases};
 use super::{Context, Effect, Outcome, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
+use crate::shrink::shrink;
 
 /// After so long a command of a broken connection is not applied any more (the TCP user timeout).
 pub(super) const SETTLING: Duration = crate::backend::TCP_USER_TIMEOUT;
@@ -49,8 +50,6 @@ pub(super) struct Env {
     /// No more acquisitions: what every request is told.
     pub(super) refusal: Option<Outcome>,
     pub(super) hints: Hints,
-    /// Nothing of ours lives longer on the server.
-    pub(super) longest_ttl: Duration,
     rng: fastrand::Rng,
     /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
     next: u64,
@@ -133,7 +132,7 @@ pub(super) struct Shard<W> {
     env: Env,
     keys: HashMap<Arc<str>, KeyState<W>>,
     timers: BTreeSet<(Time, Arc<str>)>,
-    owed: OwedList,
+    pending: PendingReleases,
 }
 
 impl<W> Shard<W> {
@@ -142,20 +141,19 @@ impl<W> Shard<W> {
             client,
             tuning,
             link: Link { down: None, pushes: Pushes::Off, unsettled: None },
-            longest_ttl: Duration::ZERO,
             refusal: None,
             hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
             stride: count,
         };
-        Shard { env, keys: HashMap::new(), timers: BTreeSet::new(), owed: OwedList::default() }
+        Shard { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let owed = self.owed.next_due();
-        match (timer, owed) {
+        let pending = self.pending.next_due();
+        match (timer, pending) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -167,7 +165,7 @@ impl<W> Shard<W> {
 
     pub(super) fn outstanding(&self) -> Outstanding {
         let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holds.len()).sum();
-        Outstanding { holds, owed: self.owed.len() }
+        Outstanding { holds, owed: self.pending.len() }
     }
 
     pub(super) fn acquire(
@@ -223,6 +221,10 @@ impl<W> Shard<W> {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
+    pub(super) fn begin(&mut self, now: Time, cell: &HoldCell, want: &Want, out: &mut Vec<Effect<W>>) {
+        self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
+    }
+
     pub(super) fn extend(
         &mut self,
         now: Time,
@@ -252,14 +254,14 @@ impl<W> Shard<W> {
                 } else if step.state.lease(context.token).is_some() {
                     step.entered_while_held(&context, seq, ttl, &result);
                 } else {
-                    step.entered_in_vain(&context, queues, &result);
+                    step.entered_in_vain(&context, ttl, queues, &result);
                 }
                 Verdict::None
             }
             Purpose::Leave { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);
-                let owed = Owed { key, token, sends, at: now, until, keep_until };
-                step.left(owed, deadline, result)
+                let release = PendingRelease { key, token, sends, at: None, until, keep_until };
+                step.left(release, deadline, result)
             }
             Purpose::Renew { ticket, ttl } => step.renewed(&context, ticket, ttl, result),
         })
@@ -293,7 +295,8 @@ impl<W> Shard<W> {
                 if !*settled {
                     self.env.link.unsettled = Some((now.after(SETTLING), Token(self.env.next)));
                 }
-                self.pay_owed(now, true, out);
+                let all = self.pending.take_all();
+                self.leave_again(now, all, out);
                 self.each(now, out, |step| {
                     step.renew_now();
                     step.ask_afresh();
@@ -332,7 +335,8 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
-        self.pay_owed(now, false, out);
+        let due = self.pending.take_due(now);
+        self.leave_again(now, due, out);
         let mut due = Vec::new();
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, key)) = self.timers.pop_first() else { break };
@@ -350,11 +354,16 @@ impl<W> Shard<W> {
         }
     }
 
-    fn pay_owed(&mut self, now: Time, link_came_up: bool, out: &mut Vec<Effect<W>>) {
-        for owed in self.owed.take_due(now, link_came_up) {
-            let key = owed.key.clone();
-            self.step(now, &key, out, |step| step.leave_again(owed));
+    fn leave_again(&mut self, now: Time, releases: Vec<PendingRelease>, out: &mut Vec<Effect<W>>) {
+        for release in releases {
+            let key = release.key.clone();
+            self.step(now, &key, out, |step| step.leave_again(release));
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.pending.tokens().collect()
     }
 
     /// Whether `token` is what this process waits with or holds.
@@ -369,7 +378,7 @@ impl<W> Shard<W> {
     /// Everything that is remembered.
     #[cfg(test)]
     pub(super) fn rest(&self) -> usize {
-        self.keys.len() + self.timers.len() + self.owed.len()
+        self.keys.len() + self.timers.len() + self.pending.len()
     }
 
     /// One event on one key. A key that is idle afterwards is forgotten.
@@ -384,8 +393,8 @@ impl<W> Shard<W> {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => entry.insert_entry(KeyState::default()),
         };
-        let mut step =
-            Step { now, key, state: entry.get_mut(), env: &mut self.env, owed: &mut self.owed, out };
+        let (state, env, pending) = (entry.get_mut(), &mut self.env, &mut self.pending);
+        let mut step = Step { now, key, state, env, pending, out };
         step.advance();
         let result = event(&mut step);
         let state = entry.get_mut();
@@ -393,6 +402,7 @@ impl<W> Shard<W> {
             if let Some(at) = entry.remove().timer {
                 self.timers.remove(&(at, key.clone()));
             }
+            shrink(&mut self.keys);
             return result;
         }
         let due = state.due(self.env.link.is_down());
@@ -403,6 +413,11 @@ impl<W> Shard<W> {
             self.timers.insert((due, key.clone()));
         }
         result
+    }
+
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.keys.capacity()
     }
 
     /// The same event on every key, in an order that does not depend on the map.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::attempt::Attempt;
 use super::cell::Ticket;
-use super::key::{Step, Waiter};
+use super::key::Step;
+use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Effects, Engine, Outcome, Purpose, Want, lock};
 use crate::backend::{EnterMode, Failure, Op, OpResult, Reply, Token};
 use crate::clock::Time;
@@ -111,9 +112,9 @@ impl<W> Step<'_, W> {
         }
         let ticket = self.env.next_ticket();
         let (kind, ttl) = (want.kind, want.ttl);
-        self.env.longest_ttl = self.env.longest_ttl.max(ttl);
         self.state.waiters.push(Waiter { ticket, since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
+        attempt.longest = ttl;
         attempt.part = Some(if leads { Part::Leads } else { Part::Follows(ticket) });
         let (token, claim) = (attempt.token, CLAIM.min(ttl));
         let purpose = Purpose::Enter { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
@@ -142,7 +143,7 @@ impl<W> Step<'_, W> {
                     Ok(reply) => *reply == Reply::NotReached,
                     Err(error) => matches!(error.kind, Failure::NotSent | Failure::Later),
                 };
-                self.leave_out(attempt.token, ticket, !nothing_done);
+                self.leave_out(&attempt, ticket, !nothing_done);
                 Turn::Over(None)
             }
             // The command for this key alone may be allowed where that for several is not, and tells which
@@ -170,18 +171,18 @@ impl<W> Step<'_, W> {
             .take_if(|attempt| attempt.token == token && matches!(attempt.part, Some(Part::Follows(_))));
         let Some(attempt) = followed else { return false };
         if let Some(Part::Follows(ticket)) = attempt.part {
-            self.leave_out(token, ticket, attempt.may_be_applied());
+            self.leave_out(&attempt, ticket, attempt.may_be_applied());
         }
         self.serve_here();
         true
     }
 
-    fn leave_out(&mut self, token: Token, ticket: Ticket, may_be_applied: bool) {
+    fn leave_out(&mut self, attempt: &Attempt, ticket: Ticket, may_be_applied: bool) {
         if may_be_applied && !mutated!(FollowerNotUndone) {
-            self.undo(token);
+            self.undo(attempt.token, attempt.longest);
         }
         if let Some(waiter) = self.state.waiters.remove(ticket) {
-            self.out.push(Effect::Done(waiter.who, Outcome::NotReached));
+            self.complete(waiter, Outcome::NotReached);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::connection::TlsOptions;
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
-use crate::request::valid_ttl;
+use crate::request::{NO_WAITERS, valid_ttl};
 
 /// How long `connect` tries.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -151,6 +151,13 @@ impl LockManagerBuilder {
     /// fails after that time; one that makes a single attempt after 1 s, or after this if it is shorter.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.reach = limit;
+        self
+    }
+
+    /// So many requests of this process may wait for one key; one more is [`LockError::Busy`] at once. Any number
+    /// if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    pub fn max_waiters(mut self, most: u32) -> Self {
+        self.defaults.max_waiters = Some(most);
         self
     }
 
@@ -346,6 +353,9 @@ impl LockManagerBuilder {
         valid_ttl(self.defaults.ttl)?;
         if self.defaults.reach.is_zero() {
             return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
+        }
+        if self.defaults.max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
         }
         if self.gap > Duration::from_millis(50) {
             return Err(LockError::options("a `fairness_gap` above 50 ms would leave the lock unused"));

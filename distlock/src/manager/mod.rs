@@ -26,6 +26,7 @@ pub(crate) struct Defaults {
     pub(crate) wait: Duration,
     /// How long the server may be out of reach before a request fails.
     pub(crate) reach: Duration,
+    pub(crate) max_waiters: Option<u32>,
 }
 
 impl Default for Defaults {
@@ -34,6 +35,7 @@ impl Default for Defaults {
             ttl: Duration::from_secs(30),
             wait: Duration::from_secs(10),
             reach: Duration::from_secs(3),
+            max_waiters: None,
         }
     }
 }

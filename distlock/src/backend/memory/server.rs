@@ -15,6 +15,7 @@ use crate::backend::{
     EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
     Tuning, kind_of, token_text,
 };
+use crate::shrink::shrink;
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.
 pub(crate) const HOLD: &str = "dl1:hold";
@@ -122,6 +123,7 @@ impl Server {
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
+            shrink(&mut self.slots);
         }
         reply
     }
@@ -208,13 +210,13 @@ impl Server {
         if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
             return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
         }
-        if slot.is_member(us, &text) {
+        if slot.is_marked(us) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(hold) = hold {
                 slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
             }
             slot.settle_members(us);
-            self.serve(us, from.key, notes);
+            self.serve(us, from.key, since, notes);
             return Reply::Released { gap: false };
         }
         let ours = slot.live(us).is_some_and(|value| value.holder == text);
@@ -224,8 +226,9 @@ impl Server {
                 return Reply::NotYours;
             }
             // Whoever stood behind may be able to enter now.
-            if slot.live(us).is_some() && !mutated!(NoServeAfterCancel) {
-                self.serve(us, from.key, notes);
+            if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
+                slot.settle_members(us);
+                self.serve(us, from.key, since, notes);
             }
             return Reply::Cancelled;
         }
@@ -253,8 +256,9 @@ impl Server {
         self.serve_since(us, key, since, pause, notes)
     }
 
-    fn serve(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) {
-        self.serve_since(us, key, us, false, notes);
+    fn serve(&mut self, us: ServerTime, key: &Arc<str>, since: ServerTime, notes: &mut Vec<Note>) {
+        let since = if since.0 == 0 { us } else { since };
+        self.serve_since(us, key, since, false, notes);
     }
 
     /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
@@ -268,13 +272,20 @@ impl Server {
         notes: &mut Vec<Note>,
     ) -> Reply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
-            if !self.can_be_served(us, &entry) {
+            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
                 continue;
             }
             let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
             if !self.slot(key).has_room(us, kind) {
                 self.slot(key).queue.push_front(entry);
                 break;
+            }
+            // Who polls gets its fence when it asks.
+            let fences = if entry.listens { entry.fences } else { 0 };
+            if !self.is_heard(&entry) {
+                // That is known when the tokens have been reserved.
+                self.mint(us, if pause { 0 } else { fences });
+                continue;
             }
             let mut note = |news| {
                 if entry.listens {
@@ -293,8 +304,6 @@ impl Server {
                 }
                 return Reply::Released { gap: true };
             }
-            // Who polls gets its fence when it asks.
-            let fences = if entry.listens { entry.fences } else { 0 };
             let fence = entry.minted.or_else(|| self.mint(us, fences));
             note(News::Grant { us, since, fence });
             let holder = token_text(&client, token).into();
@@ -304,14 +313,13 @@ impl Server {
     }
 
     /// Whether a grant would reach somebody, as far as one can know.
-    fn can_be_served(&self, us: ServerTime, entry: &Entry) -> bool {
+    fn is_heard(&self, entry: &Entry) -> bool {
         if mutated!(DeadEntriesNotSkipped) {
             return true;
         }
         let counts = self.counts || mutated!(PublishCountTrusted);
         let heard = !counts || (self.counts && self.listeners.contains(&entry.client));
-        let reachable = if entry.listens { heard } else { !mutated!(PollWaiterDropped) };
-        entry.until > us && reachable
+        if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
     }
 
     fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
@@ -327,8 +335,13 @@ impl Server {
         if half {
             return Reply::Renewed { us };
         }
-        if slot.is_member(us, &text) {
-            slot.raise(us, &text, until);
+        let listed = slot.members.iter().find(|(member, _)| *member == text).map(|(_, until)| *until);
+        if slot.is_marked(us)
+            && let Some(old) = listed.filter(|old| *old > us)
+        {
+            if old < until {
+                slot.raise(us, &text, until);
+            }
             return Reply::Renewed { us };
         }
         match slot.live(us) {
@@ -403,6 +416,7 @@ impl Server {
             slot.queue.retain(|entry| entry.until > us);
             slot.live(us).is_some() || !slot.queue.is_empty()
         });
+        shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
 }
@@ -454,7 +468,7 @@ impl Slot {
         let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
         let clash = match (there, ask.kind) {
             (Kind::Limited(a), Kind::Limited(b)) => a != b,
-            (Kind::Limited(_), _) => true,
+            (Kind::Limited(_), _) | (Kind::Shared, Kind::Limited(_)) => true,
             (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
             _ => false,
         };
@@ -520,17 +534,21 @@ impl Slot {
             }
             self.value = Some(Value { holder: marker(kind), until: Some(until) });
         }
+        self.members.retain(|(member, _)| *member != holder);
         self.members.push((holder, until));
         self.settle_members(us);
     }
 
     /// Whether the marker is there and `holder` among those it stands for.
     fn is_member(&mut self, us: ServerTime, holder: &Arc<str>) -> bool {
-        let marked = self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive);
-        marked && {
+        self.is_marked(us) && {
             self.members.retain(|(_, until)| *until > us);
             self.members.iter().any(|(member, _)| member == holder)
         }
+    }
+
+    fn is_marked(&mut self, us: ServerTime) -> bool {
+        self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
     }
 
     fn raise(&mut self, us: ServerTime, holder: &Arc<str>, until: ServerTime) {

@@ -45,6 +45,8 @@ mod connect_tests;
 #[cfg(test)]
 mod connection_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod prefix_tests;
 #[cfg(test)]
 mod replicas_tests;

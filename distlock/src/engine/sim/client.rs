@@ -1,6 +1,6 @@
 //! A process: an engine, its clock, its connections, and the little that a driver does.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::clocks::LocalClock;
@@ -9,8 +9,9 @@ use super::pushes::PushLink;
 use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
-use crate::backend::{LinkEvent, Op, OpResult, Push, Reply};
+use crate::backend::{LinkEvent, Op, OpResult, Push, Reply, Token};
 use crate::clock::Time;
+use crate::engine::server_clock::Step;
 use crate::engine::{Context, Effect, Effects, Engine, Purpose, Verdict};
 
 /// What happens in a process.
@@ -30,6 +31,20 @@ pub(super) enum What {
     Start(usize),
     Cancel(usize),
     Body(usize, BodyStep),
+    /// Somebody looks at a request that was completed.
+    PickUp(usize),
+    /// The rest of an answer: the thread was preempted when it had looked at the server's time.
+    AnswerAfter {
+        read: Time,
+        stepped: Option<Step>,
+        job: usize,
+        result: OpResult,
+    },
+    /// The I/O thread looks when the next thing is due: at one shard after the other.
+    Look {
+        shard: usize,
+        due: Option<Time>,
+    },
     Send(Vec<(Context, Op)>, Option<usize>),
     SendTogether(Vec<(Context, Op)>),
     /// A request for several keys goes on, or ends: the number of the group.
@@ -37,6 +52,14 @@ pub(super) enum What {
     GiveUp(usize),
     Close,
     LoseAll,
+}
+
+/// The I/O thread is looking when the next thing is due …
+#[derive(Clone, Copy, Debug)]
+enum Looks {
+    Once,
+    /// … and was told meanwhile to look again.
+    Again,
 }
 
 pub(super) struct Client {
@@ -49,8 +72,13 @@ pub(super) struct Client {
     pub(super) paused_until: u64,
     pub(super) closed: bool,
     timer: u64,
+    looks: Option<Looks>,
     pub(super) link: Link,
     pub(super) push: PushLink,
+    /// Until when its clock stood still.
+    pub(super) stood_still: u64,
+    /// When each lease was last renewed.
+    pub(super) renewed: HashMap<Token, u64>,
     /// When something last happened to it that delays it rightly.
     pub(super) disturbed_at: u64,
     /// Timers that fired without the clock moving on: (since, how many).
@@ -83,14 +111,17 @@ impl World {
         Client {
             life,
             alive: true,
-            engine: Engine::new(&name, &self.cfg.tuning, 1, seed),
+            engine: Engine::new(&name, &self.cfg.tuning, self.cfg.shards, seed),
             name,
             clock: LocalClock::new(self.rng.u64(SECOND..1_000_000 * SECOND), rate),
             paused_until: 0,
             closed: false,
             timer: 0,
+            looks: None,
             link: Link::default(),
             push: PushLink::default(),
+            stood_still: 0,
+            renewed: HashMap::new(),
             disturbed_at: self.now,
             spin: (0, 0),
             burst: (0, 0),
@@ -212,6 +243,11 @@ impl World {
             }
             What::Start(request) => self.start_request(c, local, request),
             What::Cancel(request) => self.cancel_request(c, local, request),
+            What::PickUp(request) => self.look(c, local, request),
+            What::AnswerAfter { read, stepped, job, result } => {
+                self.answer_after(c, read, stepped, job, result);
+            }
+            What::Look { shard, due } => self.look_at_shard(c, shard, due),
             What::Body(request, step) => self.body(c, local, request, step),
             What::Send(list, verdict) => self.send_all(c, list, verdict),
             What::Close => {
@@ -228,12 +264,23 @@ impl World {
     }
 
     fn answer(&mut self, c: usize, local: Time, job: usize, result: OpResult) {
+        let context = &self.jobs[job].context;
+        note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
+        let stepped = self.clients[c].engine.step_seen(local, context, &result);
+        if self.chance(self.cfg.preempt) {
+            let late = self.rng.u64(0..3 * MILLI);
+            self.post(c, late, What::AnswerAfter { read: local, stepped, job, result });
+        } else {
+            self.answer_after(c, local, stepped, job, result);
+        }
+    }
+
+    fn answer_after(&mut self, c: usize, local: Time, stepped: Option<Step>, job: usize, result: OpResult) {
         let context = self.jobs[job].context.clone();
         let request = self.jobs[job].verdict.take();
-        note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
         self.time_was_heard(c, job, &result);
         let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Fresh { .. })));
-        let (verdict, effects) = self.clients[c].engine.reply(local, context, result);
+        let (verdict, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
         if let Some(request) = request {
             self.judged(request, &verdict);
         }
@@ -330,9 +377,40 @@ impl World {
     }
 
     fn arm(&mut self, c: usize) {
+        if self.clients[c].looks.is_some() {
+            self.clients[c].looks = Some(Looks::Again);
+            return;
+        }
         self.clients[c].timer += 1;
+        if self.cfg.shards > 1 && self.chance(self.cfg.preempt) {
+            self.clients[c].looks = Some(Looks::Once);
+            self.clients[c].engine.disarm();
+            self.look_at_shard(c, 0, None);
+        } else {
+            let due = self.clients[c].engine.next_due();
+            self.set_timer(c, due);
+        }
+    }
+
+    fn look_at_shard(&mut self, c: usize, shard: usize, due: Option<Time>) {
+        let found = self.clients[c].engine.due_of(shard);
+        let due = due.into_iter().chain(found).min();
+        let shard = shard + 1;
+        if shard < self.cfg.shards {
+            let late = self.some(MILLI);
+            self.post(c, late, What::Look { shard, due });
+            return;
+        }
+        self.clients[c].engine.arm(due);
+        match self.clients[c].looks.take() {
+            Some(Looks::Again) => self.arm(c),
+            _ => self.set_timer(c, due),
+        }
+    }
+
+    fn set_timer(&mut self, c: usize, due: Option<Time>) {
         let number = self.clients[c].timer;
-        if let Some(due) = self.clients[c].engine.next_due() {
+        if let Some(due) = due {
             let at = self.clients[c].clock.when(due);
             // A runtime's timers are late by up to a millisecond or so, now and then by more.
             let late = if self.rng.u32(0..20) == 0 { 10 * MILLI } else { MILLI };
@@ -380,7 +458,7 @@ impl World {
     pub(super) fn is_able(&self, c: usize) -> bool {
         let client = &self.clients[c];
         let reachable = client.link.works() && client.push.is_known();
-        client.alive && client.paused_until <= self.now && reachable && self.server_is_up
+        client.alive && client.paused_until <= self.now && reachable && self.serves()
     }
 }
 

@@ -48,11 +48,19 @@ pub(super) enum Profile {
     Wiped,
     /// Another server takes over, whose clock is ahead.
     Failover,
+    /// Links break again and again.
+    Flapping,
+    /// The server answers, and refuses: for a while, or for good.
+    Refusing,
+    /// Machines stand still, and their clocks with them.
+    Stopped,
+    /// Hundreds wait for one key.
+    Crowd,
     /// Everything that the promises cover.
     Mixed,
 }
 
-pub(super) const PROFILES: [Profile; 18] = [
+pub(super) const PROFILES: [Profile; 22] = [
     Profile::Calm,
     Profile::Alone,
     Profile::Pushes,
@@ -70,6 +78,10 @@ pub(super) const PROFILES: [Profile; 18] = [
     Profile::Restart,
     Profile::Wiped,
     Profile::Failover,
+    Profile::Flapping,
+    Profile::Refusing,
+    Profile::Stopped,
+    Profile::Crowd,
     Profile::Mixed,
 ];
 
@@ -128,6 +140,8 @@ pub(super) struct Config {
     pub(super) pollers: usize,
     pub(super) requests: usize,
     pub(super) tuning: Tuning,
+    /// Of each engine.
+    pub(super) shards: usize,
     /// Faults and requests happen before this time, in nanoseconds.
     pub(super) horizon: u64,
     /// In milliseconds; each request has one of them.
@@ -149,8 +163,14 @@ pub(super) struct Config {
     pub(super) push_breaks: u32,
 
     pub(super) breaks: u32,
+    /// Links that break again and again for a while.
+    pub(super) flaps: u32,
     pub(super) settled: bool,
+    /// Times in which the server refuses what it is asked for.
+    pub(super) refusals: u32,
     pub(super) pauses: u32,
+    /// Pauses in which the local clock stands still.
+    pub(super) stops: u32,
     pub(super) crashes: u32,
     pub(super) shutdowns: u32,
     pub(super) forces: u32,
@@ -181,6 +201,10 @@ pub(super) struct Config {
     pub(super) min_hold: f64,
     pub(super) extend: f64,
     pub(super) careless: f64,
+    /// Nobody looks at a request when it is completed, but later or never.
+    pub(super) unpolled: f64,
+    /// A request accepts only so many waiters before it.
+    pub(super) bounded: f64,
     /// A request is for several keys.
     pub(super) several: f64,
 }
@@ -238,6 +262,17 @@ impl Config {
                 c.restarts = 1;
                 c.ahead = rng.u64(1_000..20_000);
             }
+            Profile::Flapping => {
+                c.flaps = rng.u32(1..4);
+                c.settled = rng.u32(0..3) == 0;
+                c.horizon = rng.u64(5..20) * SECOND;
+            }
+            Profile::Refusing => {
+                c.refusals = rng.u32(1..6);
+                c.breaks = pick(rng, &[0, 0, 2]);
+            }
+            Profile::Stopped => c.stops = rng.u32(1..4),
+            Profile::Crowd => c.crowd(rng),
             Profile::Mixed => c.mixed(rng),
         }
         c
@@ -255,7 +290,7 @@ impl Config {
             profile,
             uses: Uses::All(Use::Exclusive),
             clients: rng.usize(1..5),
-            keys: rng.usize(1..3),
+            keys: pick(rng, &[1, 2, 2, 4]),
             pollers: 0,
             requests: rng.usize(4..24),
             tuning: Tuning {
@@ -264,6 +299,7 @@ impl Config {
                 every: Duration::from_millis(every),
                 clocks: Clocks::One,
             },
+            shards: pick(rng, &[1, 2, 4]),
             horizon: rng.u64(2..12) * SECOND,
             ttls,
             longest_hold: pick(rng, &[5, 50, 400, 3_000]),
@@ -277,8 +313,11 @@ impl Config {
             push_late: 0.0,
             push_breaks: 0,
             breaks: 0,
+            flaps: 0,
             settled: true,
+            refusals: 0,
             pauses: 0,
+            stops: 0,
             crashes: 0,
             shutdowns: u32::from(rng.u32(0..10) == 0),
             forces: 0,
@@ -301,8 +340,19 @@ impl Config {
             min_hold: pick(rng, &[0.0, 0.1]),
             extend: pick(rng, &[0.0, 0.2]),
             careless: pick(rng, &[0.0, 0.3]),
+            unpolled: pick(rng, &[0.0, 0.0, 0.0, 0.1]),
+            bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
         }
+    }
+
+    fn crowd(&mut self, rng: &mut Rng) {
+        self.keys = 1;
+        self.requests = if rng.u32(0..6) == 0 { rng.usize(100..400) } else { rng.usize(40..100) };
+        self.longest_hold = rng.u64(2..8);
+        self.horizon = rng.u64(1..4) * SECOND;
+        self.once = pick(rng, &[0.0, 0.1]);
+        self.no_renew = 0.0;
     }
 
     fn bad_pushes(&mut self, rng: &mut Rng) {
@@ -333,6 +383,8 @@ impl Config {
         }
         self.pollers = rng.usize(0..2);
         self.breaks = rng.u32(0..4);
+        self.flaps = u32::from(rng.u32(0..6) == 0);
+        self.refusals = pick(rng, &[0, 0, 0, 2]);
         self.settled = rng.bool();
         self.pauses = rng.u32(0..3);
         self.crashes = rng.u32(0..3);
@@ -361,7 +413,8 @@ impl Config {
 
     /// Processes are never cut off, paused or killed.
     pub(super) fn is_whole(&self) -> bool {
-        self.breaks + self.pauses + self.crashes + self.restarts + self.shutdowns == 0
+        let interrupted = self.breaks + self.flaps + self.refusals + self.pauses + self.stops;
+        interrupted + self.crashes + self.restarts + self.shutdowns == 0
     }
 }
 

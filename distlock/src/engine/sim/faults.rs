@@ -1,14 +1,18 @@
 //! What breaks, and when.
 
 use super::client::What;
-use super::config::{MICRO, MILLI, SECOND, Use};
+use super::config::{MICRO, MILLI, SECOND, Use, pick};
 use super::world::{Event, World};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     Break(usize),
+    /// The link of a process breaks so many times more, about so long apart.
+    Flap(usize, u32, u64),
     PushBreak(usize),
     Pause(usize, u64),
+    /// The same, and its clock stands still.
+    StandStill(usize, u64),
     Crash(usize),
     Restart(usize),
     Shutdown(usize),
@@ -18,6 +22,8 @@ pub(super) enum Fault {
     Step(i64),
     ServerStops,
     ServerStarts,
+    RefusalBegins,
+    RefusalEnds,
 }
 
 impl World {
@@ -26,6 +32,21 @@ impl World {
         for _ in 0..cfg.breaks {
             let c = self.rng.usize(0..cfg.clients);
             self.some_time(Fault::Break(c));
+        }
+        for _ in 0..cfg.flaps {
+            let c = self.rng.usize(0..cfg.clients);
+            let period = pick(&mut self.rng, &[300 * MILLI, SECOND, 2 * SECOND]);
+            let times = self.rng.u32(4..16);
+            self.some_time(Fault::Flap(c, times, period));
+        }
+        for _ in 0..cfg.refusals {
+            self.some_time(Fault::RefusalBegins);
+        }
+        for _ in 0..cfg.stops {
+            let c = self.rng.usize(0..cfg.clients);
+            let longest = self.longest_pause();
+            let long = self.rng.u64(MILLI..longest);
+            self.some_time(Fault::StandStill(c, long));
         }
         for _ in 0..cfg.push_breaks {
             let c = self.rng.usize(0..cfg.clients);
@@ -81,13 +102,19 @@ impl World {
                 }
                 self.break_link(c, true);
             }
-            Fault::PushBreak(c) => self.break_push(c, true),
-            Fault::Pause(c, long) => {
-                note!(self, "process {c}: not scheduled for {} ms", long / MILLI);
-                let until = (self.now + long).max(self.clients[c].paused_until);
-                self.clients[c].paused_until = until;
-                self.clients[c].disturbed_at = until;
+            Fault::Flap(c, times, period) => {
+                self.break_link(c, true);
+                if times > 0 {
+                    let late = period / 2 + self.some(period);
+                    self.after(late, Event::Fault(Fault::Flap(c, times - 1, period)));
+                }
             }
+            Fault::PushBreak(c) => self.break_push(c, true),
+            Fault::Pause(c, long) => self.pause(c, long),
+            Fault::StandStill(c, long) => self.stand_still(c, long),
+            Fault::RefusalBegins if self.refusal.is_none() => self.refusal_begins(),
+            Fault::RefusalBegins => {}
+            Fault::RefusalEnds => self.refusal_ends(),
             Fault::Crash(c) => {
                 self.crash(c);
                 let late = self.some(4 * SECOND);
@@ -133,6 +160,27 @@ impl World {
                 }
             }
         }
+    }
+
+    fn pause(&mut self, c: usize, long: u64) {
+        note!(self, "process {c}: not scheduled for {} ms", long / MILLI);
+        let until = (self.now + long).max(self.clients[c].paused_until);
+        self.clients[c].paused_until = until;
+        self.clients[c].disturbed_at = until;
+    }
+
+    /// Whatever it holds may run out on the server without its knowledge: the promises end here.
+    fn stand_still(&mut self, c: usize, long: u64) {
+        if self.clients[c].paused_until > self.now {
+            return;
+        }
+        self.pause(c, long);
+        let until = self.now + long;
+        self.clients[c].clock.stand_still(self.now, until);
+        self.clients[c].stood_still = until;
+        self.fault_at = self.fault_at.max(until);
+        // The server's clock goes on, as if it had been set forward.
+        self.stepped_at = self.stepped_at.max(until);
     }
 
     fn force(&mut self, index: usize) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::config::{MILLI, SECOND, Use};
+use super::config::{MILLI, Profile, SECOND, Use};
 use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
@@ -89,11 +89,14 @@ impl World {
         let mut expected = Vec::new();
         for entry in &before.queue {
             let text: Arc<str> = token_text(&entry.client, entry.token).into();
-            if !entry.reachable || *text == *left {
+            if *text == *left {
                 continue;
             }
             if !has_room(inside.iter().map(|(_, kind)| *kind), entry.kind) {
                 break;
+            }
+            if !entry.reachable {
+                continue;
             }
             inside.push((&before.nobody, entry.kind));
             expected.push((text, entry.client.clone(), entry.token));
@@ -162,6 +165,8 @@ impl World {
         let pushed = self.cfg.pushes
             && !self.cfg.is_short()
             && self.fault_at == 0
+            // Whoever gives up keys that it was to have with others does not know since when they were handed on.
+            && (self.cfg.several == 0.0 || self.cfg.profile != Profile::Crowd)
             // The end of a lease that was lost begins a new run.
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;
         let whole = self.cfg.is_whole() && self.cfg.push_breaks + self.cfg.steps_back + self.cfg.forces == 0;
@@ -236,7 +241,8 @@ impl World {
                 && *self.clients[request.client].name == **name
         });
         let ends = |request: &Request| {
-            let hold = request.min_hold.filter(|_| !request.was_lost)?;
+            let begun = request.begun.is_some() || request.group.is_none();
+            let hold = request.min_hold.filter(|_| begun && request.keeps)?;
             let hold = u64::try_from(hold.mul_f64(0.99).as_nanos()).unwrap_or(0);
             Some((request.acquired + hold).saturating_sub(2 * MILLI))
         };

@@ -7,7 +7,7 @@ use super::run;
 use crate::engine::mutant::{Mutant, switch};
 
 /// So many seeds may be looked at before a fault must have been found.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 20_000;
 
 /// A fault, and where it shows best.
 struct Case {
@@ -194,9 +194,59 @@ fn several_cut_off(c: &mut Config) {
     c.ttls = vec![20_000];
 }
 
+/// Some say much shorter leases than others, and hand on to each other.
+fn unequal(c: &mut Config) {
+    crowded(c);
+    c.clients = 2;
+    c.requests = 60;
+    c.ttls = vec![300, 5_000];
+    c.longest_hold = 20;
+    c.delay = (50, 300);
+    c.notice = 10;
+    c.no_renew = 0.3;
+    c.cancel = 0.0;
+    c.max_hold = 0.0;
+    c.shutdowns = 0;
+    (c.preempt, c.stale, c.misplaced, c.resend) = (0.0, 0.0, 0.0, 0.0);
+}
+
+fn kept_and_capped(c: &mut Config) {
+    kept(c);
+    c.max_hold = 0.7;
+    c.longest_hold = 1_000;
+}
+
+fn unpolled(c: &mut Config) {
+    crowded(c);
+    c.unpolled = 0.5;
+    c.ttls = vec![1_000];
+}
+
+fn bounded(c: &mut Config) {
+    crowded(c);
+    c.bounded = 0.5;
+    c.requests = 60;
+}
+
+fn capped(c: &mut Config) {
+    crowded(c);
+    c.max_hold = 0.5;
+    c.longest_hold = 3_000;
+}
+
+/// Most of them renew, and go on holding after the server's clock was set.
+fn renewed_after_a_step(c: &mut Config) {
+    set_forward(c);
+    c.no_renew = 0.1;
+    c.max_hold = 0.0;
+    c.horizon = 12_000_000_000;
+    c.preempt = 0.0;
+    c.misplaced = 0.0;
+}
+
 use Profile::{
-    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Forced, Foreign, Forward, Links, Polling,
-    Pushes, Short, Unsettled, Wiped,
+    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Flapping, Forced, Foreign, Forward, Links,
+    Polling, Pushes, Refusing, Short, Unsettled, Wiped,
 };
 
 const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
@@ -255,6 +305,19 @@ const CASES: &[Case] = &[
     case(Mutant::RenewCreates, &[Forced, Wiped], forced),
     case(Mutant::ForceReleaseNotReported, &[Forced], forced),
     case(Mutant::StepIgnored, &[Forward], set_forward),
+    other(Mutant::NoRenewExtendedByOthers, &[Calm], Use::Readers(0.9), to_the_end),
+    case(Mutant::NoRenewTakesWholeLease, &[Calm], unequal),
+    case(Mutant::MaxHoldIgnored, &[Calm], capped),
+    case(Mutant::PendingReleaseGivenUp, &[Flapping, Refusing], crowded),
+    case(Mutant::NoRenewalAfterStep, &[Forward], renewed_after_a_step),
+    case(Mutant::ExtensionForgotten, &[Calm], extended),
+    case(Mutant::ShortLeaseHandedOn, &[Calm], unequal),
+    case(Mutant::ArmedWhileLooking, &[Calm], crowded),
+    case(Mutant::MinHoldDroppedAtLoss, &[Calm], kept_and_capped),
+    case(Mutant::LaterDismissesWaiters, &[Refusing], crowded),
+    case(Mutant::LaterReleaseGivenUp, &[Refusing], crowded),
+    case(Mutant::MaxWaitersIgnored, &[Calm], bounded),
+    case(Mutant::UnclaimedHoldRenewed, &[Calm], unpolled),
     case(Mutant::NoServeAfterLoss, &[Calm, Crashes], to_the_end),
     case(Mutant::LateRefusalReported, &[Calm, Crashes, Links], to_the_end),
     case(Mutant::BusyForUnavailable, &[Links], crowded),

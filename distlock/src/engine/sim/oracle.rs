@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
-use crate::backend::{Kind, ServerTime, Token};
+use crate::backend::{Failure, Kind, ServerTime, Token};
 use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{Renewal, Verdict};
 use crate::error::LostReason;
@@ -138,6 +138,7 @@ impl World {
         self.check_order_here(c, index);
         self.check_reader(c, index, cell);
         self.check_alone(key, &holder);
+        self.check_remaining(c, index, cell);
         if self.believes(&holder).is_some() {
             self.check_fence(key, cell.fence, lease_start);
         }
@@ -202,6 +203,9 @@ impl World {
         if fault == 0 || old.lease_start.min(new.lease_start) >= fault {
             return false;
         }
+        if self.cfg.profile == Profile::Stopped {
+            return self.was_standing_still(old) || self.was_standing_still(new);
+        }
         // Even then a step that was noticed must have been allowed for, within what cannot be measured.
         let (stale, until) = if old.lease_start < fault {
             (old, until)
@@ -211,6 +215,12 @@ impl World {
         let Who::Request(index) = stale.who else { return true };
         let noticed = self.clients[self.requests[index].client].step_seen;
         !noticed || self.cfg.profile != Profile::Forward || until < self.now + 600 * MILLI
+    }
+
+    /// Its lease may be older than its process knows.
+    fn was_standing_still(&self, holder: &Holder) -> bool {
+        let Who::Request(index) = holder.who else { return false };
+        holder.lease_start < self.clients[self.requests[index].client].stood_still
     }
 
     fn check_fence(&mut self, key: usize, fence: Option<u64>, lease_start: u64) {
@@ -307,6 +317,9 @@ impl World {
 
     pub(super) fn gave_up_busy(&mut self, c: usize, index: usize) {
         let waits = self.requests[index].waits;
+        if self.requests[index].crowded {
+            return;
+        }
         let local = self.clients[c].clock.at(self.now);
         if self.requests[index].ends_after(local, Duration::from_millis(5)) {
             self.fail(
@@ -337,7 +350,8 @@ impl World {
         }
     }
 
-    pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize) {
+    pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize, why: Failure) {
+        self.check_reach(c, index, why);
         // Who does not wait for a round trip cannot tell.
         let patient = match self.requests[index].time_left(&self.clients[c].clock) {
             // The keys before it may have taken nearly all of its time.
@@ -348,6 +362,24 @@ impl World {
         };
         if self.cfg.is_whole() && !self.cfg.is_short() && patient {
             self.fail("availability", format!("request {index} of process {c}: the server was there"));
+        }
+    }
+
+    /// Who waits is told that the server is out of reach when it has been for long enough, or refuses for good.
+    fn check_reach(&mut self, c: usize, index: usize, why: Failure) {
+        let (request, client) = (&self.requests[index], &self.clients[c]);
+        let calm = client.paused_until <= request.started && client.stood_still == 0;
+        let local = client.clock.at(self.now);
+        let waited = local.since(client.clock.at(request.started)) + Duration::from_millis(5);
+        if why != Failure::Refused
+            && request.is_patient()
+            && calm
+            && waited < request.reach
+            && request.ends_after(local, Duration::from_millis(5)) | (request.waits == Waits::Forever)
+        {
+            let what =
+                format!("request {index} of process {c} gave up after {} ms: {why:?}", waited.as_millis());
+            self.fail("patience", what);
         }
     }
 
@@ -366,6 +398,8 @@ impl World {
             && !self.cfg.is_short()
             && reason == LostReason::Expired
             && request.renewal == Renewal::Keep
+            && request.picked_up
+            && !request.is_looked_at_late()
         {
             self.fail("false loss", format!("request {index} of process {c}: it could have been renewed"));
         }

@@ -8,7 +8,7 @@ use super::oracle::Who;
 use super::workload::Request;
 use super::world::{Event, WATCH, World};
 use crate::backend::memory::server::{Queued, owner};
-use crate::backend::{Kind, ServerTime, token_text};
+use crate::backend::{Kind, ServerTime, Token, token_text};
 use crate::engine::Renewal;
 use crate::engine::cell::CellState;
 
@@ -83,7 +83,7 @@ impl World {
             let found = self.clients.iter().position(|c| c.alive && c.name == entry.client);
             !found.is_some_and(|c| self.is_able(c) && self.clients[c].engine.knows(name, entry.token))
         };
-        !self.server_is_up
+        !self.serves()
             || self.server.leases(us, name).iter().any(stays)
             || self.server.queue(us, name).iter().any(gone)
     }
@@ -101,7 +101,7 @@ impl World {
     pub(super) fn vacancy_is_excused(&self, key: usize) -> bool {
         let us = self.us();
         let leases = self.server.leases(us, &self.keys[key].name);
-        if !self.server_is_up || leases.iter().any(|(text, ..)| self.may_stay(text)) {
+        if !self.serves() || leases.iter().any(|(text, ..)| self.may_stay(text)) {
             return true;
         }
         // Behind a marker nobody passes the first in the queue, even if it cannot come.
@@ -112,7 +112,12 @@ impl World {
     fn may_stay(&self, text: &str) -> bool {
         let Some((name, token)) = owner(text) else { return true };
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
-        let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
+        let Some(c) = found.filter(|c| self.is_able(*c) && !self.may_be_left(text)) else { return true };
+        // A release that was refused is repeated, ever less often.
+        let pending = |(_, other): (Arc<str>, Token)| other == token;
+        if self.cfg.refusals > 0 && self.clients[c].engine.pending_releases().into_iter().any(pending) {
+            return true;
+        }
         // A body that goes on although the lease is lost keeps it.
         self.requests
             .iter()
@@ -152,6 +157,8 @@ impl World {
     pub(super) fn longest_vacancy(&self, key: usize) -> u64 {
         let polls =
             if self.cfg.pushes && self.cfg.pollers == 0 && self.cfg.is_whole() { 0 } else { 100 * MILLI };
+        // Who was refused for now asks again so late at most.
+        let polls = if self.cfg.refusals > 0 { 700 * MILLI } else { polls };
         let gap = u64::try_from(self.cfg.tuning.gap.as_nanos()).unwrap_or(0);
         // After a step two may believe to hold it, and the end of the one hides what the other left.
         let confused = if self.fault_at > 0 { 40 } else { 5 };
@@ -181,6 +188,7 @@ impl World {
             self.check_wait(key);
         }
         self.check_requests();
+        self.check_limits();
         if let Some(next) = self.check_end() {
             self.at(next, Event::Watch);
         }
@@ -207,6 +215,8 @@ impl World {
             }
             if let (Some(broken), Some(cell)) = (request.broken, request.cell())
                 && request.renewal == Renewal::Keep
+                && request.picked_up
+                && !request.is_looked_at_late()
                 // Nothing is renewed beyond the cap, so nothing is asked.
                 && request.max_hold.is_none()
                 && self.is_able(request.client)

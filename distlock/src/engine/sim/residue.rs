@@ -19,8 +19,10 @@ impl World {
         }
         let start = self.clients.iter().map(|c| c.disturbed_at.max(c.paused_until)).max().unwrap_or(0);
         let start = (*self.quiet_since.get_or_insert(now)).max(start);
-        let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.server_is_up;
+        let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.serves();
+        // Commands of an old link may arrive late; and releases that were refused are repeated ever less often.
         let soon = start + if self.cfg.settled { 2 * SECOND } else { 12 * SECOND };
+        let soon = soon + if self.cfg.refusals > 0 { 4 * SECOND } else { 0 };
         if !all_can_act || now < soon {
             return Some((now + 10 * WATCH).min(soon.max(now + WATCH)));
         }
@@ -30,10 +32,10 @@ impl World {
         if now < end {
             // Processes that live have cleared up already.
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
-            let left =
-                self.server.contents(us).into_iter().find(|(_, text)| {
-                    owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
-                });
+            let left = self.server.contents(us).into_iter().find(|(_, text)| {
+                !self.may_be_left(text)
+                    && owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
+            });
             if let Some((key, text)) = left {
                 self.fail("no residue", format!("{text} is left in {key} though its process lives"));
             }

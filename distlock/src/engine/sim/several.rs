@@ -9,7 +9,7 @@ use super::workload::State;
 use super::world::World;
 use crate::backend::{Failure, Op, Reply};
 use crate::clock::Time;
-use crate::engine::{Context, Effects, Patience};
+use crate::engine::{Context, Effects, Patience, Renewal};
 
 impl World {
     /// Makes the request `first` one for several keys, if there are such.
@@ -29,6 +29,7 @@ impl World {
             let mut request = self.requests[first].clone();
             (request.key, request.kind, request.group) = (key, kind, Some(group));
             request.fenced = false;
+            request.max_waiters = None;
             if place == 0 {
                 self.requests[first] = request;
                 members.push(first);
@@ -38,6 +39,7 @@ impl World {
             }
         }
         self.groups.push(members);
+        self.gatherings.push(Arc::default());
     }
 
     pub(super) fn group_is_due(&mut self, c: usize, group: usize) {
@@ -73,6 +75,9 @@ impl World {
         if let (Patience::Until(_), true) = (want.patience, held > 0) {
             want.patience = Patience::Until(first.until);
         }
+        self.gatherings[group].asks();
+        want.gathering = Some(self.gatherings[group].clone());
+        (want.renewal, want.max_hold, want.min_hold) = (Renewal::Keep, None, None);
         let keys: Vec<Arc<str>> =
             rest.iter().map(|index| self.keys[self.requests[*index].key].name.clone()).collect();
         note!(self, "process {c}: requests {rest:?} for {keys:?}: {want:?}");
@@ -100,10 +105,24 @@ impl World {
         let members = self.groups[group].clone();
         let all = |is: fn(&State) -> bool| members.iter().all(|index| is(&self.requests[*index].state));
         if all(|state| matches!(state, State::Holding(_))) {
+            self.begin_all(c, &members);
             self.begin_body(c, members[0]);
         } else if all(|state| matches!(state, State::Holding(_) | State::Planned)) {
             let late = self.some(100 * MICRO);
             self.post(c, late, What::GoOn(group));
+        }
+    }
+
+    /// All are in hand: what the request said of time counts from now on.
+    fn begin_all(&mut self, c: usize, members: &[usize]) {
+        let local = self.clients[c].clock.at(self.now);
+        for index in members {
+            let Some(cell) = self.requests[*index].cell().cloned() else { continue };
+            self.requests[*index].acquired = self.now;
+            self.requests[*index].begun = Some(local);
+            let want = self.requests[*index].want(local);
+            let effects = self.clients[c].engine.begin(local, &cell, &want);
+            self.perform(c, effects, None);
         }
     }
 
@@ -161,7 +180,7 @@ impl World {
                 self.fail("order", "the server took a key though one before it was not free");
             }
             before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
-            self.jobs[follower].result = Some(reply);
+            self.jobs[follower].result = Some(Ok(reply));
         }
     }
 }

@@ -15,6 +15,7 @@ fn as_drawn(_: &mut Config) {}
 fn several(c: &mut Config) {
     c.keys = 3;
     c.several = 0.7;
+    c.requests = c.requests.min(100);
 }
 
 /// Tests run side by side. Shows the first violation step by step.

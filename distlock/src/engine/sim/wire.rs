@@ -53,7 +53,7 @@ pub(super) struct Job {
     pub(super) context: Context,
     pub(super) op: Op,
     pub(super) arrives: Option<u64>,
-    pub(super) result: Option<Reply>,
+    pub(super) result: Option<OpResult>,
     pub(super) applied_at: u64,
     /// The request that awaits the verdict.
     pub(super) verdict: Option<usize>,
@@ -79,6 +79,7 @@ impl World {
             return self.not_sent(c, context, verdict);
         }
         self.count_command(c);
+        self.check_renewal(c, &context, &op);
         let job = self.jobs.len();
         note!(self, "process {c}: sends {job}: {} {op:?}", context.key);
         let delay = self.delay();
@@ -137,19 +138,22 @@ impl World {
             return;
         }
         self.jobs[job].arrives = None;
-        let reply = self.carry_out(job);
         self.jobs[job].applied_at = self.now;
-        self.carry_out_together(job, &reply);
+        if self.refused(job).is_none() {
+            let reply = self.carry_out(job);
+            self.carry_out_together(job, &reply);
+            self.jobs[job].result = Some(Ok(reply));
+        }
         let client = &self.clients[c];
         if client.life != self.jobs[job].life || client.link.conn != conn || !client.link.works() {
-            note!(self, "server: {job} arrives late, nobody hears {reply:?}");
+            note!(self, "server: {job} arrives late, nobody hears the answer");
+            self.jobs[job].result = None;
             self.late_arrival(job);
             for follower in self.jobs[job].followers.clone() {
                 self.late_arrival(follower);
             }
             return;
         }
-        self.jobs[job].result = Some(reply);
         let delay = self.delay();
         let at = (self.now + delay).max(self.clients[c].link.reply + 1);
         self.clients[c].link.reply = at;
@@ -201,7 +205,7 @@ impl World {
         reply
     }
 
-    fn name_of(&self, job: usize) -> std::sync::Arc<str> {
+    pub(super) fn name_of(&self, job: usize) -> std::sync::Arc<str> {
         let Job { client, life, .. } = self.jobs[job];
         format!("c{client}-{life}").into()
     }
@@ -218,7 +222,7 @@ impl World {
         }
         if self.jobs[job].result.is_some() {
             let late = self.some(self.cfg.notice * 1000);
-            let what = self.with_followers(job, |job| job.result.clone().map(Ok));
+            let what = self.with_followers(job, |job| job.result.clone());
             self.post(c, late, what);
         }
     }
@@ -234,8 +238,8 @@ impl World {
         let Some(other) = other else { return false };
         if mutated!(ReplyToWrongRequest) {
             self.clients[c].link.open.retain(|open| *open != other);
-            if let Some(reply) = self.jobs[job].result.clone() {
-                self.post(c, 0, What::Answer { job: other, result: Ok(reply) });
+            if let Some(result) = self.jobs[job].result.clone() {
+                self.post(c, 0, What::Answer { job: other, result });
             }
         } else {
             self.clients[c].link.open.push(job);
@@ -258,12 +262,17 @@ impl World {
     pub(super) fn time_was_heard(&mut self, c: usize, job: usize, result: &OpResult) {
         let heard: Option<ServerTime> = crate::engine::observed(result);
         let applied_at = self.jobs[job].applied_at;
+        let mut seen = false;
         let client = &mut self.clients[c];
         if heard.is_some() && self.now - applied_at < 200 * MILLI {
             if client.knew_the_time && applied_at > self.fault_at {
+                seen = !client.step_seen;
                 client.step_seen = true;
             }
             client.knows_the_time = true;
+        }
+        if seen {
+            self.watch_renewal_after_step(c);
         }
     }
 
@@ -278,6 +287,12 @@ impl World {
         note!(self, "process {c}: connection {} breaks: {how:?}", self.clients[c].link.conn);
         self.clients[c].disturbed_at = self.now;
         self.clients[c].link.broken = Some(how);
+        for key in 0..self.keys.len() {
+            // It may be the one who was just told that the key is free.
+            if self.keys[key].vacant_since.is_some() {
+                self.nobody_was_told(key);
+            }
+        }
         let open = self.clients[c].link.open.clone();
         if how == Breakage::Both {
             let cut = self.rng.usize(0..=open.len());

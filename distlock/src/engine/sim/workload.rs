@@ -57,14 +57,19 @@ pub(super) struct Request {
     pub(super) kind: Kind,
     pub(super) waits: Waits,
     pub(super) renewal: Renewal,
-    ttl: Duration,
+    pub(super) ttl: Duration,
     pub(super) fenced: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
+    pub(super) max_waiters: Option<u32>,
     pub(super) reach: Duration,
     pub(super) cancel_after: Option<u64>,
     hold: u64,
     extend: Option<(u64, Duration)>,
+    /// Nobody looks at it for so long after it was completed.
+    looks_late: Option<u64>,
+    /// And then it is dropped.
+    drops: bool,
     /// Ignores the loss of the lock.
     careless: bool,
 
@@ -74,9 +79,21 @@ pub(super) struct Request {
     pub(super) started: u64,
     pub(super) until: Time,
     pub(super) acquired: u64,
+    /// More waited before it than it accepts.
+    pub(super) crowded: bool,
+    /// Somebody has the lock in hand.
+    pub(super) picked_up: bool,
+    /// Until when it asked for the lease itself.
+    pub(super) extended_until: Time,
+    /// When it last asked for more than ever before, and for how much.
+    pub(super) longest: Option<(Time, Duration)>,
+    /// Of several keys: when all of them were in hand.
+    pub(super) begun: Option<Time>,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
-    pub(super) was_lost: bool,
+    pub(super) was_lost: Option<LostReason>,
+    /// What it said of `min_hold` counts although the lock was lost: it let go while the lease went on.
+    pub(super) keeps: bool,
     /// The token of the lease that it let go.
     pub(super) left_with: Option<crate::backend::Token>,
 }
@@ -108,10 +125,17 @@ impl Request {
             patience,
             reach: self.reach,
             fenced: self.fenced,
+            max_waiters: self.max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            gathering: None,
             label: Cow::Borrowed("simulated"),
         }
+    }
+
+    /// It was not renewed until somebody had it in hand.
+    pub(super) fn is_looked_at_late(&self) -> bool {
+        self.looks_late.is_some()
     }
 
     /// Its process is gone.
@@ -171,7 +195,6 @@ impl World {
         let mut millis = |p: f64, most: u64| chance(rng, p).then(|| Duration::from_millis(rng.u64(1..most)));
         let max_hold = millis(cfg.max_hold, longest);
         let min_hold = millis(cfg.min_hold, 1_000).map(|hold| hold.min(ttl / 2));
-        let min_hold = if max_hold.is_some() { None } else { min_hold };
         let rng = &mut self.rng;
         let client = rng.usize(0..cfg.clients);
         let key = rng.usize(0..cfg.keys);
@@ -187,6 +210,7 @@ impl World {
             fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
             max_hold,
             min_hold,
+            max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
             reach: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)
                 .then(|| rng.u64(0..longest * 3) * MILLI + rng.u64(0..MILLI)),
@@ -195,14 +219,22 @@ impl World {
                 (rng.u64(0..=hold), ttl.mul_f64(0.2 + 1.8 * rng.f64()).max(Duration::from_millis(10)))
             }),
             careless: chance(rng, cfg.careless),
+            looks_late: chance(rng, cfg.unpolled).then(|| rng.u64(0..40) * rng.u64(0..SECOND)),
+            drops: rng.u32(0..3) == 0,
             life: None,
             ticket: None,
             state: State::Planned,
             started: 0,
             until: Time::MAX,
             acquired: 0,
+            crowded: false,
+            picked_up: false,
+            extended_until: Time(0),
+            longest: None,
+            begun: None,
             broken: None,
-            was_lost: false,
+            was_lost: None,
+            keeps: false,
             left_with: None,
         }
     }
@@ -224,12 +256,17 @@ impl World {
         let want = self.requests[index].want(local);
         let key = self.keys[self.requests[index].key].name.clone();
         note!(self, "process {c}: request {index} for {key}: {want:?}");
+        let waiting = self.clients[c].engine.waiting_here(&key);
+        self.requests[index].crowded = want.max_waiters.is_some_and(|most| waiting >= most as usize);
         let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
         self.requested(index, ticket, want.patience);
         if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
         }
         self.perform(c, effects, None);
+        if self.requests[index].crowded && self.requests[index].is_waiting() {
+            self.fail("max_waiters", format!("request {index} waits behind {waiting} others"));
+        }
     }
 
     pub(super) fn requested(&mut self, index: usize, ticket: Ticket, patience: Patience) {
@@ -278,6 +315,9 @@ impl World {
             self.fail("one answer", format!("request {index} was completed after it had ended"));
             return;
         }
+        if let Some(group) = self.requests[index].group {
+            self.gatherings[group].looked();
+        }
         match outcome {
             Outcome::Acquired(cell) => {
                 self.stats.acquired += 1;
@@ -285,9 +325,14 @@ impl World {
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);
                 if let Some(group) = self.requests[index].group {
+                    self.requests[index].picked_up = true;
+                    cell.claim();
                     return self.one_of_several_was_acquired(c, index, group);
                 }
-                self.begin_body(c, index);
+                match self.requests[index].looks_late {
+                    Some(late) => self.post(c, late, What::PickUp(index)),
+                    None => self.pick_up(c, index),
+                }
             }
             Outcome::NotReached => {
                 self.requests[index].state = State::Planned;
@@ -301,10 +346,10 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_busy(c, index);
             }
-            Outcome::Unavailable(_) => {
+            Outcome::Unavailable(error) => {
                 self.stats.unavailable += 1;
                 self.requests[index].state = State::Ended;
-                self.gave_up_unavailable(c, index);
+                self.gave_up_unavailable(c, index, error.kind);
             }
             Outcome::WrongKind { .. } => {
                 self.requests[index].state = State::Ended;
@@ -320,6 +365,23 @@ impl World {
         if let (Some(group), State::Ended) = (self.requests[index].group, &self.requests[index].state) {
             self.post(c, 0, What::GiveUp(group));
         }
+    }
+
+    /// Somebody looks at a request that was completed.
+    pub(super) fn look(&mut self, c: usize, local: Time, index: usize) {
+        if self.requests[index].drops || self.believed_until(index).is_none() {
+            self.end_request(c, local, index);
+        } else if self.requests[index].cell().is_some() {
+            self.pick_up(c, index);
+        }
+    }
+
+    fn pick_up(&mut self, c: usize, index: usize) {
+        self.requests[index].picked_up = true;
+        if let Some(cell) = self.requests[index].cell() {
+            cell.claim();
+        }
+        self.begin_body(c, index);
     }
 
     /// The lock is in hand.
@@ -344,7 +406,14 @@ impl World {
             BodyStep::Extend => {
                 let Some((_, ttl)) = self.requests[index].extend else { return };
                 let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(10));
-                let (_, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                let request = &mut self.requests[index];
+                if held {
+                    request.extended_until = request.extended_until.max(local.after(ttl));
+                    if ttl > request.longest.map_or(request.ttl, |(_, longest)| longest) {
+                        request.longest = Some((local, ttl));
+                    }
+                }
                 self.perform(c, effects, Some(index));
             }
             BodyStep::End | BodyStep::Stop => self.cancel_request(c, local, index),
@@ -355,6 +424,7 @@ impl World {
         let State::Holding(cell) = self.requests[index].state.clone() else { return };
         self.requests[index].state = State::Ended;
         self.requests[index].left_with = Some(cell.token);
+        self.requests[index].keeps = self.lease_goes_on(index, &cell);
         self.left(index);
         let (release, effects) = self.clients[c].engine.release(local, &cell);
         note!(self, "process {c}: request {index} lets go: {release:?}");
@@ -369,10 +439,9 @@ impl World {
         });
         let Some(index) = found else { return };
         note!(self, "process {c}: request {index} lost the lock: {reason:?}");
-        if self.requests[index].was_lost {
+        if self.requests[index].was_lost.replace(reason).is_some() {
             self.fail("lost is final", format!("request {index} lost the lock twice"));
         }
-        self.requests[index].was_lost = true;
         self.check_loss(c, index, reason);
         if self.requests[index].careless {
             // It keeps the lease until that runs out, and hands on to nobody.

@@ -1,7 +1,7 @@
 //! One run: true time, the events that are due, and everything they happen to.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -12,10 +12,12 @@ use super::config::{Config, MILLI, SECOND, Use, Uses};
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
 use super::oracle::KeyWatch;
+use super::refusals::Refusal;
 use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::Server;
 use crate::backend::{Push, Token};
+use crate::engine::gathering::Gathering;
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -88,6 +90,12 @@ pub(super) enum Event {
         client: usize,
         until: u64,
     },
+    /// A process has learned that the server's clock went forward, and has had time to act on it.
+    RenewalIsDue {
+        client: usize,
+        life: u32,
+        since: u64,
+    },
     /// Whoever was told when somebody may be out must have asked again by now.
     AskIsDue {
         key: usize,
@@ -151,6 +159,9 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) wall: WallClock,
     pub(super) server_is_up: bool,
+    pub(super) refusal: Option<Refusal>,
+    /// Tokens whose `leave` was refused for good.
+    pub(super) never_left: HashSet<String>,
     /// Connections that the server has closed.
     pub(super) killed: HashSet<(usize, u32)>,
     pub(super) clients: Vec<Client>,
@@ -158,8 +169,11 @@ pub(super) struct World {
     pub(super) requests: Vec<Request>,
     /// Requests for several keys: those for each, in the order of the keys.
     pub(super) groups: Vec<Vec<usize>>,
+    pub(super) gatherings: Vec<Arc<Gathering>>,
     pub(super) pollers: Vec<Poller>,
     pub(super) keys: Vec<KeyWatch>,
+    /// What is on the server though its process has forgotten it: key and text, since when.
+    pub(super) orphans: BTreeMap<(usize, Arc<str>), u64>,
     /// The latest fault that the promises do not cover, for all keys.
     pub(super) fault_at: u64,
     /// The latest step of the server's clock.
@@ -189,13 +203,17 @@ impl World {
             server,
             wall: WallClock::new(),
             server_is_up: true,
+            refusal: None,
+            never_left: HashSet::new(),
             killed: HashSet::new(),
             clients: Vec::new(),
             jobs: Vec::new(),
             requests: Vec::new(),
             groups: Vec::new(),
+            gatherings: Vec::new(),
             pollers: Vec::new(),
             keys,
+            orphans: BTreeMap::new(),
             fault_at: 0,
             stepped_at: 0,
             quiet_since: None,
@@ -270,6 +288,7 @@ impl World {
             Event::Fault(fault) => self.fault(fault),
             Event::GrantIsOld { key, text, client, until } => self.grant_is_old(key, &text, client, until),
             Event::AskIsDue { key, client, token, asked } => self.ask_is_due(key, client, token, asked),
+            Event::RenewalIsDue { client, life, since } => self.renewal_is_due(client, life, since),
             Event::Watch => self.watch(),
         }
     }

@@ -71,7 +71,7 @@ fn out_of_reach_is_counted_even_for_those_who_would_wait_for_ever() {
 }
 
 #[test]
-fn an_answer_after_the_lease_has_run_out_is_given_back_and_a_new_token_tried() {
+pub(super) fn an_answer_after_the_lease_has_run_out_is_given_back_and_a_new_token_tried() {
     let mut desk = Desk::new();
     desk.acquire(0, Want { ttl: ms(50), ..want() });
     let (late, _) = desk.next();

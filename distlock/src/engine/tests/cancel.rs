@@ -66,3 +66,18 @@ fn a_late_acquisition_that_nobody_wants_is_given_back() {
     desk.fresh(context);
     assert_eq!(desk.next_leave().0.token, token);
 }
+
+/// A script that the server did not know is sent once more, and loses its place in the order.
+#[test]
+fn an_attempt_that_was_undone_and_may_be_applied_later_is_undone_once_more() {
+    let mut desk = Desk::new();
+    let ticket = desk.acquire(0, fenced());
+    let (attempt, ..) = desk.next_enter();
+    desk.cancel(ticket);
+    let (undone, _) = desk.next_leave();
+    desk.answer(undone, Ok(Reply::NotYours));
+    desk.quiet();
+    let token = attempt.token;
+    desk.fails(attempt, Failure::Unknown);
+    assert_eq!(desk.next_leave().0.token, token);
+}

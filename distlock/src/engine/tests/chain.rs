@@ -70,3 +70,54 @@ fn a_lost_lock_is_not_handed_on() {
     assert_eq!(desk.release(&cell), Release::WasLost(LostReason::MaxHold));
     desk.nobody_is_done();
 }
+
+#[test]
+fn a_hold_without_renewal_gets_its_ttl_of_a_longer_lease_that_is_handed_on() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(1_000), ..want() });
+    desk.pass(ms(10));
+    assert_eq!(desk.release(&cell), Release::HandedOn);
+    let next = desk.acquired();
+    assert_eq!(desk.until(&next), desk.now.after(ms(1_000 - 10 - 2)));
+}
+
+#[test]
+fn a_lease_that_has_little_time_left_is_not_handed_on_without_asking() {
+    let mut desk = Desk::new();
+    // Half of the shorter of the ttl and 3 s must be left.
+    let cell = desk.hold(Want { ttl: ms(60), renewal: Renewal::Never, ..want() });
+    desk.acquire(1, want());
+    desk.pass(ms(40));
+    desk.release(&cell);
+    desk.nobody_is_done();
+    let (context, ..) = desk.next_enter();
+    assert_eq!(context.token, cell.token);
+}
+
+/// The server may have carried out any of the commands that queued us, and granted as many tokens as it said.
+#[test]
+fn of_several_reservations_the_fewest_fencing_tokens_are_used() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (context, _, fences) = desk.next_enter();
+    let token = context.token;
+    assert_eq!(fences, 2);
+    desk.busy(context);
+    for who in 1..4 {
+        desk.acquire(who, fenced());
+    }
+    desk.sleep();
+    let (_, _, fences) = desk.next_enter();
+    assert_eq!(fences, 5);
+    desk.grant(token, desk.us(), Some(1_000));
+    let mut given = Vec::new();
+    for _ in 0..2 {
+        let cell = desk.acquired();
+        given.push(cell.fence);
+        desk.release(&cell);
+    }
+    assert_eq!(given, [Some(1_000), Some(1_001)]);
+    desk.nobody_is_done();
+    assert_eq!(desk.next_enter().0.token, token);
+}

@@ -96,3 +96,67 @@ fn a_hold_without_renewal_needs_the_whole_ttl() {
     desk.nobody_is_done();
     assert_eq!(desk.next_enter().0.token, token);
 }
+
+/// Threads notice answers in any order. This one says that the lock was ours; since then it was taken away and
+/// granted anew.
+#[test]
+pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (before, ..) = desk.next_enter();
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (after, ..) = desk.next_enter();
+    desk.busy(after);
+    desk.pass(ms(100));
+    desk.grant(token, desk.us(), None);
+    let cell = desk.acquired();
+    let until = desk.until(&cell);
+    let us = Some(desk.us());
+    desk.answer(before, Ok(Reply::Mine { us, fence: None }));
+    assert_eq!(desk.until(&cell), until);
+}
+
+/// The server may have been asked for the most last, or first: the answers say nothing about that.
+#[test]
+pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (context, _, fences) = desk.next_enter();
+    assert_eq!(fences, 2);
+    let token = context.token;
+    desk.busy(context);
+    desk.acquire(1, fenced());
+    desk.acquire(2, fenced());
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (context, _, fences) = desk.next_enter();
+    assert_eq!(fences, 4);
+    desk.busy(context);
+    desk.grant(token, desk.us(), Some(1_000));
+    for expected in [1_000, 1_001] {
+        let cell = desk.acquired();
+        assert_eq!(cell.fence, Some(expected));
+        desk.release(&cell);
+    }
+    desk.nobody_is_done();
+}
+
+/// Two heartbeats were under way; the newer was answered before the grant came.
+#[test]
+fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (first, ..) = desk.next_enter();
+    let token = first.token;
+    desk.up(true);
+    let (second, ..) = desk.next_enter();
+    desk.busy(second);
+    desk.pass(ms(5));
+    desk.grant(token, desk.us(), Some(1_000));
+    let cell = desk.acquired();
+    let until = desk.until(&cell);
+    let us = Some(ServerTime(desk.us().0 + 1));
+    desk.answer(first, Ok(Reply::Fresh { us, fence: Some(900) }));
+    assert!(desk.lost.is_empty());
+    assert_eq!(desk.until(&cell), until);
+}

@@ -83,7 +83,7 @@ fn a_refused_renewal_is_a_loss() {
 }
 
 #[test]
-fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none() {
+pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none() {
     let mut desk = Desk::new();
     let first = desk.hold(want());
     desk.acquire(1, Want { renewal: Renewal::Never, ttl: TTL * 2, ..want() });
@@ -138,4 +138,54 @@ fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
     desk.pass(TTL);
     let verdict = desk.answer(context, Ok(Reply::NotYours));
     assert!(matches!(verdict, Verdict::Fine));
+}
+
+#[test]
+fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
+    let mut desk = Desk::new();
+    let first = desk.hold(fenced());
+    desk.acquire(1, fenced());
+    desk.acquire(2, fenced());
+    desk.release(&first);
+    let second = desk.acquired();
+    let (_, effects) = desk.engine.extend(desk.now, &second, TTL * 3);
+    desk.take(effects);
+    let (renewal, _) = desk.next();
+    desk.pass(ms(10));
+    // No fencing token is left: the next one asks, and finds that the lock was lost in between.
+    desk.release(&second);
+    let (context, ..) = desk.next_enter();
+    assert_eq!(context.token, first.token);
+    let us = Some(desk.us());
+    desk.answer(context, Ok(Reply::Fresh { us, fence: Some(5_000) }));
+    let third = desk.acquired();
+    let until = desk.until(&third);
+    let us = desk.us();
+    desk.answer(renewal, Ok(Reply::Renewed { us }));
+    assert_eq!(desk.until(&third), until);
+}
+
+/// A heartbeat was under way when the lease was granted that is used up now.
+#[test]
+fn an_answer_from_before_the_lease_that_was_used_up_is_not_the_next_one() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    desk.sleep();
+    let (heartbeat, ..) = desk.next_enter();
+    desk.acquire(1, fenced());
+    desk.acquire(2, fenced());
+    desk.grant(token, desk.us(), Some(1_000));
+    for _ in 0..2 {
+        let cell = desk.acquired();
+        desk.release(&cell);
+    }
+    let (asked, ..) = desk.next_enter();
+    let us = Some(desk.us());
+    desk.answer(heartbeat, Ok(Reply::Mine { us, fence: Some(1_000) }));
+    desk.nobody_is_done();
+    desk.answer(asked, Ok(Reply::Mine { us, fence: Some(2_000) }));
+    assert_eq!(desk.acquired().fence, Some(2_000));
 }

@@ -123,3 +123,23 @@ fn it_is_kept_by_a_command_that_took_the_lock_anew() {
         desk.sent.iter().map(|(_, op)| matches!(op, Op::Leave { hold: Some(_), .. })).collect();
     assert!(!holds.is_empty() && holds.iter().all(|kept| *kept), "{:?}", desk.sent);
 }
+
+#[test]
+fn it_outlives_an_answer_that_comes_after_the_loss() {
+    let mut desk = Desk::new();
+    let want = Want { max_hold: Some(ms(500)), ..held_for(2_000) };
+    let token = desk.queue(want);
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (late, ..) = desk.next_enter();
+    desk.link(&LinkEvent::Pushes(Pushes::On));
+    let (answered, ..) = desk.next_enter();
+    desk.busy(answered);
+    desk.grant(token, desk.us(), None);
+    let cell = desk.acquired();
+    desk.pass(ms(600));
+    let us = Some(desk.us());
+    desk.answer(late, Ok(Reply::Mine { us, fence: None }));
+    assert_eq!(desk.next_leave().1, Some(ms(1_400)));
+    desk.release(&cell);
+    assert_eq!(desk.next_leave().1, Some(ms(1_400)));
+}

@@ -3,16 +3,21 @@
 mod acquiring;
 mod cancel;
 mod chain;
+mod crowd;
+mod gathering;
 mod granting;
 mod limited;
 mod link;
 mod loss;
 mod min_hold;
+mod mutants;
+mod pending;
 mod queueing;
 mod renewal;
 mod server_steps;
 mod shared;
 mod together;
+mod unclaimed;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -197,7 +202,14 @@ impl Desk {
         self.done.pop_front().expect("a request was completed")
     }
 
+    /// Somebody has it in hand.
     fn acquired(&mut self) -> Arc<HoldCell> {
+        let cell = self.unclaimed();
+        cell.claim();
+        cell
+    }
+
+    fn unclaimed(&mut self) -> Arc<HoldCell> {
         match self.outcome() {
             (_, Outcome::Acquired(cell)) => cell,
             (who, other) => panic!("request {who}: {other:?}"),
@@ -247,8 +259,10 @@ fn want() -> Want {
         patience: Patience::Forever,
         reach: Duration::from_secs(3),
         fenced: false,
+        max_waiters: None,
         max_hold: None,
         min_hold: None,
+        gathering: None,
         label: Cow::Borrowed("test"),
     }
 }

@@ -110,3 +110,32 @@ fn a_key_that_is_not_held_is_not_asked_about() {
     desk.ask_whether_held();
     desk.quiet();
 }
+
+#[test]
+fn later_renewals_use_the_ttl_of_an_extension() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    let (_, effects) = desk.engine.extend(desk.now, &cell, TTL * 3);
+    desk.take(effects);
+    let (context, _) = desk.next();
+    let us = desk.us();
+    desk.answer(context, Ok(Reply::Renewed { us }));
+    desk.sleep();
+    let (_, op) = desk.next();
+    assert!(matches!(op, Op::Renew { ttl, .. } if ttl == TTL * 3), "{op:?}");
+}
+
+#[test]
+fn whoever_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
+    let mut desk = Desk::new();
+    let reader = |renewal| Want { kind: Kind::Shared, renewal, ..want() };
+    desk.hold(reader(Renewal::Keep));
+    desk.acquire(1, reader(Renewal::Never));
+    let unrenewed = desk.acquired();
+    let until = desk.until(&unrenewed);
+    desk.sleep();
+    let (context, _) = desk.next();
+    let us = desk.us();
+    desk.answer(context, Ok(Reply::Renewed { us }));
+    assert_eq!(desk.until(&unrenewed), until);
+}

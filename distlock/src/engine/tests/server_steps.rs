@@ -64,3 +64,40 @@ fn after_a_step_backward_grants_are_confirmed() {
     desk.nobody_is_done();
     assert_eq!(desk.next_enter().0.token, token);
 }
+
+#[test]
+fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
+    let mut desk = Desk::new();
+    let known = desk.hold(fenced());
+    desk.release(&known);
+    desk.next_leave();
+    let ask = |desk: &mut Desk, key: &str| {
+        let (_, effects) = desk.engine.acquire(desk.now, &key.into(), fenced(), 5);
+        desk.take(effects);
+        desk.next_enter().0
+    };
+    let early = ask(&mut desk, "a");
+    let asked = early.sent;
+    let executed = Some(desk.us());
+    desk.pass(ms(2));
+    let late = ask(&mut desk, "b");
+    desk.pass(ms(2));
+    let us = Some(stepped(&desk, ms(4_000)));
+    desk.answer(late, Ok(Reply::Fresh { us, fence: Some(9) }));
+    desk.acquired();
+    desk.answer(early, Ok(Reply::Fresh { us: executed, fence: Some(8) }));
+    let cell = desk.acquired();
+    let shortened = asked.after(ms(10_000 - 100 - 2)).since(desk.until(&cell));
+    assert!(shortened > ms(3_980) && shortened <= ms(4_000), "{shortened:?}");
+}
+
+#[test]
+fn after_a_step_every_lease_is_renewed_at_once() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(fenced());
+    desk.pass(ms(10));
+    desk.grant(Token(99), stepped(&desk, ms(4_000)), None);
+    let renewed =
+        desk.sent.iter().any(|(context, op)| context.token == cell.token && matches!(op, Op::Renew { .. }));
+    assert!(renewed, "{:?}", desk.sent);
+}

@@ -93,6 +93,59 @@ impl Server {
         held
     }
 
+    /// One of several leases runs out.
+    pub(crate) fn expire_member(&mut self, us: ServerTime, key: &Arc<str>, text: &str) {
+        let slot = self.slot(key);
+        for (_, until) in slot.members.iter_mut().filter(|(member, _)| **member == *text) {
+            *until = us;
+        }
+        if slot.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+            && !slot.members.iter().any(|(_, until)| *until > us)
+        {
+            slot.value = None;
+        }
+    }
+
+    /// An entry in the queue runs out where it stands.
+    pub(crate) fn expire_entry(&mut self, us: ServerTime, key: &Arc<str>, client: &str, token: Token) {
+        for entry in &mut self.slot(key).queue {
+            if entry.token == token && *entry.client == *client {
+                entry.until = us;
+            }
+        }
+    }
+
+    pub(crate) fn lose_queue(&mut self, key: &Arc<str>) {
+        self.slot(key).queue.clear();
+    }
+
+    /// Those who wait and are alive: token, claim in milliseconds, fences, whether they listen, kind as in the scripts.
+    pub(crate) fn entries(&self, us: ServerTime, key: &Arc<str>) -> Vec<(String, u64, u32, bool, String)> {
+        let Some(slot) = self.slots.get(key) else { return Vec::new() };
+        let alive = slot.queue.iter().filter(|entry| entry.until > us);
+        let words = |kind: Kind| match kind {
+            Kind::Exclusive => "e".to_owned(),
+            Kind::Shared => "s".to_owned(),
+            Kind::Limited(limit) => format!("p:{limit}"),
+        };
+        alive
+            .map(|entry| {
+                let claim = u64::try_from(entry.claim.as_millis()).unwrap_or(0);
+                let text = token_text(&entry.client, entry.token);
+                (text, claim, entry.fences, entry.listens, words(entry.kind))
+            })
+            .collect()
+    }
+
+    /// The last fencing token that was given.
+    pub(crate) fn fence_counter(&self) -> u64 {
+        self.last_fence
+    }
+
+    pub(crate) fn raise_fence(&mut self, last: u64) {
+        self.last_fence = last;
+    }
+
     pub(crate) fn lose_data(&mut self) {
         self.slots.clear();
         self.last_fence = 0;

@@ -1,0 +1,201 @@
+//! The scripts on a real server, and the model of a server that the memory backend and the simulation use: the same
+//! random operations get the same replies and the same pushes, and leave the same state behind.
+//!
+//! Nothing here depends on how fast the server is. Whatever lives lives for minutes, and whatever is to expire is
+//! made to expire on both sides between two operations. `SEEDS=5000 cargo test -p distlock --lib model_tests` looks
+//! at more seeds, `SEED=17 …` at one.
+
+mod sides;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::super::{EnterMode, Kind, Op, ServerTime, Token};
+use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
+
+/// Operations in one run.
+const OPERATIONS: usize = 60;
+
+/// What each key is used for: a token's number says which of these kinds it asks for, always the same.
+const KEYS: [(&str, &[Kind]); 3] = [
+    ("e", &[Kind::Exclusive]),
+    ("s", &[Kind::Shared, Kind::Shared, Kind::Exclusive, Kind::Shared, Kind::Shared]),
+    (
+        "p",
+        &[
+            Kind::Limited(2),
+            Kind::Limited(2),
+            Kind::Limited(2),
+            Kind::Limited(2),
+            Kind::Limited(3),
+            Kind::Limited(2),
+            Kind::Exclusive,
+            Kind::Shared,
+        ],
+    ),
+];
+
+/// What happens next.
+#[derive(Debug)]
+pub(super) enum Deed {
+    Send {
+        client: usize,
+        key: &'static str,
+        op: Op,
+    },
+    /// One command for several keys.
+    Together {
+        client: usize,
+        batch: Vec<(Arc<str>, Op)>,
+    },
+    ForceRelease {
+        client: usize,
+        key: &'static str,
+    },
+    /// `SET key text NX PX ttl`, by a client of another kind.
+    SetPlainly {
+        key: &'static str,
+        ttl: Duration,
+    },
+    /// The value of the key expires, or somebody deletes it; `whole`: with the members that it stands for.
+    LoseValue {
+        key: &'static str,
+        whole: bool,
+    },
+    /// Of the holders of a shared or limited lock the lease of that one has run out which ends first.
+    ExpireMember {
+        key: &'static str,
+    },
+    /// One process in the queue has not been heard of for too long …
+    ExpireEntry {
+        key: &'static str,
+        client: Arc<str>,
+        token: Token,
+    },
+    /// … or all of them.
+    LoseQueue {
+        key: &'static str,
+    },
+}
+
+fn pick<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.usize(0..of.len())].clone()
+}
+
+fn seconds(rng: &mut Rng, of: &[u64]) -> Duration {
+    Duration::from_secs(pick(rng, of))
+}
+
+fn kind_of_token(key: &str, token: Token) -> Kind {
+    let kinds = KEYS.iter().find(|(name, _)| *name == key).map_or(&[Kind::Exclusive][..], |(_, kinds)| kinds);
+    kinds[usize::try_from(token.0).unwrap_or(0) % kinds.len()]
+}
+
+/// Mostly a token that means something already, now and then another of the same client.
+fn token(rng: &mut Rng, sides: &Sides, key: &str) -> (usize, Token) {
+    let known: Vec<(usize, Token)> = sides.texts(key).iter().filter_map(|text| token_in(text)).collect();
+    if rng.u32(0..10) < 6 && !known.is_empty() {
+        return pick(rng, &known);
+    }
+    (rng.usize(0..CLIENTS.len()), Token(rng.u64(1..9)))
+}
+
+fn enter(rng: &mut Rng, key: &str, token: Token) -> Op {
+    let kind = kind_of_token(key, token);
+    let (ttl, claim) = (seconds(rng, &[60, 120, 300]), seconds(rng, &[40, 90]));
+    let modes = [
+        EnterMode::Try,
+        EnterMode::Wait,
+        EnterMode::Wait,
+        EnterMode::Poll,
+        EnterMode::WaitAgain,
+        EnterMode::PollAgain,
+    ];
+    let mode = pick(rng, &modes);
+    let fences = if kind == Kind::Exclusive { pick(rng, &[0, 0, 1, 5]) } else { 0 };
+    Op::Enter { token, kind, ttl, claim, mode, fences }
+}
+
+fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
+    match rng.u32(0..20) {
+        0..9 => enter(rng, key, token),
+        9..15 => {
+            let hold = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
+            // Begun just now, or so long ago that a gap is due.
+            let since = pick(rng, &[0, now.0, now.0 - 60_000_000]);
+            Op::Leave { token, hold, since: ServerTime(since) }
+        }
+        15..18 => {
+            let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
+            Op::Renew { token, kind: kind_of_token(key, token), ttl }
+        }
+        18 if kind_of_token(key, token) == Kind::Exclusive => {
+            Op::Set { token, ttl: seconds(rng, &[60, 120, 300]) }
+        }
+        18 => enter(rng, key, token),
+        _ => {
+            let first = FIRST_FENCE + rng.u64(0..3_000);
+            Op::Fence { token, first, count: rng.u32(1..9) }
+        }
+    }
+}
+
+/// Exclusive or shared locks, in the order of the keys.
+fn together(rng: &mut Rng) -> Vec<(Arc<str>, Op)> {
+    let kind = pick(rng, &[Kind::Exclusive, Kind::Shared]);
+    let ttl = seconds(rng, &[60, 120]);
+    let one = |(key, number): (&str, u64)| {
+        let (token, claim) = (Token(number), Duration::from_secs(40));
+        (Arc::from(key), Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences: 0 })
+    };
+    // Of tokens that ask for this kind, wherever they are used.
+    let number = 5 * rng.u64(1..3) + if kind == Kind::Exclusive { 2 } else { 0 };
+    let keys =
+        if kind == Kind::Exclusive { [("e", number), ("s", number)] } else { [("s", number), ("t", number)] };
+    keys.into_iter().map(one).collect()
+}
+
+fn draw(rng: &mut Rng, sides: &mut Sides) -> Deed {
+    let key = pick(rng, &KEYS).0;
+    let now = sides.now();
+    let (client, token) = token(rng, sides, key);
+    let texts = sides.texts(key);
+    let text = if texts.is_empty() { String::new() } else { pick(rng, &texts) };
+    match rng.u32(0..40) {
+        0 => Deed::ForceRelease { client, key },
+        1 => Deed::SetPlainly { key, ttl: seconds(rng, &[60, 120]) },
+        2 => Deed::LoseValue { key, whole: rng.bool() },
+        3..5 => Deed::ExpireMember { key },
+        5..7 if token_in(&text).is_some() => {
+            let (client, token) = token_in(&text).unwrap_or((client, token));
+            Deed::ExpireEntry { key, client: CLIENTS[client].into(), token }
+        }
+        7 => Deed::LoseQueue { key },
+        8..10 => Deed::Together { client, batch: together(rng) },
+        _ => Deed::Send { client, key, op: operation(rng, key, token, now) },
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn a_real_server_and_the_model_of_one_do_the_same() {
+    let mut sides = Sides::start();
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(60),
+    };
+    for seed in seeds {
+        let mut rng = Rng::with_seed(seed);
+        sides.begin(seed);
+        for _ in 0..OPERATIONS {
+            let deed = draw(&mut rng, &mut sides);
+            sides.both(deed);
+        }
+        sides.end();
+    }
+}

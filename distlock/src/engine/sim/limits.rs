@@ -1,0 +1,218 @@
+//! How long a lock may be held, and by whom: looked at whenever the oracle looks, not only when somebody else
+//! comes in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{MILLI, Profile};
+use super::workload::State;
+use super::world::{Event, World};
+use crate::backend::memory::server::owner;
+use crate::backend::{Kind, Op, Token, token_text};
+use crate::clock::Time;
+use crate::engine::cell::{CellState, HoldCell};
+use crate::engine::{CLAIM, Context, Purpose, Renewal};
+use crate::error::LostReason;
+
+impl World {
+    pub(super) fn check_limits(&mut self) {
+        let beyond = (0..self.requests.len()).find_map(|index| Some((index, self.beyond_limit(index)?)));
+        if let Some((index, what)) = beyond {
+            self.fail("limits", format!("request {index} {what}"));
+        }
+        for c in 0..self.clients.len() {
+            self.check_pending_releases(c);
+        }
+        self.check_orphans();
+    }
+
+    /// Until when a request believes to hold the lock, if it does.
+    pub(super) fn believed_until(&self, index: usize) -> Option<Time> {
+        let request = &self.requests[index];
+        match request.cell()?.peek(self.clients[request.client].clock.at(self.now)) {
+            CellState::Until(until) => Some(until),
+            CellState::Lost(_) | CellState::Released => None,
+        }
+    }
+
+    fn beyond_limit(&self, index: usize) -> Option<String> {
+        let request = &self.requests[index];
+        let until = self.believed_until(index)?;
+        // The limits of a request for several keys count from when it had all of them.
+        let since = match (request.group, request.begun) {
+            (Some(_), begun) => begun?,
+            (None, _) => request.cell()?.since,
+        };
+        let beyond = |end: Time| until.since(end).as_millis();
+        let capped = request.max_hold.map_or(Time::MAX, |max| since.after(max));
+        if until > capped {
+            return Some(format!("holds the lock {} ms beyond max_hold", beyond(capped)));
+        }
+        let own = since.after(request.ttl).max(request.extended_until);
+        if request.renewal == Renewal::Never && until > own {
+            return Some(format!("holds the lock {} ms beyond its ttl", beyond(own)));
+        }
+        // A grant, which is short, is made as long as the ttl even so; a lease that was handed on may be longer; and
+        // readers renew for each other.
+        let unclaimed = since.after(Duration::from_nanos(self.cfg.longest_ttl()) * 3 / 2);
+        if !request.picked_up && request.kind != Kind::Shared && until > unclaimed {
+            return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(unclaimed)));
+        }
+        None
+    }
+
+    /// The lock was not lost, or for a reason that leaves the lease alone; and that has time left.
+    pub(super) fn lease_goes_on(&self, index: usize, cell: &HoldCell) -> bool {
+        let request = &self.requests[index];
+        match request.was_lost {
+            // Nobody had it in hand.
+            _ if !request.picked_up => false,
+            None => true,
+            Some(LostReason::MaxHold | LostReason::Shutdown) => {
+                let (us, c) = (self.us(), request.client);
+                let text = token_text(&self.clients[c].name, cell.token);
+                let name = &self.keys[request.key].name;
+                let leases = self.server.leases(us, name);
+                let until = leases.iter().find(|(lease, ..)| **lease == *text).map_or(0, |lease| lease.2.0);
+                let slack = request.ttl / 20 + Duration::from_nanos(self.reaction());
+                us.0 + u64::try_from(slack.as_micros()).unwrap_or(0) < until
+            }
+            Some(LostReason::Expired | LostReason::Taken | LostReason::Released) => false,
+        }
+    }
+
+    /// Whoever gets the lock has time to renew it, or as much as was asked for.
+    pub(super) fn check_remaining(&mut self, c: usize, index: usize, cell: &Arc<HoldCell>) {
+        let request = &self.requests[index];
+        let calm = self.cfg.is_whole() && self.cfg.in_order() && !self.cfg.is_short();
+        if !calm || self.fault_at > 0 {
+            return;
+        }
+        let local = self.clients[c].clock.at(self.now);
+        let CellState::Until(until) = cell.peek(local) else { return };
+        let least = match request.renewal {
+            Renewal::Keep => CLAIM.min(request.ttl) / 2,
+            Renewal::Never if request.group.is_none() => request.ttl.mul_f64(0.99),
+            Renewal::Never => CLAIM.min(request.ttl) / 2,
+        };
+        let least = least.min(request.max_hold.unwrap_or(least));
+        let least = least.saturating_sub(Duration::from_nanos(self.reaction()));
+        if until.since(local) < least {
+            let what = format!("request {index} got {} ms of it", until.since(local).as_millis());
+            self.fail("short lease", what);
+        }
+    }
+
+    /// A renewal asks for as much as any holder wants.
+    pub(super) fn check_renewal(&mut self, c: usize, context: &Context, op: &Op) {
+        let (Purpose::Renew { ticket: None, .. }, Op::Renew { ttl, .. }) = (&context.purpose, op) else {
+            return;
+        };
+        self.clients[c].renewed.insert(context.token, self.now);
+        let short = (0..self.requests.len()).find(|index| {
+            let request = &self.requests[*index];
+            let mine = request.client == c
+                && request.renewal == Renewal::Keep
+                && request.max_hold.is_none()
+                && request.picked_up
+                && request
+                    .cell()
+                    .is_some_and(|cell| cell.token == context.token && cell.since < context.sent);
+            let wanted = request.longest.filter(|(asked, _)| *asked < context.sent);
+            let wanted = wanted.map_or(request.ttl, |(_, ttl)| ttl);
+            mine && wanted > *ttl && self.believed_until(*index).is_some()
+        });
+        if let Some(index) = short {
+            self.fail("renewal", format!("request {index} wants more than {} ms", ttl.as_millis()));
+        }
+    }
+
+    /// The process has just learned that the server's clock went forward: it renews what it holds.
+    pub(super) fn watch_renewal_after_step(&mut self, c: usize) {
+        let (life, since) = (self.clients[c].life, self.now);
+        let late = self.reaction();
+        if self.cfg.profile == Profile::Forward {
+            self.after(late, Event::RenewalIsDue { client: c, life, since });
+        }
+    }
+
+    pub(super) fn renewal_is_due(&mut self, c: usize, life: u32, since: u64) {
+        let client = &self.clients[c];
+        if client.life != life || !self.is_able(c) || client.disturbed_at >= since || self.stepped_at >= since
+        {
+            return;
+        }
+        let forgotten = (0..self.requests.len()).find(|index| {
+            let request = &self.requests[*index];
+            let renews = request.renewal == Renewal::Keep && request.max_hold.is_none() && request.picked_up;
+            let held_since_before = request.client == c && request.acquired < self.stepped_at;
+            let renewed = |token: Token| client.renewed.get(&token).is_some_and(|at| *at >= self.stepped_at);
+            renews
+                && held_since_before
+                && self.believed_until(*index).is_some()
+                && request.cell().is_some_and(|cell| !renewed(cell.token))
+        });
+        if let Some(index) = forgotten {
+            self.fail("renewal", format!("request {index} is not renewed after a step"));
+        }
+    }
+
+    /// At most one release is pending for each token that may have been applied.
+    fn check_pending_releases(&mut self, c: usize) {
+        if !self.clients[c].alive {
+            return;
+        }
+        let mut pending = self.clients[c].engine.pending_releases();
+        let count = pending.len();
+        pending.sort();
+        pending.dedup();
+        if pending.len() < count {
+            let what = format!("process {c} has {count} for {} tokens", pending.len());
+            self.fail("pending releases", what);
+        }
+    }
+
+    /// A token of a process that lives, on the server although the process wants nothing with it and does nothing
+    /// about it.
+    fn check_orphans(&mut self) {
+        let us = self.us();
+        let mut orphans = Vec::new();
+        for key in 0..self.keys.len() {
+            let name = self.keys[key].name.clone();
+            let leases = self.server.leases(us, &name).into_iter().map(|(text, ..)| text);
+            let queue = self.server.queue(us, &name);
+            let queue = queue.iter().map(|entry| token_text(&entry.client, entry.token).into());
+            for text in leases.chain(queue) {
+                if self.is_orphan(key, &text) {
+                    let since = self.orphans.get(&(key, text.clone())).copied().unwrap_or(self.now);
+                    orphans.push(((key, text), since));
+                }
+            }
+        }
+        self.orphans = orphans.into_iter().collect();
+        let most = self.reaction() + 2_500 * MILLI;
+        let old = self.orphans.iter().filter(|(_, since)| self.now > **since + most).min();
+        if let Some(((key, text), since)) = old {
+            let what =
+                format!("{text} is left in {} for {} ms", self.keys[*key].name, (self.now - since) / MILLI);
+            self.fail("orphan", what);
+        }
+    }
+
+    fn is_orphan(&self, key: usize, text: &str) -> bool {
+        let Some((name, token)) = owner(text) else { return false };
+        let Some(c) = self.clients.iter().position(|c| c.alive && *c.name == *name) else { return false };
+        let calm = self.is_able(c) && !self.may_be_left(text);
+        let engine = &self.clients[c].engine;
+        let key = &self.keys[key].name;
+        let known = engine.knows(key, token) || engine.pending_releases().contains(&(key.clone(), token));
+        calm && !known && !self.is_leaving(c, token) && !self.is_in_hand(c, token)
+    }
+
+    /// A caller has not let go of it yet, lost or not.
+    fn is_in_hand(&self, c: usize, token: Token) -> bool {
+        self.requests.iter().any(|request| {
+            request.client == c && matches!(&request.state, State::Holding(cell) if cell.token == token)
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! A server that answers, and does not do what it is asked for.
+
+use super::config::{MILLI, SECOND, pick};
+use super::faults::Fault;
+use super::wire::failure;
+use super::world::{Event, World};
+use crate::backend::{Failure, Op, token_text};
+
+/// Why it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It can write nothing for the moment: it loads its data, is a replica, or lacks replicas.
+    Later,
+    /// It is out of memory: nothing new.
+    NoMemory,
+    /// Somebody has changed the permissions.
+    NoPermission,
+}
+
+impl World {
+    /// Commands are carried out.
+    pub(super) fn serves(&self) -> bool {
+        self.server_is_up && self.refusal.is_none()
+    }
+
+    pub(super) fn refusal_begins(&mut self) {
+        let refusal =
+            pick(&mut self.rng, &[Refusal::Later, Refusal::Later, Refusal::NoMemory, Refusal::NoPermission]);
+        note!(self, "server: refuses from now on: {refusal:?}");
+        self.refusal = Some(refusal);
+        self.everybody_is_disturbed();
+        let most = pick(&mut self.rng, &[50 * MILLI, SECOND, 6 * SECOND]);
+        let late = self.some(most);
+        self.after(late, Event::Fault(Fault::RefusalEnds));
+    }
+
+    pub(super) fn refusal_ends(&mut self) {
+        note!(self, "server: refuses nothing any more");
+        self.refusal = None;
+        self.everybody_is_disturbed();
+    }
+
+    fn everybody_is_disturbed(&mut self) {
+        let now = self.now;
+        for client in &mut self.clients {
+            client.disturbed_at = client.disturbed_at.max(now);
+        }
+        for key in 0..self.keys.len() {
+            self.nobody_was_told(key);
+        }
+    }
+
+    /// Whether the server refuses `job`, and how.
+    pub(super) fn refused(&mut self, job: usize) -> Option<Failure> {
+        let op = &self.jobs[job].op;
+        let kind = match self.refusal? {
+            Refusal::Later => Failure::Later,
+            Refusal::NoMemory if !matches!(op, Op::Set { .. } | Op::Enter { .. }) => return None,
+            Refusal::NoMemory | Refusal::NoPermission => Failure::Refused,
+        };
+        note!(self, "server: refuses {job} {:?}: {kind:?}", self.jobs[job].op);
+        if kind == Failure::Refused && matches!(self.jobs[job].op, Op::Leave { .. }) {
+            let text = token_text(&self.name_of(job), self.jobs[job].context.token);
+            self.never_left.insert(text);
+        }
+        self.refuse_together(job, kind);
+        Some(kind)
+    }
+
+    /// What is refused for good may have been carried out in part before.
+    fn refuse_together(&mut self, job: usize, kind: Failure) {
+        let followers = self.jobs[job].followers.clone();
+        let all: Vec<usize> = std::iter::once(job).chain(followers).collect();
+        if all.len() > 1 && kind == Failure::Refused {
+            let done = self.rng.usize(0..=all.len());
+            for part in &all[..done] {
+                self.jobs[*part].applied_at = self.now;
+                if !self.carry_out(*part).is_acquired() {
+                    break;
+                }
+            }
+        }
+        for part in all {
+            self.jobs[part].result = Some(Err(failure(kind)));
+        }
+    }
+
+    /// Its process asked to have it back, and was refused for good.
+    pub(super) fn may_be_left(&self, text: &str) -> bool {
+        self.never_left.contains(text)
+    }
+}

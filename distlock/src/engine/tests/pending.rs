@@ -1,0 +1,160 @@
+//! Releases that the server has not confirmed: one for each token, with pauses, and not for ever.
+
+use super::super::pending::MOST;
+use super::*;
+
+/// Lets go of the lock while the link is down.
+fn release_without_link(desk: &mut Desk) -> Token {
+    let cell = desk.hold(want());
+    desk.down();
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    desk.fails(context, Failure::NotSent);
+    cell.token
+}
+
+/// Answers everything that was sent, all the same way.
+fn answer_all(desk: &mut Desk, failure: Failure) -> usize {
+    let sent: Vec<_> = desk.sent.drain(..).collect();
+    let count = sent.len();
+    for (context, _) in sent {
+        desk.fails(context, failure);
+    }
+    count
+}
+
+/// Fires the timers that are due within `d`, failing every command. How many were sent.
+fn fail_for(desk: &mut Desk, d: Duration, failure: Failure) -> usize {
+    let (end, mut count) = (desk.now.after(d), answer_all(desk, failure));
+    while let Some(due) = desk.engine.next_due().filter(|due| *due < end) {
+        desk.now = desk.now.max(due);
+        desk.timer();
+        count += answer_all(desk, failure);
+    }
+    desk.now = end;
+    count
+}
+
+#[test]
+fn a_flapping_link_that_cannot_be_settled_does_not_multiply_them() {
+    let mut desk = Desk::new();
+    let token = release_without_link(&mut desk);
+    let (mut sends, mut most) = (0, 0);
+    for _ in 0..30 {
+        desk.up(false);
+        sends += fail_for(&mut desk, ms(1_000), Failure::Unknown);
+        desk.down();
+        sends += fail_for(&mut desk, ms(1_000), Failure::NotSent);
+        most = most.max(desk.engine.pending_releases().len());
+    }
+    assert_eq!(most, 1);
+    assert!(sends <= 30 * 6, "{sends}");
+    assert!(desk.engine.pending_releases().iter().all(|(_, pending)| *pending == token));
+}
+
+#[test]
+fn a_server_that_refuses_for_now_is_asked_less_and_less_often() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let sends = fail_for(&mut desk, ms(10_000), Failure::Later);
+    assert!((5..=16).contains(&sends), "{sends}");
+    assert_eq!(desk.engine.pending_releases().len(), 1);
+}
+
+#[test]
+fn a_release_that_the_server_refuses_for_good_is_not_repeated() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    assert!(matches!(desk.fails(context, Failure::Refused), Verdict::Failed(_)));
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+/// Another lock of the same shard had a ttl of an hour.
+#[test]
+fn one_is_forgotten_when_nothing_of_its_own_token_can_be_left() {
+    let mut desk = Desk::new();
+    let long = desk.hold(Want { ttl: ms(3_600_000), ..want() });
+    desk.release(&long);
+    let (context, _) = desk.next_leave();
+    desk.answer(context, Ok(Reply::Released { gap: false }));
+    release_without_link(&mut desk);
+    fail_for(&mut desk, ms(17_000), Failure::NotSent);
+    assert_eq!(desk.engine.pending_releases().len(), 1, "a queue entry and its claim may live for 13 s");
+    fail_for(&mut desk, ms(2_000), Failure::NotSent);
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn a_longer_extension_is_remembered_as_long_as_it_may_last() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    let (_, effects) = desk.engine.extend(desk.now, &cell, ms(60_000));
+    desk.take(effects);
+    desk.next();
+    desk.down();
+    desk.release(&cell);
+    fail_for(&mut desk, ms(60_000), Failure::NotSent);
+    assert_eq!(desk.engine.pending_releases().len(), 1);
+    fail_for(&mut desk, ms(10_000), Failure::NotSent);
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn there_are_never_more_than_can_be_remembered() {
+    let mut desk = Desk::new();
+    desk.down();
+    for number in 0..MOST + 100 {
+        let token = Token(1_000 + u64::try_from(number).unwrap());
+        desk.grant(token, desk.us(), None);
+        answer_all(&mut desk, Failure::NotSent);
+        desk.pass(ms(1));
+    }
+    let left = desk.engine.pending_releases();
+    assert_eq!(left.len(), MOST);
+    // Those whose locks end first were given up.
+    assert!(left.iter().all(|(_, token)| token.0 >= 1_100));
+}
+
+#[test]
+fn what_waits_for_a_link_goes_out_with_it_though_an_older_link_must_settle() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.down();
+    desk.up(false);
+    desk.sent.clear();
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    desk.down();
+    desk.fails(context, Failure::Unknown);
+    desk.pass(ms(100));
+    desk.up(false);
+    assert_eq!(desk.next_leave().0.token, cell.token);
+    assert_eq!(desk.engine.pending_releases().len(), 1);
+}
+
+#[test]
+fn who_waits_while_the_server_refuses_for_now_asks_again_and_is_told_what_it_said() {
+    for patience in [Patience::Once, Patience::Forever] {
+        let mut desk = Desk::new();
+        desk.acquire(1, Want { patience, ..want() });
+        let sends = fail_for(&mut desk, ms(3_100), Failure::Later);
+        assert!((5..=20).contains(&sends), "{sends}");
+        let (_, outcome) = desk.outcome();
+        let Outcome::Unavailable(error) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(error.to_string(), "as the test says");
+    }
+}
+
+#[test]
+fn who_waits_is_let_in_when_the_server_is_ready_again() {
+    let mut desk = Desk::new();
+    desk.acquire(1, want());
+    fail_for(&mut desk, ms(2_000), Failure::Later);
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    desk.fresh(context);
+    desk.acquired();
+}

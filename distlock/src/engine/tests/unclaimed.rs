@@ -1,0 +1,124 @@
+//! A lock that was granted and that nobody has noticed is not kept alive.
+
+use super::*;
+use crate::backend::Kind;
+
+/// Nobody has noticed that request 0 holds the lock.
+fn granted(desk: &mut Desk, want: Want) -> Arc<HoldCell> {
+    desk.acquire(0, want);
+    let (context, _) = desk.next();
+    let us = Some(desk.us());
+    desk.answer(context, Ok(Reply::Fresh { us, fence: None }));
+    desk.unclaimed()
+}
+
+#[test]
+fn it_is_not_renewed_and_ends_with_its_ttl() {
+    let mut desk = Desk::new();
+    let cell = granted(&mut desk, want());
+    let until = desk.until(&cell);
+    desk.sleep();
+    assert_eq!(desk.now, until);
+    assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
+    // It is given back at once: no body has to end first.
+    assert_eq!(desk.next_leave().0.token, cell.token);
+    // Nobody is told of a loss who has not noticed that there was something to lose.
+    assert!(desk.lost.is_empty());
+    desk.release(&cell);
+    desk.quiet();
+}
+
+#[test]
+fn the_next_waiter_here_asks_for_it_then() {
+    let mut desk = Desk::new();
+    let cell = granted(&mut desk, want());
+    desk.acquire(1, want());
+    desk.sleep();
+    assert_eq!(desk.next_leave().0.token, cell.token);
+    let (context, _) = desk.next();
+    desk.fresh(context);
+    assert!(matches!(desk.outcome(), (1, Outcome::Acquired(_))));
+}
+
+#[test]
+fn a_grant_lasts_a_ttl_and_no_longer() {
+    let mut desk = Desk::new();
+    let token = desk.queue(want());
+    desk.pass(ms(1));
+    desk.grant(token, desk.us(), None);
+    let (cell, granted) = (desk.unclaimed(), desk.now);
+    let mut renewals = 0;
+    while matches!(cell.peek(desk.now), CellState::Until(_)) {
+        let due = desk.engine.next_due().unwrap();
+        desk.now = desk.now.max(due);
+        desk.timer();
+        while let Some((context, op)) = desk.sent.pop_front() {
+            let us = desk.us();
+            if matches!(op, Op::Renew { .. }) {
+                renewals += 1;
+                desk.answer(context, Ok(Reply::Renewed { us }));
+            }
+        }
+    }
+    assert_eq!(renewals, 1);
+    let lasted = desk.now.since(granted);
+    assert!(lasted >= ms(9_000) && lasted <= ms(10_200), "{lasted:?}");
+}
+
+#[test]
+fn noticed_in_time_it_is_renewed() {
+    for late in [1, 5_000, 9_000] {
+        let mut desk = Desk::new();
+        let cell = granted(&mut desk, want());
+        let noticed = desk.now.after(ms(late));
+        while let Some(due) = desk.engine.next_due().filter(|due| *due < noticed) {
+            desk.now = desk.now.max(due);
+            desk.timer();
+        }
+        desk.quiet();
+        desk.now = noticed;
+        cell.claim();
+        desk.sleep();
+        assert!(matches!(desk.next().1, Op::Renew { .. }), "after {late} ms");
+        desk.until(&cell);
+    }
+}
+
+#[test]
+fn looking_at_it_again_and_again_is_no_hot_loop() {
+    let mut desk = Desk::new();
+    let cell = granted(&mut desk, want());
+    let mut ticks = 0;
+    while matches!(cell.peek(desk.now), CellState::Until(_)) {
+        desk.now = desk.now.max(desk.engine.next_due().unwrap());
+        desk.timer();
+        ticks += 1;
+    }
+    assert!(ticks < 40, "{ticks}");
+}
+
+#[test]
+fn no_body_has_run_that_it_would_be_kept_for() {
+    let wanted = Want { min_hold: Some(ms(20_000)), ..want() };
+    for kind in [Kind::Exclusive, Kind::Limited(2)] {
+        let mut desk = Desk::new();
+        granted(&mut desk, Want { kind, ..wanted.clone() });
+        desk.sleep();
+        assert_eq!(desk.next_leave().1, None, "{kind}");
+        let mut desk = Desk::new();
+        let cell = granted(&mut desk, Want { kind, ..wanted.clone() });
+        desk.release(&cell);
+        assert_eq!(desk.next_leave().1, None, "{kind}");
+    }
+}
+
+#[test]
+fn readers_who_notice_keep_it_alive() {
+    let mut desk = Desk::new();
+    let reader = || Want { kind: Kind::Shared, ..want() };
+    granted(&mut desk, reader());
+    desk.acquire(1, reader());
+    desk.acquired();
+    desk.sleep();
+    assert!(matches!(desk.next().1, Op::Renew { .. }));
+}

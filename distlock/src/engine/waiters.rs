@@ -1,0 +1,332 @@
+//! Who waits for a key in this process: first in, first out, and each with its own time limits.
+//!
+//! No event costs more than O(log n) for n waiters, apart from those that it completes. Few waiters are simply
+//! looked through; many have an index, whose entries for waiters that have left are dropped when they are met.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use super::cell::Ticket;
+use super::{Patience, Want};
+use crate::clock::Time;
+
+/// More than so many waiters have an index …
+const INDEX_ABOVE: usize = 16;
+/// … until so few are left.
+const NO_INDEX_BELOW: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Waiter<W> {
+    pub(super) ticket: Ticket,
+    pub(super) since: Time,
+    pub(super) want: Want,
+    pub(super) who: W,
+}
+
+impl<W> Waiter<W> {
+    /// When it gives up waiting for the lock.
+    fn gives_up(&self) -> Option<Time> {
+        if let Patience::Until(until) = self.want.patience { Some(until) } else { None }
+    }
+
+    /// When it gives up waiting for a server that has been silent since `silent`.
+    pub(super) fn out_of_reach_at(&self, silent: Time) -> Time {
+        silent.max(self.since).after(self.want.reach)
+    }
+
+    /// Its time is up.
+    fn is_overdue(&self, now: Time, silent: Option<Time>) -> bool {
+        self.gives_up().is_some_and(|until| until <= now)
+            || silent.is_some_and(|silent| self.out_of_reach_at(silent) <= now)
+    }
+
+    /// It may give up on the server before it gives up on the lock.
+    fn depends_on_reach(&self) -> bool {
+        self.gives_up().is_none_or(|until| until > self.since.after(self.want.reach))
+    }
+}
+
+/// A place in the queue; `None`: whoever stood there has left.
+#[derive(Debug)]
+struct Place<W> {
+    ticket: Ticket,
+    waiter: Option<Waiter<W>>,
+}
+
+/// The local queue. Tickets increase from front to back.
+#[derive(Debug)]
+pub(super) struct Waiters<W> {
+    /// The first place is never empty.
+    queue: VecDeque<Place<W>>,
+    len: usize,
+    fenced: u32,
+    once: usize,
+    index: Option<Box<Index>>,
+}
+
+impl<W> Default for Waiters<W> {
+    fn default() -> Self {
+        Waiters { queue: VecDeque::new(), len: 0, fenced: 0, once: 0, index: None }
+    }
+}
+
+impl<W> Waiters<W> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn front(&self) -> Option<&Waiter<W>> {
+        self.queue.front()?.waiter.as_ref()
+    }
+
+    /// How many of them want a fencing token.
+    pub(super) fn fenced(&self) -> u32 {
+        self.fenced
+    }
+
+    /// Whether one of them would stand in the queue on the server.
+    pub(super) fn any_patient(&self) -> bool {
+        self.once < self.len
+    }
+
+    /// Whether one of them wants an answer at once.
+    pub(super) fn any_impatient(&self) -> bool {
+        self.once > 0
+    }
+
+    /// Nobody's time is up before this. The server has been silent since `silent`.
+    pub(super) fn due(&self, silent: Option<Time>) -> Time {
+        if let Some(index) = &self.index {
+            return index.due(silent);
+        }
+        let ends = self.each().map(|waiter| {
+            let unheard = silent.map_or(Time::MAX, |silent| waiter.out_of_reach_at(silent));
+            waiter.gives_up().unwrap_or(Time::MAX).min(unheard)
+        });
+        ends.min().unwrap_or(Time::MAX)
+    }
+
+    pub(super) fn push(&mut self, waiter: Waiter<W>) {
+        self.fenced += u32::from(waiter.want.fenced);
+        self.once += usize::from(waiter.want.patience == Patience::Once);
+        self.len += 1;
+        if let Some(index) = &mut self.index {
+            index.add(&waiter);
+        }
+        self.queue.push_back(Place { ticket: waiter.ticket, waiter: Some(waiter) });
+        if self.index.is_none() && self.len > INDEX_ABOVE {
+            self.index = Some(Box::new(Index::of(self.each())));
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiter<W>> {
+        let ticket = self.front()?.ticket;
+        self.remove(ticket)
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
+        let place = place_of(&self.queue, ticket)?;
+        let waiter = self.queue.get_mut(place)?.waiter.take()?;
+        self.fenced -= u32::from(waiter.want.fenced);
+        self.once -= usize::from(waiter.want.patience == Patience::Once);
+        self.len -= 1;
+        self.tidy();
+        Some(waiter)
+    }
+
+    /// Takes out those whose time is up, in order.
+    pub(super) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
+        let overdue = match &mut self.index {
+            Some(index) => index.take_overdue(now, silent, &self.queue),
+            None => {
+                let overdue = self.each().filter(|waiter| waiter.is_overdue(now, silent));
+                overdue.map(|waiter| waiter.ticket).collect()
+            }
+        };
+        self.take(overdue)
+    }
+
+    /// Takes out those who want an answer at once, in order.
+    pub(super) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
+        if self.once == 0 {
+            return Vec::new();
+        }
+        let impatient = match &mut self.index {
+            Some(index) => std::mem::take(&mut index.once).into(),
+            None => {
+                let impatient = self.each().filter(|waiter| waiter.want.patience == Patience::Once);
+                impatient.map(|waiter| waiter.ticket).collect()
+            }
+        };
+        self.take(impatient)
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Waiter<W>> {
+        std::mem::take(self).queue.into_iter().filter_map(|place| place.waiter).collect()
+    }
+
+    fn take(&mut self, tickets: Vec<Ticket>) -> Vec<Waiter<W>> {
+        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Waiter<W>> {
+        self.queue.iter().filter_map(|place| {
+            count_a_look();
+            place.waiter.as_ref()
+        })
+    }
+
+    /// After somebody left. What is done for all of them is paid for by those who have left since the last time.
+    fn tidy(&mut self) {
+        while self.queue.front().is_some_and(|place| place.waiter.is_none()) {
+            count_a_look();
+            self.queue.pop_front();
+        }
+        if self.queue.is_empty() {
+            // Its buffer too: a hundred thousand keys may be held that nobody waits for.
+            *self = Waiters::default();
+            return;
+        }
+        if self.queue.len() > 2 * self.len + INDEX_ABOVE {
+            self.queue.retain(|place| {
+                count_a_look();
+                place.waiter.is_some()
+            });
+        }
+        if self.queue.capacity() > 8 * self.queue.len() + INDEX_ABOVE {
+            self.queue.shrink_to(2 * self.queue.len());
+        }
+        if self.len < NO_INDEX_BELOW {
+            self.index = None;
+        } else if self.index.as_ref().is_some_and(|index| index.size() > 4 * self.len + INDEX_ABOVE) {
+            self.index = Some(Box::new(Index::of(self.each())));
+        }
+    }
+}
+
+/// The place of whoever has this ticket and has not left.
+fn place_of<W>(queue: &VecDeque<Place<W>>, ticket: Ticket) -> Option<usize> {
+    let place = queue.binary_search_by(|place| {
+        count_a_look();
+        place.ticket.cmp(&ticket)
+    });
+    place.ok().filter(|place| queue[*place].waiter.is_some())
+}
+
+/// Who gives up when. Some of those that it names may have left.
+#[derive(Debug, Default)]
+struct Index {
+    gives_up: BinaryHeap<GivesUp>,
+    /// For each reach in use, of which there are few: since when who has waited, in order.
+    reach: Vec<(Duration, VecDeque<(Time, Ticket)>)>,
+    once: VecDeque<Ticket>,
+}
+
+impl Index {
+    fn of<'a, W: 'a>(waiters: impl Iterator<Item = &'a Waiter<W>>) -> Index {
+        let mut index = Index::default();
+        waiters.for_each(|waiter| index.add(waiter));
+        index
+    }
+
+    fn add<W>(&mut self, waiter: &Waiter<W>) {
+        let ticket = waiter.ticket;
+        self.gives_up.extend(waiter.gives_up().map(|at| GivesUp { at, ticket }));
+        if waiter.want.patience == Patience::Once {
+            self.once.push_back(ticket);
+        }
+        if !waiter.depends_on_reach() {
+            return;
+        }
+        let reach = waiter.want.reach;
+        match self.reach.iter_mut().find(|(found, _)| *found == reach) {
+            Some((_, class)) => class.push_back((waiter.since, ticket)),
+            None => self.reach.push((reach, VecDeque::from([(waiter.since, ticket)]))),
+        }
+    }
+
+    fn size(&self) -> usize {
+        let reach: usize = self.reach.iter().map(|(_, class)| class.len()).sum();
+        self.gives_up.len() + reach + self.once.len()
+    }
+
+    fn due(&self, silent: Option<Time>) -> Time {
+        let lock = self.gives_up.peek().map_or(Time::MAX, |first| first.at);
+        let Some(silent) = silent else { return lock };
+        let firsts = self.reach.iter().filter_map(|(reach, class)| {
+            count_a_look();
+            class.front().map(|(since, _)| silent.max(*since).after(*reach))
+        });
+        firsts.min().map_or(lock, |server| server.min(lock))
+    }
+
+    /// The tickets of those whose time is up, in order.
+    fn take_overdue<W>(
+        &mut self,
+        now: Time,
+        silent: Option<Time>,
+        queue: &VecDeque<Place<W>>,
+    ) -> Vec<Ticket> {
+        let waits = |ticket| place_of(queue, ticket).is_some();
+        let mut overdue = Vec::new();
+        while let Some(first) = self.gives_up.peek()
+            && (first.at <= now || !waits(first.ticket))
+        {
+            overdue.extend(self.gives_up.pop().map(|first| first.ticket));
+        }
+        for (reach, class) in &mut self.reach {
+            while let Some((since, ticket)) = class.front()
+                && (silent.is_some_and(|silent| silent.max(*since).after(*reach) <= now) || !waits(*ticket))
+            {
+                overdue.push(*ticket);
+                class.pop_front();
+            }
+        }
+        self.reach.retain(|(_, class)| !class.is_empty());
+        overdue.sort_unstable();
+        overdue.dedup();
+        overdue
+    }
+}
+
+/// The earliest is the greatest: the top of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GivesUp {
+    at: Time,
+    ticket: Ticket,
+}
+
+impl Ord for GivesUp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        count_a_look();
+        (other.at, other.ticket).cmp(&(self.at, self.ticket))
+    }
+}
+
+impl PartialOrd for GivesUp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Tests count how many waiters are looked at.
+fn count_a_look() {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
+}
+
+/// How many waiters this thread has looked at so far.
+#[cfg(test)]
+pub(super) fn looks() -> u64 {
+    LOOKS.get()
+}
