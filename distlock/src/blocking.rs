@@ -24,11 +24,11 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::guard::{Held, hold_here};
 use crate::key::IntoLockKey;
 use crate::manager::{LockInfo, ShutdownReport};
 use crate::retry::Retry;
 use crate::scope::{self, Add};
+use crate::section::{Held, Holding, hold_here};
 
 /// A [`LockManager`](crate::LockManager) for threads. The two convert into each other and share everything.
 #[derive(Clone, Debug)]
@@ -182,8 +182,9 @@ impl LockRequest {
     /// # Panics
     /// If the body does; the lock is released in the background.
     pub fn run<T>(self, body: impl FnOnce(Held) -> T) -> Result<T, LockError> {
-        let held = Held::new(block_on(self.0.acquire())?);
-        let output = hold_here(&held, || body(held.clone()));
+        let holding = Holding::new(block_on(self.0.acquire())?);
+        let held = holding.handle();
+        let output = hold_here(held, || body(held.clone()));
         let kept = held.check();
         block_on(held.settle());
         kept.map(|()| output)

@@ -28,7 +28,7 @@ pub enum LockError {
         key: LockKey,
         /// The holder's owner token, if it is known; ours read `dl1:<client>:<number>`.
         holder: Option<Arc<str>>,
-        /// How long the request waited.
+        /// How long the request waited; zero for one that made a single attempt.
         waited: Duration,
     },
     /// The lease ended while it was in use. What the body did before is not undone.
@@ -39,12 +39,16 @@ pub enum LockError {
         /// Why it ended.
         reason: LostReason,
     },
-    /// The server could not be reached, or refused. Nothing was run.
+    /// The server could not be reached, or refused. Nothing was run. How long it was tried: the `wait` of the
+    /// request or [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
+    /// shorter; 1 s for a single attempt; not at all, where the server refuses for good (a wrong password, a
+    /// missing permission).
     #[non_exhaustive]
     Unavailable {
         /// The lock; empty if no particular one was asked for, as when connecting.
         key: LockKey,
-        /// What happened.
+        /// What happened. `Display` of the error contains its text, so [`Error::source`] goes on with what lies
+        /// below it.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The key is in use for something else: another kind of lock, another limit, or other data.
@@ -76,7 +80,7 @@ pub enum LockError {
         reason: Arc<str>,
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
-    /// [`with_manager`](crate::with_manager).
+    /// [`with_manager`](crate::with_manager), which spawned tasks do not inherit.
     NotInitialized,
     /// The manager was shut down.
     Closed,
@@ -94,6 +98,8 @@ pub enum LostReason {
     MaxHold,
     /// The manager was shut down, and the grace period is over.
     Shutdown,
+    /// It was given back. Whoever still has a handle to it, as a spawned task may, does not hold it any more.
+    Released,
 }
 
 impl fmt::Display for LostReason {
@@ -103,6 +109,7 @@ impl fmt::Display for LostReason {
             LostReason::Taken => "the server says that it is not ours any more",
             LostReason::MaxHold => "it was held for as long as `max_hold` allows",
             LostReason::Shutdown => "the manager was shut down",
+            LostReason::Released => "it was given back, by the section that held it or by its guard",
         })
     }
 }
@@ -172,6 +179,9 @@ impl fmt::Display for LockError {
                 }
                 f.write_str("; try again later, or wait longer")
             }
+            LockError::Lost { key, reason: reason @ LostReason::Released } => {
+                write!(f, "lock `{key}` is not held any more: {reason}")
+            }
             LockError::Lost { key, reason } => {
                 write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")
             }
@@ -193,8 +203,10 @@ impl fmt::Display for LockError {
             LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),
             LockError::InvalidOptions { reason } => write!(f, "invalid lock options: {reason}"),
             LockError::NotInitialized => f.write_str(
-                "there is no lock manager: call `distlock::init(manager)` at start-up, wrap the call in \
-                 `distlock::with_manager`, or write `manager = …` in the attribute",
+                "there is no lock manager: call `distlock::init(manager)` at start-up, write `manager = …` in \
+                 the attribute (as in `manager = state.locks`), or wrap the call in `distlock::with_manager`; \
+                 spawned tasks, such as the handlers of a server, do not inherit that one: carry it over with \
+                 `LockManager::current()`",
             ),
             LockError::Closed => f.write_str("the lock manager was shut down"),
         }
@@ -204,7 +216,7 @@ impl fmt::Display for LockError {
 impl Error for LockError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            LockError::Unavailable { source, .. } => Some(&**source),
+            LockError::Unavailable { source, .. } => source.source(),
             _ => None,
         }
     }
@@ -227,7 +239,7 @@ mod tests {
         let down = LockError::unavailable("k", "connection refused");
         assert!(down.is_unavailable());
         assert!(down.to_string().contains("connection refused"));
-        assert_eq!(down.source().map(ToString::to_string).as_deref(), Some("connection refused"));
+        assert!(down.source().is_none(), "its text stands in the error already");
         assert!(LockError::busy("k").retry_after().is_some());
         assert!(LockError::Closed.retry_after().is_none());
     }

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::{pending, poll_fn};
-use std::ops::Deref;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,13 +11,15 @@ use std::time::Duration;
 use event_listener::EventListener;
 
 use crate::clock::{self, Time};
+use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, Grip, Released};
 use crate::engine::Want;
 use crate::engine::cell::{CellState, HoldCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
+use crate::process::{self, Process};
 use crate::request::valid_ttl;
-use crate::scope::{self, Add};
+use crate::section::Held;
 use crate::token::FencingToken;
 use crate::trace;
 
@@ -34,12 +35,12 @@ struct Part {
 /// ([`lock_all`](crate::LockManager::lock_all)), which are held as long as each of them is.
 ///
 /// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release goes
-/// out in the background. [`release`](Guard::release) waits for it and reports.
+/// out in the background. [`release`](Guard::release) waits for it and reports. A program that is about to end
+/// should wait: see [`LockManager`](crate::LockManager#at-the-end-of-the-process).
 ///
 /// A guard does not stop anything when its lease is lost: check it, await [`lost`](Guard::lost), or let
 /// [`run`](crate::LockRequest::run) or the attribute hold it, which stop the body.
 #[must_use = "a guard that is dropped at once protects nothing"]
-#[derive(Debug)]
 pub struct Guard {
     rest: Rest,
     /// Acquired before those. It stands behind them because fields are dropped from the first on.
@@ -70,7 +71,7 @@ impl Guard {
     /// All of the locks are in hand: what `want` says of time counts from now on.
     pub(crate) fn begin(&self, want: &Want) {
         for part in self.parts().filter(|part| !part.nested) {
-            driver::begin(&part.grip, want);
+            driver::begin_hold(&part.grip, want);
         }
     }
 
@@ -95,8 +96,21 @@ impl Guard {
         self.parts().map(|part| &*part.grip.cell)
     }
 
+    /// Copied by `fork` into a process that has no part in the lock.
+    fn is_forked(&self) -> bool {
+        self.first.grip.is_forked()
+    }
+
+    /// The section ends without having come to its end: gives back, in the background, what it has acquired
+    /// itself, whoever else has a handle to it.
+    pub(crate) fn abandon(&self) {
+        for part in self.parts().rev().filter(|part| !part.nested) {
+            part.grip.abandon();
+        }
+    }
+
     /// The first of the locks.
-    fn cell(&self) -> &HoldCell {
+    pub(crate) fn cell(&self) -> &HoldCell {
         &self.first.grip.cell
     }
 
@@ -105,7 +119,8 @@ impl Guard {
         let is_it = |part: &Part| {
             manager.is_none_or(|id| part.grip.alive.core().id == id) && &*part.grip.cell.key == key
         };
-        self.parts().any(|part| is_it(part) && is_held(&part.grip.cell))
+        let now = clock::now();
+        self.parts().any(|part| is_it(part) && !part.grip.is_forked() && is_held(&part.grip.cell, now))
     }
 
     /// The key, without the manager's prefix; of several, the first in order.
@@ -128,6 +143,9 @@ impl Guard {
     /// For how long the lock is certainly held still, if nothing renews it; zero if it is not. No I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
         let now = clock::now();
         let remaining = |cell: &HoldCell| match cell.state(now) {
             CellState::Until(deadline) => deadline.since(now),
@@ -140,20 +158,36 @@ impl Guard {
     /// server's expiry. Once false, false for ever.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.cells().all(is_held)
+        let now = clock::now();
+        !self.is_forked() && self.cells().all(|cell| is_held(cell, now))
     }
 
     /// `Ok` if the lock is certainly held at this moment. No I/O.
     ///
     /// # Errors
-    /// [`LockError::Lost`]; once lost, for ever.
+    /// [`LockError::Lost`]; once lost, for ever. It is lost for every handle as soon as it was given back
+    /// ([`LostReason::Released`]). [`LockError::Unavailable`] in a process that was forked while the lock was
+    /// held: the lock is its parent's.
     pub fn check(&self) -> Result<(), LockError> {
+        if self.is_forked() {
+            return Err(forked(self.cell()));
+        }
+        self.check_here()
+    }
+
+    /// Nobody asks in which process.
+    pub(crate) fn check_here(&self) -> Result<(), LockError> {
         let now = clock::now();
         self.cells().try_for_each(|cell| check(cell, now))
     }
 
-    /// Becomes ready when the lock is lost, with the error that says why; never, if it is released first.
-    /// For tasks that the body spawns: the future borrows nothing.
+    /// Becomes ready when the lock is lost, with the error that says why. For tasks that the body spawns: the
+    /// future borrows nothing.
+    ///
+    /// A lock that is released is not lost: the future never becomes ready then. But it does
+    /// ([`LostReason::Released`]) when the section that holds the lock is dropped (by a time-out, an abort, a
+    /// client that went away) or panics: what it has spawned must not go on as if it were protected. Section
+    /// means [`run`](crate::LockRequest::run) or an annotated function.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -179,6 +213,9 @@ impl Guard {
     /// Cancel-safe: once polled, the extension takes place anyway.
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         let ttl = valid_ttl(ttl)?;
+        if self.is_forked() {
+            return Err(forked(self.cell()));
+        }
         let begun: Vec<_> =
             self.parts().map(|Part { grip, .. }| (&grip.cell, driver::extend(grip, ttl))).collect();
         let mut result = Ok(());
@@ -231,6 +268,16 @@ impl Guard {
     }
 }
 
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("keys", &self.keys().collect::<Vec<_>>())
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A release under way.
 enum Releasing<'a> {
     /// The outer section releases.
@@ -239,6 +286,8 @@ enum Releasing<'a> {
         cell: &'a HoldCell,
         held: Duration,
         released: Released,
+        /// Nobody has to be asked how it went, and whatever was lost was traced when that happened.
+        known: bool,
     },
 }
 
@@ -248,22 +297,26 @@ impl Part {
         if self.nested {
             return Releasing::Nested(check(cell, now));
         }
-        Releasing::Own { cell, held: now.since(cell.since), released: driver::release(&self.grip) }
+        let released = driver::release(&self.grip);
+        let known = released.is_known();
+        Releasing::Own { cell, held: now.since(cell.since), released, known }
     }
 }
 
 impl Releasing<'_> {
     async fn confirmed(self) -> Result<(), LockError> {
-        let (cell, held, released) = match self {
+        let (cell, held, released, known) = match self {
             Releasing::Nested(result) => return result,
-            Releasing::Own { cell, held, released } => (cell, held, released),
+            Releasing::Own { cell, held, released, known } => (cell, held, released, known),
         };
-        let result = released.confirmed().await.map_err(|failed| failure(cell, failed, NOT_RELEASED));
+        let result = released.confirmed().await;
         match &result {
             Ok(()) => trace::released(cell, held),
-            Err(error) => trace::release_failed(cell, error),
+            Err(Failed::Lost(_)) if known => trace::released_after_loss(cell, held),
+            Err(Failed::Lost(reason)) => trace::lost(cell, *reason),
+            Err(Failed::Unconfirmed(error)) => trace::release_failed(cell, error),
         }
-        result
+        result.map_err(|failed| failure(cell, failed, NOT_RELEASED))
     }
 }
 
@@ -271,12 +324,16 @@ fn check(cell: &HoldCell, now: Time) -> Result<(), LockError> {
     match cell.state(now) {
         CellState::Until(_) => Ok(()),
         CellState::Lost(reason) => Err(lost_error(cell, reason)),
-        CellState::Released => Err(lost_error(cell, LostReason::Expired)),
+        CellState::Released => Err(lost_error(cell, LostReason::Released)),
     }
 }
 
-fn is_held(cell: &HoldCell) -> bool {
-    matches!(cell.state(clock::now()), CellState::Until(_))
+fn is_held(cell: &HoldCell, now: Time) -> bool {
+    matches!(cell.state(now), CellState::Until(_))
+}
+
+fn forked(cell: &HoldCell) -> LockError {
+    LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: process::forked().source }
 }
 
 const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
@@ -313,137 +370,25 @@ fn failure(cell: &HoldCell, failed: Failed, what: &'static str) -> LockError {
     }
 }
 
-/// A handle to a lock that somebody else releases: what [`run`](crate::LockRequest::run) and the attribute
-/// give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned children.
-#[derive(Clone, Debug)]
-pub struct Held(Arc<Guard>);
-
-impl Held {
-    pub(crate) fn new(guard: Guard) -> Self {
-        Held(Arc::new(guard))
-    }
-}
-
-impl Deref for Held {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.0
-    }
-}
-
-/// What a loss does to the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnLost {
-    /// It is dropped at its next await point.
-    Cancel,
-    /// It goes on.
-    Continue,
-}
-
-/// What watches over a body. It knows nothing of the body's type: it is compiled once, not for
-/// every body.
-pub(crate) struct Section<'a> {
-    held: &'a Held,
-    on_lost: OnLost,
-    scope: scope::Inherited,
-    span: trace::Span,
-    /// Made when the body has to wait for the first time.
-    ended: Option<Pin<Box<dyn Future<Output = Option<LockError>> + Send>>>,
-}
-
-impl<'a> Section<'a> {
-    pub(crate) fn new(held: &'a Held, on_lost: OnLost) -> Self {
-        let scope = scope::Inherited::with(Add::Held(held.clone()));
-        Section { held, on_lost, scope, span: trace::holding(held.cell()), ended: None }
-    }
-
-    /// Polls the body. Ready when it has completed, or with the loss if that came first.
-    pub(crate) fn poll_body<F: Future>(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut body: Pin<&mut F>,
-    ) -> Poll<Result<F::Output, LockError>> {
-        let mut output = None;
-        let ended = self.poll(cx, &mut |cx| match body.as_mut().poll(cx) {
-            Poll::Ready(value) => {
-                output = Some(value);
-                true
-            }
-            Poll::Pending => false,
-        });
-        match (output, ended) {
-            (Some(output), _) => Poll::Ready(Ok(output)),
-            (None, Poll::Ready(Err(lost))) => Poll::Ready(Err(lost)),
-            (None, _) => Poll::Pending,
-        }
-    }
-
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        body: &mut dyn FnMut(&mut Context<'_>) -> bool,
-    ) -> Poll<Result<(), LockError>> {
-        if self.on_lost == OnLost::Cancel {
-            // The clock, not only a flag, and before the body: after a suspend nothing more is done.
-            self.held.check()?;
-            self.poll_ended(cx)?;
-        }
-        let completed = {
-            let _entered = self.scope.enter();
-            self.span.in_scope(|| body(cx))
-        };
-        if completed {
-            return Poll::Ready(Ok(()));
-        }
-        if self.on_lost == OnLost::Cancel && self.ended.is_none() {
-            self.ended = Some(Box::pin(Ended::of(self.held).wait()));
-            self.poll_ended(cx)?;
-        }
-        Poll::Pending
-    }
-
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Result<(), LockError> {
-        match self.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
-            Some(Poll::Ready(Some(lost))) => return Err(lost),
-            // Released, so nothing is left to be lost; and a future that is ready is not polled again.
-            Some(Poll::Ready(None)) => self.on_lost = OnLost::Continue,
-            Some(Poll::Pending) | None => {}
-        }
-        Ok(())
-    }
-}
-
-/// Runs `body` inside the section of `held`.
-///
-/// # Errors
-/// [`LockError::Lost`] if the lock was lost and the body has been dropped for it. A body that completes
-/// keeps its value.
-pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
-    let mut body = pin!(body);
-    let mut section = Section::new(held, on_lost);
-    poll_fn(|cx| section.poll_body(cx, body.as_mut())).await
-}
-
-/// Runs `body` inside the section of `held`, on this thread, which cannot be stopped.
-pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
-    let _entered = scope::enter_thread(Add::Held(held.clone()));
-    trace::holding(held.cell()).in_scope(body)
-}
-
 /// The end of a hold, to be waited for.
-struct Ended {
+pub(crate) struct Ended {
     cells: Vec<Arc<HoldCell>>,
+    made_in: Process,
 }
 
 impl Ended {
-    fn of(guard: &Guard) -> Self {
-        Ended { cells: guard.parts().map(|part| part.grip.cell.clone()).collect() }
+    pub(crate) fn of(guard: &Guard) -> Self {
+        let cells = guard.parts().map(|part| part.grip.cell.clone()).collect();
+        Ended { cells, made_in: guard.first.grip.made_in() }
     }
 
     /// `Some`: the first loss. `None`: all were released.
-    async fn wait(self) -> Option<LockError> {
+    pub(crate) async fn wait(self) -> Option<LockError> {
+        let mut wakers = ContainedWakers::default();
         loop {
+            if self.made_in.is_another() {
+                return self.cells.first().map(|cell| forked(cell));
+            }
             let mut listeners: Vec<EventListener> = self.cells.iter().map(|cell| cell.listen()).collect();
             let now = clock::now();
             let mut all_released = true;
@@ -451,6 +396,9 @@ impl Ended {
                 match cell.state(now) {
                     CellState::Lost(reason) => return Some(lost_error(cell, reason)),
                     CellState::Until(_) => all_released = false,
+                    CellState::Released if cell.is_abandoned() => {
+                        return Some(lost_error(cell, LostReason::Released));
+                    }
                     CellState::Released => {}
                 }
             }
@@ -458,7 +406,8 @@ impl Ended {
                 return None;
             }
             poll_fn(|cx| {
-                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(cx).is_ready());
+                let mut cx = Context::from_waker(wakers.of(cx.waker()));
+                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(&mut cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;

@@ -20,7 +20,9 @@
 //!   1 % fast against ours. Where that cannot be promised, [fencing tokens](FencingToken) still order the
 //!   writes.
 //! - Every lease expires: a crashed holder delays others by at most its ttl.
-//! - A holder can know first: [`Guard::is_held`] turns false before the server's expiry, without I/O.
+//! - A holder can know first: [`Guard::is_held`] turns false before the server's expiry, without I/O, also when
+//!   the machine was suspended in between. (A virtual machine that is paused from outside, or restored from a
+//!   snapshot, is another matter: its clocks stand still, and only the fencing token tells.)
 //! - [`LockRequest::run`] and the attribute stop an async body at its next await point when the lease is lost.
 //! - Nothing runs unlocked: busy, unreachable, misconfigured are errors.
 //! - Dropping anything at any time is safe.
@@ -28,6 +30,8 @@
 //! # What it does not
 //! A process that is not scheduled cannot act on a loss, a body that does not await is not interrupted, and
 //! what was done before a loss is not undone: let the data check the fencing token.
+//!
+//! A process that ends or forks: see [`LockManager`].
 
 #[macro_use]
 mod engine;
@@ -45,14 +49,17 @@ pub mod blocking;
 mod clock;
 #[cfg(feature = "redis")]
 mod connection;
+mod contained;
 mod driver;
 mod error;
 mod guard;
 mod key;
 mod manager;
+mod process;
 mod request;
 mod retry;
 mod scope;
+mod section;
 mod shrink;
 mod token;
 mod trace;
@@ -66,10 +73,11 @@ pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
-pub use guard::{Guard, Held};
+pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use manager::{LockHolder, LockInfo, LockKind, LockManager, LockManagerBuilder, ShutdownReport};
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};
+pub use section::Held;
 pub use token::FencingToken;

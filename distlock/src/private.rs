@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::guard::Section;
+use crate::section::{Holding, Section};
 use crate::{FencingToken, Guard, Held, IntoLockKey, LockError, LockKey, LockManager, LockRequest};
 
 pub use core::mem::drop;
@@ -300,7 +300,7 @@ pub fn is_busy<T>(acquired: &Result<T, LockError>) -> bool {
 
 /// Where the lock lives: declared before, and so dropped after, everything that the body may use.
 #[derive(Debug, Default)]
-pub struct Slot(Option<Held>);
+pub struct Slot(Option<Holding>);
 
 impl Slot {
     /// Holds nothing yet.
@@ -315,7 +315,7 @@ impl Slot {
     /// Those of the request.
     pub async fn acquire(&mut self, request: LockRequest) -> Result<&Held, LockError> {
         let guard = request.acquire().await?;
-        Ok(self.0.insert(Held::new(guard)))
+        Ok(self.0.insert(Holding::new(guard)).handle())
     }
 
     /// The same on a thread.
@@ -328,8 +328,8 @@ impl Slot {
 
     /// Releases and waits for it; a failure is reported, not returned.
     pub async fn release(&mut self) {
-        if let Some(held) = self.0.take() {
-            held.settle().await;
+        if let Some(holding) = self.0.take() {
+            holding.handle().settle().await;
         }
     }
 
@@ -340,8 +340,8 @@ impl Slot {
 
     /// Releases; the error, if the lock had been lost.
     pub fn finish_blocking(&mut self) -> Option<LockError> {
-        let held = self.0.take()?;
-        block_on(held.release_shared()).err().filter(LockError::is_lost)
+        let holding = self.0.take()?;
+        block_on(holding.handle().release_shared()).err().filter(LockError::is_lost)
     }
 }
 
@@ -358,8 +358,8 @@ pub enum OnLost {
 /// is paid for once.
 pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
     let on_lost = match on_lost {
-        OnLost::Cancel => crate::guard::OnLost::Cancel,
-        OnLost::Continue => crate::guard::OnLost::Continue,
+        OnLost::Cancel => crate::section::OnLost::Cancel,
+        OnLost::Continue => crate::section::OnLost::Continue,
     };
     Hold { section: held.map(|held| Section::new(held, on_lost)), body }
 }
@@ -392,7 +392,7 @@ impl<F: Future> Future for Hold<'_, F> {
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.
 pub fn hold_blocking<T>(held: Option<&Held>, body: impl FnOnce() -> T) -> T {
     match held {
-        Some(held) => crate::guard::hold_here(held, body),
+        Some(held) => crate::section::hold_here(held, body),
         None => body(),
     }
 }

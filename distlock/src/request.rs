@@ -9,11 +9,12 @@ use crate::clock;
 use crate::driver::{self, Settled};
 use crate::engine::{Outcome, Patience, Renewal, Want};
 use crate::error::{LockError, LostReason};
-use crate::guard::{Guard, Held, OnLost, hold};
+use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::manager::LockManager;
 use crate::retry::Retry;
 use crate::scope;
+use crate::section::{Held, Holding, OnLost, hold};
 use crate::trace;
 
 /// Below this, network and scheduling take more than the lease.
@@ -224,18 +225,20 @@ impl LockRequest {
     /// completes keeps its value: a failed release is traced, not returned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then releases in the background.
+    /// Dropping the future drops the body, then releases in the background, whatever clones of its handle the
+    /// body has handed out: they report the lock as not held from then on ([`lost`](Guard::lost) too).
     ///
     /// # Panics
-    /// If the body does; the lock is released in the background.
+    /// If the body does; the lock is released in the background, as if the future were dropped.
     pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
     where
         F: FnOnce(Held) -> Fut,
         Fut: Future,
     {
-        let held = Held::new(self.acquire().await?);
+        let holding = Holding::new(self.acquire().await?);
+        let held = holding.handle();
         let inner = held.clone();
-        let output = hold(&held, OnLost::Cancel, async move { body(inner).await }).await;
+        let output = hold(held, OnLost::Cancel, async move { body(inner).await }).await;
         held.settle().await;
         output
     }
@@ -249,7 +252,10 @@ impl LockRequest {
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
             ));
         }
-        let Wait::Retry(retry) = self.wait else { return self.all(keys, &want).await };
+        let Wait::Retry(retry) = self.wait else {
+            let result = self.all(keys, &want).await;
+            return if want.patience == Patience::Once { result.map_err(not_waited) } else { result };
+        };
         let mut left = retry.times;
         let started = clock::now();
         loop {
@@ -345,8 +351,9 @@ impl LockRequest {
     /// Acquires the first of `keys`, and with it as many of the next as one command can take; or says why
     /// the key behind those was not acquired.
     async fn ask_for_some(&self, keys: &[LockKey], want: &Want) -> (Vec<Guard>, Option<LockError>) {
-        if let (Some(defect), Some(key)) = (self.manager.core().defect(), keys.first()) {
-            return (Vec::new(), Some(LockError::unavailable(key.clone(), defect)));
+        if let (Some(error), Some(key)) = (self.manager.core().refusal(), keys.first()) {
+            let error = LockError::Unavailable { key: key.clone(), source: error.source };
+            return (Vec::new(), Some(error));
         }
         let nested = keys.iter().position(|key| self.enter_again(key).is_some());
         let mut names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
@@ -359,8 +366,8 @@ impl LockRequest {
     }
 
     async fn ask(&self, key: &LockKey, want: Want) -> Result<Guard, LockError> {
-        if let Some(defect) = self.manager.core().defect() {
-            return Err(LockError::unavailable(key.clone(), defect));
+        if let Some(error) = self.manager.core().refusal() {
+            return Err(LockError::Unavailable { key: key.clone(), source: error.source });
         }
         match driver::acquire(self.manager.alive(), key.shared().clone(), want).await {
             Settled::Acquired(grip) => Ok(Guard::new(grip)),
@@ -433,6 +440,14 @@ fn unused(lost: LockError, patience: Patience) -> Option<LockError> {
     };
     let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
     (!goes_on).then(|| LockError::unavailable(key, why()))
+}
+
+/// The round trip of a single attempt is no wait.
+fn not_waited(error: LockError) -> LockError {
+    match error {
+        LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
+        other => other,
+    }
 }
 
 /// A wait of zero is one attempt, and the server gets a moment to answer it.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 
 use crate::error::LockError;
-use crate::guard::Held;
 use crate::manager::LockManager;
+use crate::section::Held;
 
 /// A lock held around the current task, and those around that.
 #[derive(Debug)]
@@ -134,8 +134,20 @@ pub fn init(manager: LockManager) -> Result<(), LockManager> {
 }
 
 /// Runs `work` with `manager` as the default for it, in place of the process's: for tests, tenants, and
-/// programs with several servers. What `work` spawns does not inherit it: see
-/// [`LockManager::current`](crate::LockManager::current).
+/// programs with several servers.
+///
+/// It holds for `work` itself and for what `work` awaits, not for the tasks that it spawns. A server spawns a
+/// task for each connection, so the handlers of a server that runs inside `work` do not see this manager: there,
+/// keep it in the state of the program and write `manager = state.locks` in the attribute. Where the spawning is
+/// in your hands, carry it over:
+///
+/// ```
+/// # async fn handle() -> Result<(), distlock::LockError> { Ok(()) }
+/// # async fn doc() -> Result<(), distlock::LockError> {
+/// let manager = distlock::LockManager::current()?;
+/// tokio::spawn(distlock::with_manager(manager, async { handle().await }));
+/// # Ok(()) }
+/// ```
 ///
 /// # Cancel safety
 /// As cancel-safe as `work`.

@@ -4,32 +4,45 @@
 mod with_tracing {
     use std::time::Duration;
 
-    use tracing::{Instrument, debug, info_span, warn};
+    use tracing::{Instrument, debug, error, info, info_span, warn};
 
-    use crate::backend::{Backend, LinkEvent, Pushes};
+    use crate::backend::{Backend, LinkEvent, OpError, Pushes};
+    use crate::driver::Turn;
     use crate::engine::cell::HoldCell;
     use crate::error::{LockError, LostReason};
 
     pub(crate) fn lost(cell: &HoldCell, reason: LostReason) {
-        warn!(target: "distlock", label = %cell.label, %reason, "lost");
-        debug!(target: "distlock", key = %cell.key, %reason, "lost");
+        warn!(target: "distlock", label = &*cell.label, %reason, "lost");
+        debug!(target: "distlock", key = &*cell.key, %reason, "lost");
     }
 
     pub(crate) fn renewed(cell: &HoldCell) {
-        debug!(target: "distlock", label = %cell.label, key = %cell.key, "renewed");
+        debug!(target: "distlock", label = &*cell.label, key = &*cell.key, "renewed");
     }
 
-    /// `news`: the link was up before.
-    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, news: bool) {
+    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, turn: Turn) {
         let server = backend.describe();
         match event {
-            LinkEvent::Up { settled, .. } => debug!(target: "distlock", %server, settled, "connected"),
-            LinkEvent::Down { cause } if news => warn!(target: "distlock", %server, %cause, "not connected"),
+            LinkEvent::Up { settled, .. } => match turn {
+                Turn::UpAgain(outage) => {
+                    info!(target: "distlock", %server, ?outage, settled, "connected again");
+                }
+                Turn::UpAtLast(outage) => info!(target: "distlock", %server, ?outage, "connected at last"),
+                _ => debug!(target: "distlock", %server, settled, "connected"),
+            },
+            LinkEvent::Down { cause } if turn == Turn::Lost => {
+                warn!(target: "distlock", %server, %cause, "not connected");
+            }
             LinkEvent::Down { cause } => debug!(target: "distlock", %server, %cause, "still not connected"),
             LinkEvent::Pushes(pushes) => {
                 debug!(target: "distlock", %server, on = (*pushes == Pushes::On), "pushes");
             }
         }
+    }
+
+    /// A manager that is of no use any more.
+    pub(crate) fn failed(defect: &str) {
+        error!(target: "distlock", defect, "every lock is lost");
     }
 
     pub(crate) fn not_acquired(label: &str, error: &LockError) {
@@ -56,17 +69,22 @@ mod with_tracing {
     }
 
     pub(crate) fn acquired(cell: &HoldCell, waited: Duration) {
-        debug!(target: "distlock", label = %cell.label, key = %cell.key, ?waited, "acquired");
+        debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?waited, "acquired");
     }
 
     pub(crate) fn released(cell: &HoldCell, held: Duration) {
-        debug!(target: "distlock", label = %cell.label, key = %cell.key, ?held, "released");
+        debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?held, "released");
+    }
+
+    /// The loss has been reported.
+    pub(crate) fn released_after_loss(cell: &HoldCell, held: Duration) {
+        debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?held, "given up after a loss");
     }
 
     /// A release of which nobody awaits the outcome, or whose outcome may not replace the body's.
-    pub(crate) fn release_failed(cell: &HoldCell, error: &LockError) {
-        warn!(target: "distlock", label = %cell.label, kind = kind(error), "released, unconfirmed");
-        debug!(target: "distlock", %error, "released, unconfirmed");
+    pub(crate) fn release_failed(cell: &HoldCell, error: &OpError) {
+        warn!(target: "distlock", label = &*cell.label, "released, unconfirmed");
+        debug!(target: "distlock", key = &*cell.key, %error, "released, unconfirmed");
     }
 
     pub(crate) fn acquiring<F: Future>(label: &str, work: F) -> impl Future<Output = F::Output> {
@@ -77,7 +95,7 @@ mod with_tracing {
     pub(crate) use tracing::Span;
 
     pub(crate) fn holding(cell: &HoldCell) -> Span {
-        info_span!(target: "distlock", "lock.hold", label = %cell.label)
+        info_span!(target: "distlock", "lock.hold", label = &*cell.label)
     }
 }
 
@@ -88,17 +106,20 @@ pub(crate) use with_tracing::*;
 mod without_tracing {
     use std::time::Duration;
 
-    use crate::backend::{Backend, LinkEvent};
+    use crate::backend::{Backend, LinkEvent, OpError};
+    use crate::driver::Turn;
     use crate::engine::cell::HoldCell;
     use crate::error::{LockError, LostReason};
 
     pub(crate) fn lost(_: &HoldCell, _: LostReason) {}
     pub(crate) fn renewed(_: &HoldCell) {}
-    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: bool) {}
+    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: Turn) {}
+    pub(crate) fn failed(_: &str) {}
     pub(crate) fn not_acquired(_: &str, _: &LockError) {}
     pub(crate) fn acquired(_: &HoldCell, _: Duration) {}
     pub(crate) fn released(_: &HoldCell, _: Duration) {}
-    pub(crate) fn release_failed(_: &HoldCell, _: &LockError) {}
+    pub(crate) fn released_after_loss(_: &HoldCell, _: Duration) {}
+    pub(crate) fn release_failed(_: &HoldCell, _: &OpError) {}
 
     pub(crate) fn acquiring<F: Future>(_: &str, work: F) -> F {
         work

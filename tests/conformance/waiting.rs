@@ -38,7 +38,8 @@ async fn no_wait_is_busy_at_once(backend: Backend) {
     for request in [other.lock("k").no_wait(), other.lock("k").wait(Duration::ZERO)] {
         let start = Instant::now();
         let error = request.acquire().await.unwrap_err();
-        assert!(error.is_busy(), "{error:?}");
+        let LockError::Busy { waited, .. } = &error else { panic!("{error:?}") };
+        assert!(waited.is_zero() && !error.to_string().contains("waited"), "it did not wait: {error}");
         assert!(start.elapsed() < AT_ONCE);
     }
 }

@@ -17,6 +17,12 @@ async fn the_body_does_not_run_and_the_error_names_the_remedy() {
     let error = job(7).await.unwrap_err();
     assert!(matches!(error, LockError::NotInitialized), "{error:?}");
     assert!(error.to_string().contains("init"), "{error}");
+    // What the handlers of a server meet with.
+    let in_a_task = distlock::with_manager(LockManager::in_memory(), async { tokio::spawn(job(7)).await });
+    let error = in_a_task.await.unwrap().unwrap_err();
+    for remedy in ["spawned tasks", "LockManager::current()", "manager = state.locks"] {
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
     assert!(!RAN.load(Ordering::SeqCst));
     assert_eq!(distlock::with_manager(LockManager::in_memory(), job(7)).await.unwrap(), 7);
 }

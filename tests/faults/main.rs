@@ -28,6 +28,7 @@ mod read_only_server;
 mod runtime_blocked;
 mod runtime_dropped;
 mod scripts_flushed;
+mod section_abandoned;
 mod server_killed_while_held;
 mod server_killed_while_waiting;
 mod server_stopped;

@@ -1,5 +1,6 @@
 //! Nothing answers at the address.
 
+use std::error::Error;
 use std::time::{Duration, Instant};
 
 use distlock::{LockError, LockManager};
@@ -15,13 +16,38 @@ fn gone() -> RedisServer {
 }
 
 #[tokio::test]
-async fn connect_fails_soon_and_names_the_address() {
+async fn connect_tries_for_five_seconds_and_says_what_and_for_how_long() {
     let server = gone();
     let start = Instant::now();
     let error = LockManager::connect(&server.url()).await.unwrap_err();
-    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(4_900) && took < SOON, "{took:?}");
     assert_unavailable(&error);
     assert_says(&error, &server.address());
+    assert_says(&error, "tried again for 5s");
+    let texts: Vec<String> = chain(&error).collect();
+    let refused = texts.iter().filter(|text| text.contains("Connection refused")).count();
+    assert!(refused <= 2, "the same text again and again: {texts:#?}");
+}
+
+fn chain(error: &LockError) -> impl Iterator<Item = String> {
+    let whole = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
+    whole.map(ToString::to_string)
+}
+
+/// A service that is started beside its server.
+#[tokio::test(flavor = "multi_thread")]
+async fn connect_waits_for_a_server_that_is_just_being_started() {
+    let mut server = gone();
+    let connect = tokio::spawn(LockManager::connect(server.url()));
+    // It takes a while to start, and until then the port refuses.
+    let server = tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    });
+    let manager = connect.await.unwrap().expect("the server came up in time");
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    drop(server.await.unwrap());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A subscriber that keeps everything.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{LazyLock, Mutex};
 
@@ -17,6 +17,8 @@ pub(crate) struct Entry {
     /// A span's name, an event's message.
     pub(crate) name: String,
     pub(crate) fields: BTreeMap<String, String>,
+    /// The names of those that were given as text.
+    texts: BTreeSet<String>,
     /// The spans around it, the outermost first.
     pub(crate) around: Vec<String>,
 }
@@ -24,6 +26,10 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn label(&self) -> &str {
         self.fields.get("label").map_or("", String::as_str)
+    }
+
+    pub(crate) fn is_text(&self, field: &str) -> bool {
+        self.texts.contains(field)
     }
 }
 
@@ -61,7 +67,8 @@ impl Collector {
         });
         let is_span = metadata.is_span();
         let name = if is_span { metadata.name().to_owned() } else { fields.message };
-        entries.push(Entry { is_span, level: *metadata.level(), name, fields: fields.others, around });
+        let Fields { others: fields, texts, .. } = fields;
+        entries.push(Entry { is_span, level: *metadata.level(), name, fields, texts, around });
         Id::from_u64(entries.len() as u64)
     }
 }
@@ -104,6 +111,7 @@ impl Subscriber for Collector {
 struct Fields {
     message: String,
     others: BTreeMap<String, String>,
+    texts: BTreeSet<String>,
 }
 
 impl Fields {
@@ -118,6 +126,7 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
+        self.texts.insert(field.name().to_owned());
         self.add(field, value.to_owned());
     }
 

@@ -141,3 +141,74 @@ fn threads_are_seen_too() {
     assert_eq!(events("thread", "released").len(), 1);
     assert_eq!(spans("thread"), ["lock.acquire", "lock.hold"]);
 }
+
+/// The default level of most programs shows when an outage begins and when it is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
+    start();
+    let mut server = RedisServer::start();
+    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let (address, outage) =
+        (server.address(), |entry: &collector::Entry| entry.fields.contains_key("outage"));
+    let of_server = |name: &str| -> Vec<collector::Entry> {
+        let here = |entry: &collector::Entry| {
+            entry.name == name && entry.fields.get("server").is_some_and(|server| server.contains(&address))
+        };
+        all().into_iter().filter(here).collect()
+    };
+    server.kill9();
+    eventually("the outage is reported", async || !of_server("not connected").is_empty()).await;
+    server.restart();
+    eventually("its end is reported", async || !of_server("connected again").is_empty()).await;
+    let [began] = &of_server("not connected")[..] else { panic!("one event") };
+    assert_eq!(began.level, Level::WARN);
+    let [ended] = &of_server("connected again")[..] else { panic!("one event") };
+    assert_eq!(ended.level, Level::INFO);
+    assert!(outage(ended), "for how long: {ended:?}");
+    drop(manager);
+}
+
+/// Nothing was released then, and nothing more has gone wrong.
+#[tokio::test]
+async fn a_loss_that_is_known_is_one_warning() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("k").label("one warning").ttl(Duration::from_millis(50)).no_renew();
+    let guard = guard.acquire().await.unwrap();
+    guard.lost().await;
+    guard.release().await.unwrap_err();
+    let warnings: Vec<_> = under("one warning").into_iter().filter(|e| e.level <= Level::INFO).collect();
+    let [acquire, lost] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(acquire.is_span && lost.name == "lost" && lost.level == Level::WARN, "{warnings:?}");
+    assert_eq!(events("one warning", "given up after a loss").len(), 1);
+}
+
+#[tokio::test]
+async fn a_loss_that_the_release_finds_is_one_warning() {
+    start();
+    let server = RedisServer::start();
+    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let guard = manager.lock("k").label("found late").acquire().await.unwrap();
+    server.raw(&["SET", "k", "somebody else"]);
+    assert!(guard.release().await.unwrap_err().is_lost());
+    let warnings: Vec<_> = under("found late").into_iter().filter(|e| e.level == Level::WARN).collect();
+    let [lost] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!(lost.name, "lost");
+}
+
+/// A layer tells text from the rest by it.
+#[tokio::test]
+async fn every_label_is_text() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("k").label("text").ttl(Duration::from_millis(50)).no_renew();
+    let guard = guard.acquire().await.unwrap();
+    manager.lock("k").label("text").no_wait().acquire().await.unwrap_err();
+    guard.lost().await;
+    drop(guard);
+    manager.lock("k").label("text").run(async |_| {}).await.unwrap();
+    assert!(under("text").len() >= 8, "{:?}", under("text"));
+    for entry in under("text") {
+        assert!(entry.is_text("label"), "{entry:?}");
+    }
+}

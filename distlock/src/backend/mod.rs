@@ -372,8 +372,15 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Deletes the lock whoever holds it, and hands on to the queue. Returns whether there was one.
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
 
+    /// Whether [`Backend::run`] needs a runtime with I/O.
+    fn uses_sockets(&self) -> bool {
+        true
+    }
+
     /// Keeps the link alive, for ever, reporting to `events`. Polled on the I/O thread within a tokio
-    /// runtime (I/O and time enabled); dropped when the manager ends.
+    /// runtime (time enabled, and I/O where [`Backend::uses_sockets`]); dropped when the manager ends. After a
+    /// panic it is called again: what the links of the first call have sent may still be applied then. If it
+    /// returns, the manager is of no use any more.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
 
     /// Why it cannot keep locks of this kind, if it cannot.

@@ -12,6 +12,7 @@ use super::{Alive, Core, Requester, Settled};
 use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::{Outcome, Want};
+use crate::process;
 
 /// Dropping it at any time leaves nothing behind: a request that is still waiting is cancelled, a lock that
 /// has just been acquired is let go, and a command under way is awaited by the I/O thread.
@@ -27,7 +28,7 @@ struct Acquiring {
 /// Acquires `key`, or says why not.
 pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Settled {
     let (sender, answer) = oneshot::channel();
-    let core = alive.core.clone();
+    let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
     let mut acquiring =
@@ -38,6 +39,9 @@ pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Se
 
 impl Acquiring {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Settled> {
+        if self.core.is_forked() {
+            return Poll::Ready(Settled::Not(Outcome::Unavailable(process::forked())));
+        }
         let _: Poll<()> = self.mine.poll(&self.core, cx);
         let answer = Pin::new(&mut self.answer).poll(cx);
         answer.map(|answer| {
@@ -55,7 +59,9 @@ impl Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         self.mine.hand_over(&self.core);
-        if !self.settled {
+        if !self.settled && !self.core.is_forked() {
+            // So that the engine, which drops the sender under its mutex, wakes nobody there.
+            self.answer.close();
             let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);
             self.core.perform(effects, None);
         }

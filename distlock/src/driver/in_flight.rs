@@ -1,11 +1,13 @@
 //! Commands under way, and who awaits their answers.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::Core;
+use super::{Core, all_unanswered, unanswered};
 use crate::backend::{BoxFuture, Failure, OpError, OpResult};
+use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Context, Purpose, Verdict};
 
 /// A command whose answer somebody awaits.
@@ -26,15 +28,22 @@ impl Future for InFlight {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
         match &mut *self {
-            InFlight::One(context, answer) => {
-                answer.as_mut().poll(cx).map(|result| Answer::One(context.clone(), result))
-            }
-            InFlight::Together(contexts, answer) => answer
-                .as_mut()
-                .poll(cx)
-                .map(|results| Answer::Together(pair(std::mem::take(contexts), results))),
+            InFlight::One(context, answer) => poll_contained(answer.as_mut(), cx).map(|result| {
+                let result = result.unwrap_or_else(|panicked| Err(unanswered(panicked)));
+                Answer::One(context.clone(), result)
+            }),
+            InFlight::Together(contexts, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
+                let contexts = std::mem::take(contexts);
+                let results = results.unwrap_or_else(|panicked| all_unanswered(contexts.len(), panicked));
+                Answer::Together(pair(contexts, results))
+            }),
         }
     }
+}
+
+/// The answer to a command, unless its future panics.
+pub(super) async fn answer<T>(mut answer: BoxFuture<T>) -> Result<T, Panicked> {
+    poll_fn(|cx| poll_contained(answer.as_mut(), cx)).await
 }
 
 /// Every command has its result, whatever came back.
@@ -87,7 +96,11 @@ impl Mine {
 
     /// Whoever awaited it does not: the I/O thread does.
     pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
-        if let Some(in_flight) = self.in_flight.take() {
+        let Some(in_flight) = self.in_flight.take() else { return };
+        if core.is_forked() {
+            // The parent awaits it. Nothing that it shares with connections may be touched here.
+            std::mem::forget(in_flight);
+        } else {
             core.await_elsewhere(in_flight);
         }
     }

@@ -6,6 +6,9 @@
 //! its command to the I/O thread: every reply reaches the engine exactly once.
 
 mod acquiring;
+mod alive;
+mod events;
+mod grip;
 mod in_flight;
 mod io_thread;
 mod releasing;
@@ -13,24 +16,31 @@ mod several;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use event_listener::Event;
+use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, Events, LinkEvent, Op, OpError, OpResult, Push, Sending};
-use crate::clock;
+use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
+use crate::clock::{self, Time};
+use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::HoldCell;
 use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
+use crate::process::{self, Process};
 use crate::trace;
 pub(crate) use acquiring::acquire;
+pub(crate) use alive::Alive;
+use events::Outage;
+pub(crate) use events::Turn;
+pub(crate) use grip::Grip;
 use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
-pub(crate) use releasing::{Failed, Released, begin, extend, release};
+pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use several::acquire_together;
 
 /// Keys are spread over so many mutexes.
@@ -58,6 +68,11 @@ pub(crate) struct Core {
     pub(crate) backend: Arc<dyn Backend>,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
+    /// Of the outage that goes on now.
+    outage: Mutex<Option<Outage>>,
+    /// The backend's work was begun anew: what earlier links have sent may still be applied.
+    begun_anew: AtomicBool,
+    made_in: Process,
     /// Holds that somebody has in hand.
     grips: AtomicUsize,
     /// Commands that the I/O thread awaits.
@@ -72,62 +87,6 @@ pub(crate) enum LinkSeen {
     NotYet,
     Up,
     Down(OpError),
-}
-
-/// Managers, requests and guards keep one; when the last is gone the I/O thread finishes what is under way
-/// and ends.
-#[derive(Debug)]
-pub(crate) struct Alive {
-    core: Arc<Core>,
-}
-
-impl Alive {
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.core.io.stop();
-    }
-}
-
-/// A hold in somebody's hand. Dropping it lets go, in the background.
-pub(crate) struct Grip {
-    pub(crate) alive: Arc<Alive>,
-    pub(crate) cell: Arc<HoldCell>,
-    let_go: AtomicBool,
-}
-
-impl Grip {
-    fn new(alive: Arc<Alive>, cell: Arc<HoldCell>) -> Self {
-        alive.core.grips.fetch_add(1, Ordering::Relaxed);
-        Grip { alive, cell, let_go: AtomicBool::new(false) }
-    }
-
-    /// True for the first caller only.
-    fn lets_go(&self) -> bool {
-        !self.let_go.swap(true, Ordering::AcqRel)
-    }
-}
-
-impl fmt::Debug for Grip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Grip").field(&self.cell).finish()
-    }
-}
-
-impl Drop for Grip {
-    fn drop(&mut self) {
-        let core = &self.alive.core;
-        if self.lets_go() {
-            let (_, effects) = core.engine.release(clock::now(), &self.cell);
-            core.perform(effects, None);
-        }
-        core.grips.fetch_sub(1, Ordering::Relaxed);
-        core.quieter.notify(usize::MAX);
-    }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -145,48 +104,84 @@ impl Core {
             engine: Engine::new(&client, tuning, SHARDS, seed),
             client,
             backend,
-            io: IoThread::default(),
+            io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
+            outage: Mutex::default(),
+            begun_anew: AtomicBool::new(false),
+            made_in: Process::current(),
             grips: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             quieter: Event::new(),
         });
         core.io.start(&core);
-        Arc::new(Alive { core })
+        Arc::new(Alive::new(core))
     }
 
-    /// Carries out effects, and what comes of them.
+    /// Carries out effects, and what comes of them: all of them, although one of them may panic, by the log
+    /// subscriber or a waker of the program's.
     fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut mine: Option<&mut Mine>) {
         let mut rearm = effects.rearm;
         let mut todo = VecDeque::from(effects.list);
         while let Some(effect) = todo.pop_front() {
-            match effect {
-                Effect::Send(context, op) => {
-                    if let Some((verdict, more)) = self.send(context, op, mine.as_deref_mut()) {
-                        if let (Some(mine), Some(verdict)) = (mine.as_deref_mut(), verdict) {
-                            mine.verdict = Some(verdict);
-                        }
-                        rearm |= more.rearm;
-                        todo.extend(more.list);
-                    }
+            match contained(|| self.carry_out(effect, mine.as_deref_mut())) {
+                Ok(Some(more)) => {
+                    rearm |= more.rearm;
+                    todo.extend(more.list);
                 }
-                Effect::SendTogether(batch) => {
-                    if let Some(more) = self.send_together(batch, mine.as_deref_mut()) {
-                        rearm |= more.rearm;
-                        todo.extend(more.list);
-                    }
-                }
-                Effect::Done(requester, outcome) => Self::settle(requester, outcome),
-                Effect::Lost(cell, reason) => {
-                    trace::lost(&cell, reason);
-                    cell.notify();
-                }
-                Effect::Renewed(cell) => trace::renewed(&cell),
+                Ok(None) => {}
+                // It may have been about to say so.
+                Err(_) => rearm = true,
             }
         }
         if rearm {
             self.io.rearm();
         }
+    }
+
+    fn carry_out(
+        self: &Arc<Self>,
+        effect: Effect<Requester>,
+        mut mine: Option<&mut Mine>,
+    ) -> Option<Effects<Requester>> {
+        match effect {
+            Effect::Send(context, op) => {
+                let (verdict, more) = self.send(context, op, mine.as_deref_mut())?;
+                if let (Some(mine), Some(verdict)) = (mine, verdict) {
+                    mine.verdict = Some(verdict);
+                }
+                return Some(more);
+            }
+            Effect::SendTogether(batch) => return self.send_together(batch, mine),
+            Effect::Done(requester, outcome) => Self::settle(requester, outcome),
+            Effect::Lost(cell, reason) => {
+                // Those who wait for it are told whatever becomes of the log.
+                let logged = contained(|| trace::lost(&cell, reason));
+                self.tell_listeners(&cell);
+                drop(logged);
+            }
+            Effect::Renewed(cell) => trace::renewed(&cell),
+        }
+        None
+    }
+
+    /// One event, and what comes of it. `Err`: the engine itself has panicked.
+    fn event(
+        self: &Arc<Self>,
+        event: impl FnOnce(&Engine<Requester>, Time) -> Effects<Requester>,
+    ) -> Result<(), Panicked> {
+        let effects = contained(|| event(&self.engine, clock::now())).inspect_err(|_| self.io.rearm())?;
+        self.perform(effects, None);
+        Ok(())
+    }
+
+    /// Wakes everybody who waits for the end of a hold.
+    fn tell_listeners(&self, cell: &HoldCell) {
+        drop(contained(|| cell.notify()));
+    }
+
+    /// Wakes everybody who waits for a hold or a command to end.
+    fn tell_quieter(&self) {
+        drop(contained(|| self.quieter.notify(usize::MAX)));
     }
 
     /// Sends one command. If it was answered at once: what the answer means for `mine`, and what to do next.
@@ -197,15 +192,17 @@ impl Core {
         mine: Option<&mut Mine>,
     ) -> Option<(Option<Verdict>, Effects<Requester>)> {
         let is_mine = mine.as_ref().is_some_and(|mine| mine.interest.covers(&context.purpose));
-        let result = match self.backend.send(&context.key, op) {
-            Sending::Ready(result) => result,
-            Sending::Pending(mut answer) => match poll_once(answer.as_mut()) {
-                Poll::Ready(result) => result,
-                Poll::Pending => {
-                    self.await_answer(InFlight::One(context, answer), mine.filter(|_| is_mine));
-                    return None;
-                }
-            },
+        let begun = contained(|| match self.backend.send(&context.key, op) {
+            Sending::Ready(result) => Begun::Answered(result),
+            Sending::Pending(answer) => begin(answer),
+        });
+        let result = match begun {
+            Ok(Begun::Answered(result)) => result,
+            Ok(Begun::UnderWay(answer)) => {
+                self.await_answer(InFlight::One(context, answer), mine.filter(|_| is_mine));
+                return None;
+            }
+            Err(panicked) => Err(unanswered(panicked)),
         };
         let (verdict, effects) = self.engine.reply(clock::now(), context, result);
         Some((is_mine.then_some(verdict), effects))
@@ -219,14 +216,15 @@ impl Core {
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, op)| (context.key.clone(), op.clone())).collect();
         let contexts: Vec<Context> = batch.into_iter().map(|(context, _)| context).collect();
-        let mut answer = self.backend.send_together(ops);
-        match poll_once(answer.as_mut()) {
-            Poll::Ready(results) => Some(self.engine.reply_together(clock::now(), pair(contexts, results))),
-            Poll::Pending => {
+        let results = match contained(|| begin(self.backend.send_together(ops))) {
+            Ok(Begun::Answered(results)) => results,
+            Ok(Begun::UnderWay(answer)) => {
                 self.await_answer(InFlight::Together(contexts, answer), mine);
-                None
+                return None;
             }
-        }
+            Err(panicked) => all_unanswered(contexts.len(), panicked),
+        };
+        Some(self.engine.reply_together(clock::now(), pair(contexts, results)))
     }
 
     /// The caller awaits the answer itself if it wants it and awaits none yet.
@@ -238,18 +236,20 @@ impl Core {
     }
 
     fn answered(self: &Arc<Self>, answer: Answer, mut mine: Option<&mut Mine>) {
-        let now = clock::now();
-        let effects = match answer {
+        let effects = contained(|| match answer {
             Answer::One(context, result) => {
-                let (verdict, effects) = self.engine.reply(now, context, result);
+                let (verdict, effects) = self.engine.reply(clock::now(), context, result);
                 if let Some(mine) = mine.as_deref_mut() {
                     mine.verdict = Some(verdict);
                 }
                 effects
             }
-            Answer::Together(answers) => self.engine.reply_together(now, answers),
-        };
-        self.perform(effects, mine);
+            Answer::Together(answers) => self.engine.reply_together(clock::now(), answers),
+        });
+        match effects {
+            Ok(effects) => self.perform(effects, mine),
+            Err(_) => self.io.rearm(),
+        }
     }
 
     fn await_elsewhere(self: &Arc<Self>, in_flight: InFlight) {
@@ -261,12 +261,11 @@ impl Core {
     }
 
     fn on_io_thread(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        self.handed_over.fetch_add(1, Ordering::Relaxed);
-        let core = self.clone();
+        // Counted down however the work ends, also by the end of the thread.
+        let handed_over = HandedOver::new(self.clone());
         self.io.spawn(async move {
             work.await;
-            core.handed_over.fetch_sub(1, Ordering::Relaxed);
-            core.quieter.notify(usize::MAX);
+            drop(handed_over);
         });
     }
 
@@ -280,10 +279,11 @@ impl Core {
         drop(answer.send(settled));
     }
 
-    /// What is due. Renewals go out in one batch.
-    fn fire_timers(self: &Arc<Self>) {
-        let effects = self.engine.timer(clock::now());
+    /// What is due. Renewals go out in one batch. `Err`: the engine itself has panicked.
+    fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
+        let effects = contained(|| self.engine.timer(clock::now())).inspect_err(|_| self.io.rearm())?;
         self.perform_batched(effects);
+        Ok(())
     }
 
     fn perform_batched(self: &Arc<Self>, mut effects: Effects<Requester>) {
@@ -304,15 +304,21 @@ impl Core {
         if batch.is_empty() {
             return;
         }
-        let core = self.clone();
-        let mut answers = self.backend.send_batch(batch);
-        let at_once = poll_once(answers.as_mut());
-        match at_once {
-            Poll::Ready(results) => core.all_answered(contexts, results),
-            Poll::Pending => self.on_io_thread(async move {
-                let results = answers.await;
-                core.all_answered(contexts, results);
-            }),
+        match contained(|| begin(self.backend.send_batch(batch))) {
+            Ok(Begun::Answered(results)) => self.all_answered(contexts, results),
+            Ok(Begun::UnderWay(answers)) => {
+                let core = self.clone();
+                self.on_io_thread(async move {
+                    let count = contexts.len();
+                    let results = in_flight::answer(answers).await;
+                    let results = results.unwrap_or_else(|panicked| all_unanswered(count, panicked));
+                    core.all_answered(contexts, results);
+                });
+            }
+            Err(panicked) => {
+                let results = all_unanswered(contexts.len(), panicked);
+                self.all_answered(contexts, results);
+            }
         }
     }
 
@@ -327,14 +333,15 @@ impl Core {
         self.io.sleep(d).await;
     }
 
-    /// Waits until the link is up, or down with a reason, for at most `d`.
-    pub(crate) async fn link_within(&self, d: Duration, until_up: bool) -> LinkSeen {
+    /// Waits until the link is up, for at most `d`; less if the server refuses for good. Returns what was seen
+    /// last.
+    pub(crate) async fn link_within(&self, d: Duration) -> LinkSeen {
         let mut seen = self.link.subscribe();
         let reached = async {
             let found = seen.wait_for(|link| match link {
                 LinkSeen::NotYet => false,
                 LinkSeen::Up => true,
-                LinkSeen::Down(_) => !until_up,
+                LinkSeen::Down(cause) => cause.kind == Failure::Refused,
             });
             found.await.map(|link| link.clone()).unwrap_or(LinkSeen::NotYet)
         };
@@ -346,19 +353,30 @@ impl Core {
 
     /// The key was taken away from whoever had it, or may have been.
     pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
-        let effects = self.engine.ask_whether_held(clock::now(), key);
-        self.perform(effects, None);
+        if !self.is_forked() {
+            drop(self.event(|engine, now| engine.ask_whether_held(now, key)));
+        }
     }
 
     /// No more acquisitions.
     pub(crate) fn close(self: &Arc<Self>) {
-        let effects = self.engine.close(clock::now());
-        self.perform(effects, None);
+        drop(self.event(|engine, now| engine.close(now)));
     }
 
     pub(crate) fn lose_all(self: &Arc<Self>) {
-        let effects = self.engine.lose_all(clock::now());
-        self.perform(effects, None);
+        drop(self.event(|engine, now| engine.lose_all(now)));
+    }
+
+    /// The I/O thread has ended, although this manager is in use: nothing is renewed and nobody is woken any
+    /// more, so everybody who holds or waits is told at once, and everybody who comes.
+    fn fail(self: &Arc<Self>, why: &str) {
+        let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
+        drop(contained(|| trace::failed(&defect)));
+        let cause = OpError::new(Failure::Refused, defect.clone());
+        self.io.ended(defect);
+        drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
+        drop(self.event(|engine, now| engine.fail(now, &cause)));
+        self.tell_quieter();
     }
 
     /// Holds that somebody has in hand.
@@ -369,12 +387,17 @@ impl Core {
     /// Waits until `quiet` says so, at most `d`. Looks whenever a hold or a command has ended.
     pub(crate) async fn quiet_within(&self, d: Duration, quiet: impl Fn(&Core) -> bool) -> bool {
         let settled = async {
+            let mut wakers = ContainedWakers::default();
             loop {
-                let quieter = self.quieter.listen();
+                let mut quieter = self.quieter.listen();
                 if quiet(self) {
                     return;
                 }
-                quieter.await;
+                poll_fn(|cx| {
+                    let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
+                    Pin::new(&mut quieter).poll(&mut cx)
+                })
+                .await;
             }
         };
         tokio::select! {
@@ -394,33 +417,44 @@ impl Core {
         self.engine.outstanding().owed
     }
 
-    /// Why the I/O thread could not be started, if it could not.
-    pub(crate) fn defect(&self) -> Option<String> {
-        self.io.defect()
-    }
-}
-
-impl Events for Core {
-    fn link(&self, event: LinkEvent) {
-        let seen = match &event {
-            LinkEvent::Up { .. } => Some(LinkSeen::Up),
-            LinkEvent::Down { cause } => Some(LinkSeen::Down(cause.clone())),
-            LinkEvent::Pushes(_) => None,
-        };
-        let news = !matches!(*self.link.borrow(), LinkSeen::Down(_));
-        trace::link(&*self.backend, &event, news);
-        let Some(core) = self.io.core() else { return };
-        let effects = self.engine.link(clock::now(), &event);
-        core.perform_batched(effects);
-        if let Some(seen) = seen {
-            self.link.send_replace(seen);
+    /// Waits, on this thread, until the commands that the I/O thread awaits were answered, at most until then.
+    fn answered_by(&self, until: Instant) {
+        loop {
+            let quieter = self.quieter.listen();
+            if self.handed_over.load(Ordering::Relaxed) == 0 || quieter.wait_deadline(until).is_none() {
+                return;
+            }
         }
     }
 
-    fn push(&self, push: Push) {
-        let Some(core) = self.io.core() else { return };
-        let effects = self.engine.push(clock::now(), push);
-        core.perform(effects, None);
+    /// This process was forked from the one that the manager was made in: nothing of it may be used here.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.made_in.is_another()
+    }
+
+    /// Why this manager cannot do anything here, if so: its I/O thread does not run.
+    pub(crate) fn refusal(&self) -> Option<OpError> {
+        if self.is_forked() {
+            return Some(process::forked());
+        }
+        self.io.defect().map(|defect| OpError::new(Failure::Refused, defect))
+    }
+}
+
+/// One of the commands that the I/O thread awaits.
+struct HandedOver(Arc<Core>);
+
+impl HandedOver {
+    fn new(core: Arc<Core>) -> Self {
+        core.handed_over.fetch_add(1, Ordering::Relaxed);
+        HandedOver(core)
+    }
+}
+
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
+        self.0.tell_quieter();
     }
 }
 
@@ -433,7 +467,27 @@ impl fmt::Debug for Core {
     }
 }
 
+/// A command whose place in the order is fixed.
+enum Begun<T> {
+    Answered(T),
+    UnderWay(BoxFuture<T>),
+}
+
 /// Lets a command take its place without waiting for the answer.
-fn poll_once<T>(future: Pin<&mut (dyn Future<Output = T> + Send)>) -> Poll<T> {
-    future.poll(&mut TaskContext::from_waker(Waker::noop()))
+fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
+    let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(result) => Begun::Answered(result),
+        Poll::Pending => Begun::UnderWay(answer),
+    }
+}
+
+/// Whatever was sent before the panic may be applied.
+fn unanswered(panicked: Panicked) -> OpError {
+    OpError::new(Failure::Unknown, panicked)
+}
+
+fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
+    let error = unanswered(panicked);
+    (0..count).map(|_| Err(error.clone())).collect()
 }

@@ -2,8 +2,10 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use super::grip::InHand;
 use super::in_flight::{Interest, Mine};
 use super::{Core, Grip};
 use crate::backend::OpError;
@@ -11,6 +13,7 @@ use crate::clock;
 use crate::engine::cell::{CellState, HoldCell};
 use crate::engine::{Release, Verdict, Want};
 use crate::error::LostReason;
+use crate::process;
 
 /// Why a release or an extension did not do what was asked.
 #[derive(Clone, Debug)]
@@ -24,11 +27,21 @@ pub(crate) enum Failed {
 struct Awaited {
     core: Arc<Core>,
     mine: Mine,
+    /// Of a release. Dropped behind the command's way to the I/O thread, if it goes there.
+    _in_hand: Option<InHand>,
 }
 
 impl Awaited {
     async fn verdict(mut self) -> Verdict {
-        poll_fn(|cx| self.mine.poll(&self.core, cx)).await;
+        let here = poll_fn(|cx| {
+            if self.core.is_forked() {
+                return Poll::Ready(false);
+            }
+            self.mine.poll(&self.core, cx).map(|()| true)
+        });
+        if !here.await {
+            return Verdict::Failed(process::forked());
+        }
         self.mine.verdict.take().unwrap_or(Verdict::None)
     }
 }
@@ -49,16 +62,18 @@ enum Word {
 
 /// Ends a hold. The command is on its way when this returns.
 pub(crate) fn release(grip: &Grip) -> Released {
-    if !grip.lets_go() {
-        return Released(Word::Known(Ok(())));
-    }
     let core = grip.alive.core();
+    if let Some(error) = core.is_forked().then(process::forked) {
+        return Released(Word::Known(Err(Failed::Unconfirmed(error))));
+    }
+    let Some(in_hand) = grip.end() else { return Released(Word::Known(Ok(()))) };
     let (release, effects) = core.engine.release(clock::now(), &grip.cell);
     let known = match release {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
         Release::Leaving => {
-            let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Leave) };
+            let mine = Mine::new(Interest::Leave);
+            let mut awaited = Awaited { core: core.clone(), mine, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.mine));
             return Released(Word::Awaited(awaited));
         }
@@ -68,13 +83,18 @@ pub(crate) fn release(grip: &Grip) -> Released {
 }
 
 /// The guard that this hold is a part of exists: what `want` says of time counts from now on.
-pub(crate) fn begin(grip: &Grip, want: &Want) {
+pub(crate) fn begin_hold(grip: &Grip, want: &Want) {
     let core = grip.alive.core();
     let effects = core.engine.begin(clock::now(), &grip.cell, want);
     core.perform(effects, None);
 }
 
 impl Released {
+    /// Nothing more is to be heard of it.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.0, Word::Known(_))
+    }
+
     /// Waits for the server's word.
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
         let awaited = match self.0 {
@@ -100,7 +120,7 @@ pub(crate) struct Extending<'a> {
 pub(crate) fn extend(grip: &Grip, ttl: Duration) -> Extending<'_> {
     let (core, cell) = (grip.alive.core(), &*grip.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
-    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew) };
+    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew), _in_hand: None };
     core.perform(effects, Some(&mut awaited.mine));
     Extending { cell, held, awaited }
 }

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::gathering::Gathering;
 use crate::engine::{Outcome, Want};
+use crate::process;
 
 /// Dropping it at any time leaves nothing behind, as for one request.
 struct Several {
@@ -39,7 +40,7 @@ pub(crate) async fn acquire_together(
     keys: &[Arc<str>],
     want: &Want,
 ) -> (Vec<Grip>, Option<Outcome>) {
-    let core = alive.core.clone();
+    let core = alive.core().clone();
     let mut answers = Vec::with_capacity(keys.len());
     let who = || {
         let (answer, receiver) = oneshot::channel();
@@ -67,6 +68,9 @@ pub(crate) async fn acquire_together(
 impl Several {
     /// Ready with the first outcome that is not a lock in hand, if there is one.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        if self.core.is_forked() {
+            return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
+        }
         let _: Poll<()> = self.mine.poll(&self.core, cx);
         while let Some(next) = self.waiting.front_mut() {
             let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
@@ -91,8 +95,12 @@ impl Several {
 impl Drop for Several {
     fn drop(&mut self) {
         self.mine.hand_over(&self.core);
+        if self.core.is_forked() {
+            return;
+        }
         // In reverse, like every release of several.
         while let Some(Waiting { key, ticket, answer }) = self.waiting.pop_back() {
+            // Before the engine, which drops the sender under its mutex, could wake somebody there.
             drop(answer);
             let effects = self.core.engine.cancel(clock::now(), &key, ticket);
             self.core.perform(effects, None);

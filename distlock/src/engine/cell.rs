@@ -5,7 +5,7 @@
 //! check needs no lock and no I/O.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub(crate) struct HoldCell {
     claim: AtomicU8,
     /// One of several keys that are being collected.
     gathering: Option<Arc<Gathering>>,
+    /// The section that held it was dropped or has panicked.
+    abandoned: AtomicBool,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
@@ -98,6 +100,7 @@ impl HoldCell {
             cap: AtomicU64::new(cap.0),
             word,
             claim: AtomicU8::new(UNCLAIMED),
+            abandoned: AtomicBool::new(false),
             gathering,
             ended: Event::new(),
             remains: OnceLock::new(),
@@ -192,6 +195,16 @@ impl HoldCell {
         }
     }
 
+    /// The section that holds it does not come to its end. To be said before the release.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Asked once the hold has ended.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
     /// The hold was lost, and its lease is over for this process.
     pub(super) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
@@ -240,6 +253,7 @@ fn word_of_reason(reason: LostReason) -> u64 {
         LostReason::Taken => TAKEN,
         LostReason::MaxHold => MAX_HOLD,
         LostReason::Shutdown => SHUTDOWN,
+        LostReason::Released => RELEASED,
     }
 }
 

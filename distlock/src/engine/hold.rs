@@ -195,7 +195,7 @@ impl<W> Step<'_, W> {
         let passed_on = keep_until.is_none()
             && lease.ready.kind != Kind::Shared
             && lease.may_be_passed_on(now)
-            && !self.env.closed
+            && self.env.refusal.is_none()
             && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.ready.kind);
         if passed_on {
             self.start(lease.ready, Duration::ZERO);

@@ -106,8 +106,8 @@ impl<W> Step<'_, W> {
 
     /// What a newcomer is told at once, if it need not wait.
     fn refusal(&self, want: &Want) -> Option<Outcome> {
-        if self.env.closed {
-            return Some(Outcome::Closed);
+        if let Some(refusal) = &self.env.refusal {
+            return Some(refusal.clone());
         }
         if let Some(other) = self.state.clash(want.kind) {
             return Some(Outcome::WrongKind { found: other.to_string().into() });

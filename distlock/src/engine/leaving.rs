@@ -118,8 +118,8 @@ impl<W> Step<'_, W> {
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.
-    pub(super) fn close(&mut self) {
-        self.dismiss_all(&Outcome::Closed);
+    pub(super) fn refuse_all(&mut self, outcome: &Outcome) {
+        self.dismiss_all(outcome);
         self.abandon_attempt();
     }
 }

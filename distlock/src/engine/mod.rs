@@ -305,6 +305,12 @@ impl<W> Engine<W> {
         self.on_every_shard(|shard, out| shard.close(now, out))
     }
 
+    /// Nobody renews, delivers pushes or fires timers any more: requests end as `Unavailable`, for good, and
+    /// every hold is lost.
+    pub(crate) fn fail(&self, now: Time, cause: &OpError) -> Effects<W> {
+        self.on_every_shard(|shard, out| shard.fail(now, cause, out))
+    }
+
     /// Every hold is lost, for `Shutdown`. Leases end when their holders let go, or by themselves.
     pub(crate) fn lose_all(&self, now: Time) -> Effects<W> {
         self.on_every_shard(|shard, out| shard.lose_all(now, out))
@@ -400,7 +406,8 @@ pub(crate) struct Outstanding {
     pub(crate) owed: usize,
 }
 
-/// A panic while a mutex is held cannot leave a half-done event that matters more than going on.
+/// A panic while a mutex is held cannot leave a half-done event that matters more than going on: no code of
+/// others runs under it, so it would be a mistake of ours, and what was forgotten by it ends by deadlines.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::cell::{HoldCell, Ticket};
 use super::key::{KeyState, Step};
 use super::pending::{PendingRelease, PendingReleases};
-use super::{Context, Effect, Outstanding, Purpose, Release, Verdict, Want};
+use super::{Context, Effect, Outcome, Outstanding, Purpose, Release, Verdict, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
@@ -47,7 +47,8 @@ pub(super) struct Env {
     pub(super) client: Arc<str>,
     pub(super) tuning: Tuning,
     pub(super) link: Link,
-    pub(super) closed: bool,
+    /// No more acquisitions: what every request is told.
+    pub(super) refusal: Option<Outcome>,
     pub(super) hints: Hints,
     rng: fastrand::Rng,
     /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
@@ -140,7 +141,7 @@ impl<W> Shard<W> {
             client,
             tuning,
             link: Link { down: None, pushes: Pushes::Off, unsettled: None },
-            closed: false,
+            refusal: None,
             hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
@@ -180,7 +181,7 @@ impl<W> Shard<W> {
 
     /// Nobody asks for the key or holds it here, and nobody elsewhere is known to.
     pub(super) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
-        let able = !self.env.closed && !self.env.link.is_down();
+        let able = self.env.refusal.is_none() && !self.env.link.is_down();
         able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
     }
 
@@ -315,8 +316,18 @@ impl<W> Shard<W> {
     }
 
     pub(super) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
-        self.env.closed = true;
-        self.each(now, out, |step| step.close());
+        self.refuse(now, Outcome::Closed, out);
+    }
+
+    /// Nobody renews, pushes or fires timers any more.
+    pub(super) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
+        self.refuse(now, Outcome::Unavailable(cause.clone()), out);
+        self.each(now, out, |step| step.lose_all(LostReason::Expired));
+    }
+
+    fn refuse(&mut self, now: Time, outcome: Outcome, out: &mut Vec<Effect<W>>) {
+        let refusal = self.env.refusal.get_or_insert(outcome).clone();
+        self.each(now, out, |step| step.refuse_all(&refusal));
     }
 
     pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {

@@ -107,7 +107,7 @@ impl<W> Step<'_, W> {
         want: &Want,
         who: impl FnOnce() -> W,
     ) -> Option<Ticket> {
-        if self.env.closed || !self.state.is_idle() {
+        if self.env.refusal.is_some() || !self.state.is_idle() {
             return None;
         }
         let ticket = self.env.next_ticket();

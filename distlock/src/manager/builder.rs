@@ -1,6 +1,5 @@
 //! Making a manager.
 
-#[cfg(feature = "redis")]
 use std::error::Error;
 use std::fmt;
 #[cfg(feature = "redis")]
@@ -15,6 +14,7 @@ use crate::backend::Backend;
 use crate::backend::quorum::QuorumBackend;
 #[cfg(feature = "redis")]
 use crate::backend::redis::{self, ClusterBackend, RedisBackend, RedisConfig};
+use crate::backend::{Failure, OpError};
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
@@ -26,6 +26,29 @@ use crate::request::{NO_WAITERS, valid_ttl};
 /// How long `connect` tries.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_CLIENT_NAME: usize = 64;
+
+/// Why `connect` has failed: the last error, and how long it has tried.
+#[derive(Debug)]
+struct GaveUp {
+    error: OpError,
+    tried: Option<Duration>,
+}
+
+impl fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)?;
+        match self.tried {
+            Some(tried) => write!(f, " (tried again for {tried:?})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for GaveUp {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source.source()
+    }
+}
 
 /// Options of a [`LockManager`].
 #[must_use = "a builder does nothing until it connects"]
@@ -246,7 +269,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Connects, and fails if that does not succeed within 5 s.
+    /// Connects, and tries again for 5 s while the server cannot be reached: a refused connection, a name that
+    /// is not known (yet), a server that is still loading its data, sentinels that name no master. Fails at
+    /// once where trying again cannot help: a wrong password, another kind of server.
     ///
     /// # Errors
     /// As [`LockManager::connect`].
@@ -255,15 +280,21 @@ impl LockManagerBuilder {
     /// Cancel-safe.
     pub async fn connect(self) -> Result<LockManager, LockError> {
         let manager = self.build(false)?;
-        match manager.core().link_within(CONNECT_WITHIN, false).await {
+        let core = manager.core();
+        let unavailable = |error: OpError| LockError::unavailable("", GaveUp { error, tried: None });
+        if let Some(error) = core.refusal() {
+            return Err(unavailable(error));
+        }
+        match core.link_within(CONNECT_WITHIN).await {
             LinkSeen::Up => Ok(manager),
-            LinkSeen::Down(error) => Err(LockError::unavailable("", error.source)),
+            LinkSeen::Down(error) if error.kind == Failure::Refused => Err(unavailable(error)),
+            LinkSeen::Down(error) => {
+                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_WITHIN) }))
+            }
             LinkSeen::NotYet => {
-                let server = manager.core().backend.describe();
-                Err(LockError::unavailable(
-                    "",
-                    format!("no connection to {server} within {CONNECT_WITHIN:?}"),
-                ))
+                let text = format!("{} does not answer", core.backend.describe());
+                let error = OpError::new(Failure::Unknown, text);
+                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_WITHIN) }))
             }
         }
     }

@@ -40,13 +40,24 @@ impl Default for Defaults {
     }
 }
 
-/// The source of locks: one connection to where they are kept, one I/O thread, and the state of every lock
+/// The source of locks: connections to where they are kept, one I/O thread, and the state of every lock
 /// that this process holds or waits for.
 ///
 /// A program has one, or one for each deployment it talks to. Clones share everything. When the last clone,
 /// request and guard is gone, the I/O thread finishes what is under way (for at most a second) and ends.
-/// A program that is about to exit should call [`shutdown`](LockManager::shutdown): the process does not
-/// wait for background releases.
+///
+/// # At the end of the process
+/// A guard that is dropped is released in the background, and a process that ends takes its background with
+/// it. So whoever drops the last handle (a clone, a request or a guard) waits up to 50 ms for releases that are
+/// under way. A manager that is still alive when `main` returns (in a `static`, as that of
+/// [`init`](crate::init), or in a task) cannot do that: there, and before `std::process::exit`, call
+/// [`shutdown`](LockManager::shutdown), or [`release`](crate::Guard::release) what you hold and await it.
+/// What was not released is free for others when its ttl is over.
+///
+/// # After a fork
+/// A forked process has a copy of the manager without its I/O thread. Every operation there fails with
+/// [`LockError::Unavailable`] at once, and nothing that is dropped there touches its parent's locks: connect
+/// again in the child. A server that forks its workers makes its managers in them.
 #[derive(Clone)]
 pub struct LockManager {
     alive: Arc<Alive>,
@@ -54,7 +65,8 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to where `url` says, and fails if that does not succeed within 5 s.
+    /// Connects to where `url` says, trying again for 5 s while the server cannot be reached; see
+    /// [`LockManagerBuilder::connect`].
     ///
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
@@ -80,8 +92,8 @@ impl LockManager {
     /// name the certificate that is shown to a server which asks for one.
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] for a URL that is not understood, [`LockError::Unavailable`] if the server
-    /// cannot be reached or refuses.
+    /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if the
+    /// server refuses, at once, or cannot be reached for 5 s.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -104,6 +116,15 @@ impl LockManager {
 
     /// Locks in this process's memory, fresh and isolated from every other manager: for development, unit
     /// tests, and programs that are one process.
+    ///
+    /// Time is real here too. Acquiring a free lock and handing it on need no timer and no other thread, so
+    /// they work under a paused clock (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`). But a
+    /// `wait`, a ttl and renewal run on the suspend-proof clock of the operating system, on the manager's own
+    /// thread: a lease that a test could stop or skip would not be the lease that the program relies on, and
+    /// tokio does not tell other threads when it skips time. A test that waits for a busy lock takes as long
+    /// as it says, so let it say `wait(Duration::from_millis(20))`; and under a paused clock a
+    /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits for
+    /// another thread.
     #[must_use]
     pub fn in_memory() -> Self {
         let client = builder::client_id(None);

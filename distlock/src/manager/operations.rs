@@ -154,15 +154,15 @@ impl LockManager {
         operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, OpError>>,
     ) -> Result<T, LockError> {
         let core = self.core();
-        if let Some(defect) = core.defect() {
-            return Err(LockError::unavailable(key.clone(), defect));
-        }
         let unavailable = |error: OpError| LockError::Unavailable { key: key.clone(), source: error.source };
+        if let Some(error) = core.refusal() {
+            return Err(unavailable(error));
+        }
         match operation(core, key).await {
             Err(error) if error.kind == Failure::NotSent => {}
             other => return other.map_err(unavailable),
         }
-        match core.link_within(self.defaults.reach, true).await {
+        match core.link_within(self.defaults.reach).await {
             LinkSeen::Down(error) => Err(unavailable(error)),
             LinkSeen::Up | LinkSeen::NotYet => operation(core, key).await.map_err(unavailable),
         }
@@ -173,10 +173,16 @@ impl LockManager {
     /// cancellable bodies stop. A key is released as soon as its body has ended. A body that ignores the loss
     /// keeps its lease until that expires. Waits at most `grace` and a second.
     ///
+    /// In a process that was forked after the manager was made it does nothing.
+    ///
     /// # Cancel safety
     /// Dropping the future leaves the manager closed, with its holders going on.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let core = self.core();
+        if core.is_forked() {
+            // What there is, is the parent's.
+            return ShutdownReport { held: 0, lost: 0, ignored: 0, unconfirmed: 0 };
+        }
         let held = core.grips();
         core.close();
         core.quiet_within(grace, |core| core.grips() == 0 && core.is_quiet()).await;

@@ -113,6 +113,10 @@ impl Backend for Memory {
         Box::pin(std::future::ready(Ok(held)))
     }
 
+    fn uses_sockets(&self) -> bool {
+        false
+    }
+
     fn run(self: Arc<Self>, _events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(std::future::pending())
     }

@@ -604,3 +604,65 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     b.send(&key, leave(2)).unwrap();
 }
+
+#[test]
+fn a_cluster_whose_nodes_have_no_host_names_says_what_to_set() {
+    let server = TestServer::start(&["--cluster-enabled", "yes"]);
+    server.run::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+    server.run::<()>("CONFIG SET cluster-preferred-endpoint-type hostname");
+    let url = format!("redis+cluster://127.0.0.1:{}", server.port);
+    let rig = Rig::run(ClusterBackend::new(RedisConfig::new(&url, "a").unwrap()).unwrap());
+    let cause = rig.wait_for_down();
+    assert_eq!(cause.kind, Failure::Refused, "{cause}");
+    assert!(cause.to_string().contains("`cluster-announce-hostname`"), "{cause}");
+    server.run::<()>("CONFIG SET cluster-announce-hostname localhost");
+    rig.wait_until_up();
+}
+
+/// How often the servers were asked for the map since their counters were reset.
+fn questions(servers: &[TestServer]) -> u64 {
+    let calls = |info: &str, command: &str| -> u64 {
+        let line = info.lines().find_map(|line| line.strip_prefix(command)?.strip_prefix(":calls="));
+        line.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+    };
+    let of_one = |server: &TestServer| {
+        let info: String = server.run("INFO commandstats");
+        calls(&info, "cmdstat_cluster|slots") + calls(&info, "cmdstat_cluster|info")
+    };
+    servers.iter().map(of_one).sum()
+}
+
+#[test]
+fn while_a_master_is_gone_for_good_the_others_are_asked_seldom_for_the_map() {
+    for coverage in ["no", "yes"] {
+        let mut cluster = Cluster::start();
+        for server in &cluster.servers {
+            server.run::<()>(&format!("CONFIG SET cluster-require-full-coverage {coverage}"));
+        }
+        let rig = cluster.rig("a");
+        let (dead, served) = (1, cluster.key_at(2));
+        cluster.servers[dead].kill();
+        // Longer than questions are asked quickly.
+        let start = Instant::now();
+        let unserved = cluster.key_at(dead);
+        while start.elapsed() < Duration::from_secs(5) {
+            drop(rig.send(&unserved, set(1)));
+            thread::sleep(Duration::from_millis(20));
+        }
+        cluster.servers.remove(dead);
+        for server in &cluster.servers {
+            server.run::<()>("CONFIG RESETSTAT");
+        }
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(6) {
+            // Where full coverage is required, each of them is answered by CLUSTERDOWN.
+            let answer = rig.send(&served, set(2));
+            assert_eq!(coverage == "yes", answer.is_err(), "{answer:?}");
+            drop(rig.send(&served, leave(2)));
+            thread::sleep(Duration::from_millis(20));
+        }
+        let asked = questions(&cluster.servers);
+        eprintln!("full coverage {coverage}: {asked} questions in 6 s");
+        assert!(asked <= 36, "{asked}");
+    }
+}

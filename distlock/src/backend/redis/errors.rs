@@ -8,7 +8,7 @@ use redis::{ErrorKind, RedisError, ServerError};
 
 use super::super::{Failure, OpError};
 
-/// A failure with its remedy. Keeps the client library's error as its source without showing its type.
+/// A failure with its remedy. Keeps the client library's error without showing its type.
 #[derive(Debug)]
 struct Cause {
     text: String,
@@ -23,7 +23,8 @@ impl fmt::Display for Cause {
 
 impl Error for Cause {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_ref().map(|error| error as &(dyn Error + 'static))
+        // The text of the client's error is a part of ours; what lies below it may be of use to a program.
+        self.source.as_ref().and_then(Error::source)
     }
 }
 

@@ -20,6 +20,7 @@ mod link;
 mod login;
 mod names;
 mod news;
+mod pace;
 mod push;
 mod replicas;
 mod reply;

@@ -1,11 +1,12 @@
 //! What sentinels tell without being asked: that the master has changed.
 //!
-//! Only a reason to ask them at once. They are asked every second anyway, so whatever is missed here costs a
-//! second, in which a demoted master may still take acquisitions that will be lost.
+//! Only a reason to ask them at once. They are asked every few seconds anyway, so whatever is missed here, by all of
+//! them, costs some seconds in which a demoted master may still take acquisitions that will be lost.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_core::Stream as _;
@@ -29,13 +30,14 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// A subscription that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(1);
 
-/// Calls `tell` whenever the sentinel at `address` has news, and when news may have been missed; for ever.
-/// `patience`: how long it may take to subscribe.
+/// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed; for
+/// ever. `patience`: how long it may take to subscribe; `telling`: whether it would tell.
 pub(super) async fn hear(
-    address: &Address,
+    (address, master): (&Address, &str),
     login: &Login,
     tls: &Tls,
     patience: Duration,
+    telling: &AtomicBool,
     tell: impl Fn() + Send,
 ) {
     let mut backoff = Backoff::up_to(PAUSE);
@@ -44,10 +46,15 @@ pub(super) async fn hear(
         match timeout(patience, subscribe(address, login, tls)).await {
             Ok(Ok(subscribed)) => {
                 let (_sink, mut messages) = subscribed.split();
+                telling.store(true, Ordering::SeqCst);
                 tell();
-                while poll_fn(|cx| Pin::new(&mut messages).poll_next(cx)).await.is_some() {
-                    tell();
+                while let Some(message) = poll_fn(|cx| Pin::new(&mut messages).poll_next(cx)).await {
+                    if is_about(master, message.get_payload_bytes()) {
+                        tell();
+                    }
                 }
+                telling.store(false, Ordering::SeqCst);
+                tell();
                 if since.elapsed() >= GOOD {
                     backoff = Backoff::up_to(PAUSE);
                 }
@@ -59,6 +66,12 @@ pub(super) async fn hear(
     }
 }
 
+/// A sentinel may watch many masters, and names the one concerned between blanks.
+fn is_about(master: &str, message: &[u8]) -> bool {
+    let message = String::from_utf8_lossy(message);
+    format!(" {message} ").contains(&format!(" {master} "))
+}
+
 async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<PubSub> {
     let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
     first_reply::exchange(&mut stream).await?;
@@ -67,4 +80,18 @@ async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<P
         subscribed.subscribe(channel).await?;
     }
     Ok(subscribed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_of_another_master_are_not_for_us() {
+        let promoted = b"slave 127.0.0.1:7001 127.0.0.1 7001 @ mymaster 127.0.0.1 7000";
+        for message in [b"mymaster 127.0.0.1 7000 127.0.0.1 7001".as_slice(), promoted] {
+            assert!(is_about("mymaster", message));
+            assert!(!is_about("master", message) && !is_about("mymaster2", message));
+        }
+    }
 }

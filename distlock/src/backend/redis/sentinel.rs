@@ -1,7 +1,9 @@
 //! Where the master is, as the sentinels see it.
 //!
-//! Every sentinel is asked once a second, over a connection of its own that is kept, ten times a second while the
-//! master is being looked for, and at once when any of them has news (see news.rs). The answer of the highest configuration epoch counts: that number
+//! Every sentinel is asked once a second, or every five where it tells news by itself (see news.rs), over a
+//! connection of its own that is kept; some times a second while the master is being looked for, ever more seldom
+//! the longer that takes; and at once when any of them has news. The answer of the highest configuration epoch
+//! counts: that number
 //! rises with every fail-over, so a sentinel that has not heard of the newest one cannot lead us back. Among
 //! answers of the same epoch the more frequent one counts. A sentinel that does not answer costs nothing while
 //! another one does.
@@ -10,6 +12,7 @@
 //! as any sentinel names another master with a higher epoch, whatever the link itself says.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -24,12 +27,13 @@ use super::errors;
 use super::greet::text;
 use super::link::{self, Driver};
 use super::news;
+use super::pace::Pace;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use crate::connection::AddressMap;
 
-/// How often while there is none.
-const HURRY: Duration = Duration::from_millis(100);
+/// So much rarer is a sentinel asked that tells news by itself.
+const RARER: u32 = 5;
 /// How long the others are waited for once one has answered.
 const QUORUM: Duration = Duration::from_millis(150);
 
@@ -68,7 +72,9 @@ pub(super) struct Sentinels {
     looking: watch::Sender<bool>,
     /// Changes whenever a sentinel has news.
     news: watch::Sender<()>,
-    /// How often a sentinel is asked while the link is good.
+    /// Which of them tell news.
+    telling: Vec<AtomicBool>,
+    /// How often a sentinel is asked while the link is good and it does not tell news.
     calm: Duration,
 }
 
@@ -77,6 +83,7 @@ impl Sentinels {
         let ballots =
             vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
         Sentinels {
+            telling: place.sentinels.iter().map(|_| AtomicBool::new(false)).collect(),
             place,
             tls: config.tls.clone(),
             map: config.address_map.clone(),
@@ -100,15 +107,22 @@ impl Sentinels {
     }
 
     async fn hear_for_ever(self: Arc<Self>, number: usize) {
-        let Some(address) = self.place.sentinels.get(number) else { return };
-        let patience = self.connect_timeout;
-        news::hear(address, &self.place.login, &self.tls, patience, || self.news.send_modify(|()| {})).await;
+        let (Some(address), Some(telling)) = (self.place.sentinels.get(number), self.telling.get(number))
+        else {
+            return;
+        };
+        let (login, patience) = (&self.place.login, self.connect_timeout);
+        news::hear((address, &self.place.master), login, &self.tls, patience, telling, || {
+            self.news.send_modify(|()| {});
+        })
+        .await;
     }
 
     async fn ask_for_ever(self: Arc<Self>, number: usize) {
         let Some(address) = self.place.sentinels.get(number) else { return };
         let (mut looking, mut news) = (self.looking.subscribe(), self.news.subscribe());
         let mut connection = None;
+        let mut pace = Pace::default();
         loop {
             let began = Instant::now();
             news.mark_unchanged();
@@ -132,7 +146,13 @@ impl Sentinels {
                 }
             });
             let hurried = *looking.borrow_and_update();
-            let pause = if hurried { HURRY } else { self.calm };
+            let pause = if hurried {
+                pace.next()
+            } else {
+                pace.calm();
+                let tells = self.telling.get(number).is_some_and(|tells| tells.load(Ordering::SeqCst));
+                if tells { self.calm * RARER } else { self.calm }
+            };
             tokio::select! {
                 () = sleep(pause.saturating_sub(began.elapsed())) => {}
                 // What is new may be newer than the answer. Fails only without a sender, which is ours.
@@ -210,9 +230,11 @@ impl Sentinels {
             match &ballot.vote {
                 Vote::Unknown => {
                     let text = format!(
-                        "the sentinel at {address} watches no master named `{master}`: correct the URL"
+                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
+                         tell the sentinels"
                     );
-                    return errors::found(Failure::Refused, text);
+                    // It may be told by the operator at any time.
+                    return errors::found(Failure::Later, text);
                 }
                 Vote::Silent(reason) => reasons.push(format!("{address}: {reason}")),
                 Vote::Master { .. } => {}

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
 use super::dial::{BlackHole, names};
+use super::test_scripted::{Answer, Scripted};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
 use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
@@ -60,13 +61,13 @@ fn a_sentinel_is_found_behind_an_address_that_does_not_answer() {
 }
 
 #[test]
-fn a_name_that_no_sentinel_knows_is_refused() {
+fn a_name_that_no_sentinel_knows_is_named_and_asked_for_again() {
     let sentinel = Sentinel::start(free_port(), "", &[]);
     wait_until("the sentinel answers", LONG, || sentinel.ask(&["MASTERS"]).is_some());
     let url = format!("redis+sentinel://127.0.0.1:{}/other", sentinel.port);
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
     let cause = rig.wait_for_down();
-    assert_eq!(cause.kind, Failure::Refused, "{cause}");
+    assert_eq!(cause.kind, Failure::Later, "{cause}");
     assert!(cause.to_string().contains("no master named `other`"), "{cause}");
 }
 
@@ -216,4 +217,29 @@ fn losing_the_sentinels_does_not_cost_a_good_link() {
     std::thread::sleep(Duration::from_millis(1_500));
     assert!(rig.send("k", set(1)).is_ok());
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
+}
+
+#[test]
+fn while_the_master_is_gone_a_sentinel_is_asked_seldom() {
+    let sentinel = Scripted::start(|words| match words {
+        ["PING"] => Answer::Line("+PONG\r\n"),
+        ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", _] => Answer::Line("*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n"),
+        ["SENTINEL", "MASTER", _] => Answer::Line("*2\r\n$12\r\nconfig-epoch\r\n$1\r\n3\r\n"),
+        _ => Answer::Line("-ERR unknown command\r\n"),
+    });
+    let url = format!("redis+sentinel://{}/mymaster", sentinel.address);
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_for_down();
+    let asked = || {
+        let connections = sentinel.connections();
+        connections.iter().flatten().filter(|words| words[0] == "SENTINEL").count()
+    };
+    // Longer than questions are asked quickly.
+    std::thread::sleep(Duration::from_secs(5));
+    let (at_first, start) = (asked(), Instant::now());
+    std::thread::sleep(Duration::from_secs(6));
+    let later = asked() - at_first;
+    eprintln!("{at_first} questions in the first 5 s, {later} in the next {:?}", start.elapsed());
+    assert!(at_first <= 80, "{at_first}");
+    assert!(later <= 20, "{later}");
 }

@@ -651,6 +651,39 @@ fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
 }
 
 #[test]
+fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
+    let server = TestServer::start(&[]);
+    let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
+    for kind in [Kind::Exclusive, Kind::Limited(1)] {
+        let wait = |token, mode| {
+            let claim = CLAIM;
+            Op::Enter { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
+        };
+        a.send("k", wait(1, EnterMode::Wait)).unwrap();
+        assert!(busy(b.send("k", wait(2, EnterMode::Wait))).2);
+        server.run::<()>("CONFIG SET maxmemory 1");
+        assert!(busy(b.send("k", wait(2, EnterMode::WaitAgain))).2);
+        // As if the holder had gone.
+        server.run::<()>("DEL k dl1:m:k");
+        assert!(matches!(b.send("k", wait(2, EnterMode::WaitAgain)), Ok(Reply::Fresh { .. })));
+        assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
+        server.run::<()>("CONFIG SET maxmemory 0");
+        assert_eq!(server.run::<i64>("DBSIZE"), 0);
+    }
+}
+
+#[test]
+fn somebody_elses_value_in_the_place_of_the_queue_does_not_keep_a_lock() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "a");
+    server.run::<()>("SET dl1:q:k theirs");
+    rig.send("k", set(1)).unwrap();
+    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(server.run::<i64>("EXISTS k"), 0);
+    assert_eq!(server.run::<String>("GET dl1:q:k"), "theirs");
+}
+
+#[test]
 fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing() {
     for (setting, well, code) in [
         ("min-replicas-to-write 1", "min-replicas-to-write 0", "NOREPLICAS"),

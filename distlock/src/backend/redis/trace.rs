@@ -1,9 +1,12 @@
-//! Events for the log, where there is one.
+//! Events for the log, where there is one. A subscriber that panics must not end a connection.
+
+#[cfg(feature = "tracing")]
+use crate::contained::contained;
 
 /// Something the operator of the server should change.
 pub(super) fn warn(text: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "distlock", "{text}");
+    drop(contained(|| tracing::warn!(target: "distlock", "{text}")));
     #[cfg(not(feature = "tracing"))]
     let _: &str = text;
 }
@@ -11,7 +14,7 @@ pub(super) fn warn(text: &str) {
 /// Something that explains what happened afterwards.
 pub(super) fn debug(text: &str) {
     #[cfg(feature = "tracing")]
-    tracing::debug!(target: "distlock", "{text}");
+    drop(contained(|| tracing::debug!(target: "distlock", "{text}")));
     #[cfg(not(feature = "tracing"))]
     let _: &str = text;
 }

@@ -12,28 +12,29 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
-use super::super::backoff::{Backoff, jittered};
+use super::super::backoff::Backoff;
 use super::super::command::Wire;
 use super::super::config::{Address, RedisConfig};
 use super::super::greet::Role;
-use super::super::link;
+use super::super::link::{self, Link};
+use super::super::pace::{Early, Pace};
 use super::super::push::{self, Listener};
 use super::super::standalone::Whereabouts;
 use super::super::stream::{Pulse, Stream};
 use super::super::supervise::{self, Connected, Keeper};
 use super::super::{errors, trace};
-use super::map::{Map, View, questions};
+use super::map::{Map, View, lacks_host_names, questions};
 use super::node::Node;
 use super::{Shared, locked};
 
 /// The longest pause between two attempts to reach a node.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How often the map is read while a master cannot be reached.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often it is read when all is well: a redirection tells sooner.
+/// How long others are waited for once one has answered.
+const OTHERS: Duration = Duration::from_millis(100);
+/// How often the map is read when all is well: a redirection tells sooner.
 const CALM: Duration = Duration::from_secs(15);
-/// Between two readings, however often somebody asks for one.
-const SPACING: Duration = Duration::from_millis(50);
+/// How often several nodes are asked instead of one, while something is wrong: at first, and later.
+const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// So many nodes are asked at once.
 const ASKED: usize = 5;
 /// Slots that change hands while nothing is lost are told at most this often.
@@ -97,6 +98,48 @@ struct Told {
     /// The nodes that we are subscribed on.
     listening: HashSet<Address>,
     members: HashSet<Address>,
+    /// Of the newest view that was adopted.
+    epoch: u64,
+}
+
+/// How many nodes are asked for their view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// One that answers. It may not have heard of the newest changes.
+    One,
+    /// Several at once: the newest of their views counts, whatever was known before.
+    Several,
+}
+
+/// When the map is read, and how.
+#[derive(Debug, Default)]
+struct Schedule {
+    pace: Pace,
+    early: Early,
+    several: Option<Instant>,
+    /// The last view was older than what is known.
+    behind: bool,
+    whole: bool,
+}
+
+impl Schedule {
+    fn scope(&mut self) -> Scope {
+        let every = if self.pace.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
+        let due = self.several.is_none_or(|last| last.elapsed() >= every);
+        if due && (self.behind || !self.whole) {
+            self.several = Some(Instant::now());
+            return Scope::Several;
+        }
+        Scope::One
+    }
+
+    fn pause(&mut self) -> Duration {
+        if self.whole && !self.behind {
+            self.pace.calm();
+            return CALM;
+        }
+        self.pace.next()
+    }
 }
 
 impl Deref for Running {
@@ -115,6 +158,7 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
         last_up: None,
         listening: HashSet::new(),
         members: HashSet::new(),
+        epoch: 0,
     };
     let running = Arc::new(Running {
         shared,
@@ -234,14 +278,18 @@ impl Running {
 
     /// Keeps the map true.
     async fn discover(&self) {
-        let mut backoff = Backoff::up_to(PAUSE);
+        let mut schedule = Schedule::default();
+        let mut backoff = Backoff::default();
         let mut idle: Option<Instant> = None;
         loop {
-            match self.read().await {
-                Ok(view) => {
-                    backoff = Backoff::up_to(PAUSE);
-                    self.adopt(&view);
-                    self.retire(&mut idle);
+            match self.read(schedule.scope()).await {
+                Ok((view, scope)) => {
+                    backoff = Backoff::default();
+                    schedule.behind = scope == Scope::One && view.epoch < locked(&self.told).epoch;
+                    if !schedule.behind {
+                        self.adopt(&view);
+                        self.retire(&mut idle);
+                    }
                 }
                 Err(cause) => {
                     trace::debug(&cause.to_string());
@@ -252,11 +300,13 @@ impl Running {
                     continue;
                 }
             }
-            let whole = self.map().nodes.iter().all(|node| node.link().is_some());
-            sleep(SPACING).await;
+            schedule.whole = self.map().nodes.iter().all(|node| node.link().is_some());
             tokio::select! {
-                () = self.refresh.notified() => {}
-                () = sleep(if whole { CALM } else { jittered(LOOK) }) => {}
+                () = sleep(schedule.pause()) => {}
+                () = async {
+                    self.refresh.notified().await;
+                    sleep(schedule.early.next()).await;
+                } => {}
             }
         }
     }
@@ -271,6 +321,7 @@ impl Running {
         let mut told = locked(&self.told);
         told.news |= failed_over;
         told.members.clone_from(&view.members);
+        told.epoch = view.epoch;
         drop(told);
         self.changed.notify_one();
     }
@@ -297,40 +348,53 @@ impl Running {
         });
     }
 
-    /// The newest view that some nodes give.
-    async fn read(&self) -> Result<View, OpError> {
+    /// The view of one node, or the newest of those that some nodes give.
+    async fn read(&self, scope: Scope) -> Result<(View, Scope), OpError> {
         let mut linked: Vec<_> = locked(&self.nodes)
             .values()
             .filter_map(|node| Some((node.address.clone(), node.link()?)))
             .collect();
         fastrand::shuffle(&mut linked);
-        let mut asked = JoinSet::new();
-        let patience = self.config.op_timeout;
-        for (address, link) in linked.into_iter().take(ASKED) {
-            let map = self.config.address_map.clone();
-            asked.spawn(async move {
-                let mut pipeline = Pipeline::new();
-                for question in questions() {
-                    pipeline.add_command(question);
+        linked.truncate(ASKED);
+        if scope == Scope::One {
+            for (address, link) in linked {
+                if let Some(view) = self.ask(address, link).await {
+                    return Ok((view, scope));
                 }
-                let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
-                View::read(&address, &replies, map.as_ref())
-            });
+            }
+        } else {
+            let mut asked: JoinSet<_> =
+                linked.into_iter().map(|(address, link)| self.ask(address, link)).collect();
+            let mut newest = None;
+            while let Some(view) = asked.join_next().await {
+                newest = newer(newest, view.ok().flatten());
+            }
+            if let Some(view) = newest {
+                return Ok((view, scope));
+            }
         }
-        let mut newest: Option<View> = None;
-        while let Some(view) = asked.join_next().await {
-            newest = newer(newest, view.ok().flatten());
-        }
-        match newest {
-            Some(view) => Ok(view),
-            None => self.read_anew().await,
+        Ok((self.read_anew().await?, Scope::Several))
+    }
+
+    /// What the node at the other end of `link` sees.
+    fn ask(&self, address: Address, link: Arc<Link>) -> impl Future<Output = Option<View>> + Send + use<> {
+        let (patience, map) = (self.config.op_timeout, self.config.address_map.clone());
+        async move {
+            let mut pipeline = Pipeline::new();
+            for question in questions() {
+                pipeline.add_command(question);
+            }
+            let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
+            View::read(&address, &replies, map.as_ref())
         }
     }
 
-    /// Asks every node that was ever named, over connections of their own.
+    /// Asks nodes that were ever named, over connections of their own.
     async fn read_anew(&self) -> Result<View, OpError> {
         let mut addresses = self.seeds.clone();
         addresses.extend(locked(&self.told).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
+        fastrand::shuffle(&mut addresses);
+        addresses.truncate(ASKED);
         let mut asked = JoinSet::new();
         for address in addresses {
             let config = self.config.clone();
@@ -356,7 +420,7 @@ impl Running {
                                 newest = newer(newest.take(), view.ok().and_then(Result::ok));
                             }
                         };
-                        drop(timeout(LOOK, rest).await);
+                        drop(timeout(OTHERS, rest).await);
                         break;
                     }
                 }
@@ -400,6 +464,13 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpErr
         return Err(errors::replied(error.clone()));
     }
     View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
+        if lacks_host_names(&replies) {
+            let text = format!(
+                "the cluster at {place} does not tell where its nodes are: set `cluster-announce-hostname` on each \
+                 of them, or `cluster-preferred-endpoint-type ip`"
+            );
+            return errors::found(Failure::Refused, text);
+        }
         let text = format!("the cluster at {place} serves no slots yet");
         errors::found(Failure::NotSent, text)
     })
@@ -452,12 +523,19 @@ impl Keeper for NodeKeeper {
         told.settled &= found.settled;
         drop(told);
         self.running.changed.notify_one();
+        // It may have another role than when it was lost.
+        if self.node.cause().is_some() {
+            self.running.refresh.notify_one();
+        }
     }
 
     fn down(&self, cause: OpError) {
+        let lost = self.node.link().is_some();
         self.node.down(cause);
         self.running.changed.notify_one();
-        self.running.refresh.notify_one();
+        if lost {
+            self.running.refresh.notify_one();
+        }
     }
 
     fn retired(&self) -> bool {

@@ -83,12 +83,32 @@ pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap
 }
 
 fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> Option<Address> {
+    // A node that listens everywhere may give that for its address: it is reached where it was asked.
+    let nowhere = matches!(host, "" | "0.0.0.0" | "::");
     match (host, asked) {
-        ("?", _) => None,
-        ("", Address::Tcp { host, .. } | Address::Tls { host, .. }) => Some(asked.beside(host, port, map)),
-        ("", Address::Unix(_)) => None,
+        (NO_HOST, _) => None,
+        (_, Address::Tcp { host, .. } | Address::Tls { host, .. }) if nowhere => {
+            Some(asked.beside(host, port, map))
+        }
+        (_, Address::Unix(_)) if nowhere => None,
         _ => Some(asked.beside(host, port, map)),
     }
+}
+
+/// In the place of a host name that should be told and is not known.
+const NO_HOST: &str = "?";
+
+/// Whether a node says that it would tell host names, and knows none.
+pub(super) fn lacks_host_names(replies: &[Value]) -> bool {
+    let Some(Value::Array(entries)) = replies.first() else { return false };
+    let nodes = entries.iter().filter_map(|entry| match entry {
+        Value::Array(parts) => parts.get(2..),
+        _ => None,
+    });
+    nodes.flatten().any(|node| match node {
+        Value::Array(parts) => parts.first().and_then(text) == Some(NO_HOST),
+        _ => false,
+    })
 }
 
 /// Who serves what.
@@ -188,7 +208,9 @@ mod tests {
     #[test]
     fn redirections_are_read_even_without_a_host() {
         assert_eq!(redirected(&at(9), "77 10.0.0.1:7000", None), Some((77, at(7000))));
-        assert_eq!(redirected(&at(9), "77 :7000", None), Some((77, at(7000))));
+        for host in ["", "0.0.0.0", "::"] {
+            assert_eq!(redirected(&at(9), &format!("77 {host}:7000"), None), Some((77, at(7000))), "{host}");
+        }
         let v6 = Address::Tcp { host: "::1".to_owned(), port: 7 };
         assert_eq!(redirected(&at(9), "77 ::1:7", None), Some((77, v6)));
         for text in ["", "x", "77", "77 h", "77 ?:7000"] {

@@ -20,6 +20,12 @@ local token, ttl, mode = ARGV[1], ARGV[2], ARGV[6]
 local again = mode == 'held' or mode == 'heldpoll'
 local us = now()
 
+if again then
+  -- Whoever is queued keeps the place, and gets a lock that is free, even where there is no memory for more: that
+  -- is checked at a script's first write only, and this one needs none.
+  redis.call('PEXPIRE', entries, 2 * tonumber(ARGV[4]))
+end
+
 local status, holder
 if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
   status = 'FRESH'

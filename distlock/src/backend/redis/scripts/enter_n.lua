@@ -17,3 +17,9 @@ local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, ttl, mode, kind = ARGV[1], tonumber(ARGV[2]), ARGV[6], ARGV[7]
 local us = now()
 local marker = 'dl1:' .. kind
+
+if mode == 'held' or mode == 'heldpoll' then
+  -- Whoever is queued keeps the place, and gets a lock that is free, even where there is no memory for more: that
+  -- is checked at a script's first write only, and this one needs none.
+  redis.call('PEXPIRE', entries, 2 * tonumber(ARGV[4]))
+end

@@ -20,7 +20,16 @@ local token = ARGV[1]
 local held = redis.pcall('GET', lock)
 local waiter
 if held == token and ARGV[2] == '0' then
-  waiter = redis.call('LPOP', queue)
+  -- The first write of the script, and one that needs no memory: it tells whether the server writes at all,
+  -- before anybody is told anything (see serve.lua).
+  waiter = redis.pcall('LPOP', queue)
+  if type(waiter) == 'table' then
+    if not string.find(waiter.err, 'WRONGTYPE', 1, true) then
+      return waiter
+    end
+    -- Somebody else's value stands where the queue would be: nobody is queued.
+    waiter = false
+  end
   if not waiter then
     -- Nearly always: everything below would only cost time. One string is answered faster than a list.
     redis.call('DEL', lock)

@@ -3,6 +3,10 @@
 -- them: lock, queue, entries, counter, members, token, us, reply, there, waiter (popped from the queue),
 -- channels, count, gap, every, since, from; and what members.lua defines.
 --
+-- Whoever is told that the lock is his must then get it: PUBLISH comes before SET. A server that refuses writes for
+-- want of memory, replicas or disk does so at a script's first write only, so there must have been one before
+-- this part begins, and one that may not be refused for memory: LPOP in leave, DEL in force.
+--
 -- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 

@@ -1,0 +1,87 @@
+//! A hold in somebody's hand.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Alive, Core, Requester};
+use crate::engine::Engine;
+use crate::engine::cell::HoldCell;
+use crate::process::Process;
+
+/// A hold in somebody's hand. Dropping it lets go, in the background.
+pub(crate) struct Grip {
+    pub(crate) alive: Arc<Alive>,
+    pub(crate) cell: Arc<HoldCell>,
+    ended: AtomicBool,
+}
+
+/// Counts as a hold in somebody's hand, until its release is under way or confirmed.
+#[derive(Debug)]
+pub(super) struct InHand(Arc<Core>);
+
+impl Grip {
+    pub(super) fn new(alive: Arc<Alive>, cell: Arc<HoldCell>) -> Self {
+        alive.core().grips.fetch_add(1, Ordering::Relaxed);
+        Grip { alive, cell, ended: AtomicBool::new(false) }
+    }
+
+    /// `Some` for the first caller only, who ends the hold. Nobody in a forked process does: the hold is its
+    /// parent's.
+    pub(super) fn end(&self) -> Option<InHand> {
+        let core = self.alive.core();
+        if core.is_forked() || self.ended.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        Some(InHand(core.clone()))
+    }
+
+    /// Ends the hold, in the background, whoever else has the grip. Without effect if it has ended.
+    pub(crate) fn let_go(&self) {
+        let Some(_in_hand) = self.end() else { return };
+        self.release_in_background();
+    }
+
+    fn release_in_background(&self) {
+        let release = |engine: &Engine<Requester>, now| engine.release(now, &self.cell).1;
+        // If the engine panics, the lease ends by itself: this may be called while a panic unwinds.
+        drop(self.alive.core().event(release));
+    }
+
+    /// The section that holds the lock does not come to its end, but was dropped or has panicked: ends the
+    /// hold, and tells whoever still has the grip. Without effect if it has ended.
+    pub(crate) fn abandon(&self) {
+        let Some(_in_hand) = self.end() else { return };
+        self.cell.abandon();
+        self.release_in_background();
+        self.alive.core().tell_listeners(&self.cell);
+    }
+
+    pub(crate) fn made_in(&self) -> Process {
+        self.alive.core().made_in
+    }
+
+    /// The hold was copied into a process that has no part in it.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.alive.core().is_forked()
+    }
+}
+
+impl fmt::Debug for Grip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Grip").field(&self.cell).finish()
+    }
+}
+
+impl Drop for Grip {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.0.grips.fetch_sub(1, Ordering::Relaxed);
+        self.0.tell_quieter();
+    }
+}

@@ -1,0 +1,30 @@
+//! Which process this is.
+//!
+//! `fork` copies a manager without its I/O thread, and with its mutexes as they happened to be: in the child
+//! nothing would answer, and what was sent would go out over the parent's connections.
+
+use crate::backend::{Failure, OpError};
+
+/// The process that something was made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        Process(std::process::id())
+    }
+
+    /// This process was forked from the one that is meant. To be asked before any mutex is locked: the thread
+    /// that may hold it does not exist here.
+    pub(crate) fn is_another(self) -> bool {
+        self != Process::current()
+    }
+}
+
+/// What every operation answers in a forked process.
+pub(crate) fn forked() -> OpError {
+    OpError::new(
+        Failure::Refused,
+        "this process was forked after the manager was made: connect again in the child",
+    )
+}

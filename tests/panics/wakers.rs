@@ -1,0 +1,124 @@
+//! Wakers that panic.
+
+use std::panic::panic_any;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use distlock::{LockManager, Retry};
+use distlock_tests::{Backend, until_waiting};
+
+use super::{LONG, SOON, subscriber};
+
+distlock_tests::suite![
+    a_waker_that_panics_is_nobody_elses_trouble,
+    when_the_thread_ends_all_the_same_everybody_is_told,
+];
+
+struct Panicking;
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        panic!("the waker panics on purpose");
+    }
+}
+
+/// The panic of a panic: it gets out of whatever catches the first.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("the payload panics on purpose");
+    }
+}
+
+struct PanickingTwice;
+
+impl Wake for PanickingTwice {
+    fn wake(self: Arc<Self>) {
+        panic_any(PanicsWhenDropped);
+    }
+}
+
+fn poll_with<F: Future>(waker: impl Wake + Send + Sync + 'static, future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(&Waker::from(Arc::new(waker))))
+}
+
+async fn a_waker_that_panics_is_nobody_elses_trouble(backend: Backend) {
+    subscriber::start();
+    let manager = backend.manager().await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let mut in_vain = Box::pin(manager.lock("k").ttl(LONG).wait(LONG).acquire());
+    assert!(poll_with(Panicking, in_vain.as_mut()).is_pending());
+    let (next, manager_of_next) = (manager.lock("k").wait(LONG).acquire(), manager.clone());
+    let next = tokio::spawn(next);
+    until_waiting(&manager_of_next, "k", 1).await;
+    // It is handed on to the one that cannot be woken, and given back when that is dropped.
+    guard.release().await.unwrap();
+    drop(in_vain);
+    let next = tokio::time::timeout(SOON, next).await.expect("it is the next one's turn").unwrap().unwrap();
+    next.release().await.unwrap();
+
+    // On the manager's thread: the others who wait for the same end are told, and time goes on.
+    let ttl = Duration::from_millis(500);
+    let guard = manager.lock("k").ttl(ttl).no_renew().acquire().await.unwrap();
+    let mut first = Box::pin(guard.lost());
+    assert!(poll_with(Panicking, first.as_mut()).is_pending());
+    let last = tokio::time::timeout(SOON, guard.lost()).await.expect("it is told");
+    assert!(last.is_lost(), "{last}");
+    drop((first, guard));
+    let kept = manager.lock("k").ttl(ttl).wait(SOON).acquire().await.unwrap();
+    let busy = manager.lock("k").wait(ttl * 2).acquire().await.unwrap_err();
+    assert!(busy.is_busy(), "{busy}");
+    kept.check().unwrap();
+    kept.release().await.unwrap();
+    backend.is_clean("k").await;
+}
+
+async fn when_the_thread_ends_all_the_same_everybody_is_told(backend: Backend) {
+    subscriber::start();
+    let (manager, other) = (backend.manager().await, backend.manager().await);
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(manager.lock("k").wait(LONG).acquire());
+    until_waiting(&manager, "k", 1).await;
+    let holding = manager.lock("body").run(async |_| std::future::pending::<()>().await);
+    let holding = tokio::spawn(holding);
+    let mut fatal = Box::pin(manager.lock("k").wait(Duration::from_millis(50)).acquire());
+    assert!(poll_with(PanickingTwice, fatal.as_mut()).is_pending());
+
+    let lost = tokio::time::timeout(SOON, guard.lost()).await.expect("the holder is told");
+    assert!(lost.is_lost() && guard.check().is_err(), "{lost}");
+    let stopped = tokio::time::timeout(SOON, holding).await.expect("the body is stopped").unwrap();
+    assert!(stopped.unwrap_err().is_lost());
+    let refused =
+        tokio::time::timeout(SOON, waiting).await.expect("the waiter is told").unwrap().unwrap_err();
+    is_told(&refused);
+    is_told(&manager.lock("free").acquire().await.unwrap_err());
+    is_told(&manager.lock_all(["x", "y"]).acquire().await.unwrap_err());
+    is_told(&manager.inspect("k").await.unwrap_err());
+    let began = Instant::now();
+    let retried = manager.lock("free").retry(Retry::times(1000).delay(LONG)).acquire().await;
+    is_told(&retried.unwrap_err());
+    assert!(began.elapsed() < SOON);
+    drop(guard);
+    shuts_down(&manager).await;
+    // On a server others get it when its time is over; in memory everything is in this process.
+    if !backend.is_memory() {
+        assert!(other.lock("free").try_acquire().await.unwrap().is_some());
+        other.force_release("k").await.unwrap();
+        other.force_release("body").await.unwrap();
+    }
+}
+
+#[track_caller]
+fn is_told(error: &distlock::LockError) {
+    assert!(error.is_unavailable() && error.to_string().contains("I/O thread has ended"), "{error}");
+}
+
+/// It ends when nobody holds anything any more, and a grace period is a period.
+async fn shuts_down(manager: &LockManager) {
+    let report = tokio::time::timeout(SOON, manager.shutdown(Duration::from_millis(50))).await;
+    let report = report.expect("a shutdown ends");
+    assert_eq!((report.held, report.ignored), (0, 0), "{report:?}");
+}

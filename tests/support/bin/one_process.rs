@@ -1,0 +1,203 @@
+//! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
+//! `one-process many-managers COUNT DESCRIPTORS`.
+//!
+//! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use distlock::blocking::{Guard, LockManager};
+use distlock::{Held, LockError};
+use fork::Fork;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const LONG: Duration = Duration::from_secs(600);
+/// At once, on a loaded machine.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["forked", url] => forked(url),
+        ["short-lived", url, way, key] => short_lived(url, way, key),
+        ["many-managers", count, descriptors] => {
+            many_managers(count.parse().unwrap(), descriptors.parse().unwrap());
+        }
+        _ => panic!("unknown command {words:?}"),
+    }
+}
+
+/// What a process has in hand when it forks.
+struct InHand<W> {
+    manager: LockManager,
+    guards: [Guard; 3],
+    waiting: Pin<Box<W>>,
+    never_polled: Pin<Box<dyn Future<Output = LockError>>>,
+    held: Held,
+}
+
+/// Forks in the middle of sections of another thread, so that locks inside the library may be taken just then.
+fn forked(url: &str) {
+    let manager = LockManager::connect(url).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy = {
+        let (manager, stop) = (manager.clone(), stop.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::SeqCst) {
+                for n in 0..50 {
+                    manager.lock(format!("busy{n}")).run(|_| ()).unwrap();
+                }
+            }
+        })
+    };
+    for _ in 0..10 {
+        fork_once(&manager, || ());
+    }
+    stop.store(true, Ordering::SeqCst);
+    busy.join().unwrap();
+    // Not while threads are at work: no library answers for the others that a new runtime uses.
+    fork_once(&manager, start_anew);
+    println!("ok");
+}
+
+fn fork_once(manager: &LockManager, then: fn()) {
+    let lock = |key: &str| manager.lock(key).ttl(Duration::from_secs(3)).acquire().unwrap();
+    let guards = [lock("a"), lock("b"), lock("c")];
+    let asynchronous = distlock::LockManager::from(manager.clone());
+    let mut waiting = Box::pin(asynchronous.lock("a").wait(LONG).acquire());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    let never_polled: Pin<Box<dyn Future<Output = LockError>>> = Box::pin(guards[0].lost());
+    let section = manager.lock("section").run(|held| {
+        let in_hand = InHand { manager: manager.clone(), guards, waiting, never_polled, held };
+        match fork::fork().unwrap() {
+            Fork::Child => {
+                watch_out();
+                in_the_child(in_hand);
+                then();
+                // Without dropping what is around: it is the parent's, and a copy of it.
+                std::process::exit(0);
+            }
+            Fork::Parent(child) => {
+                assert_eq!(fork::waitpid(child).unwrap(), 0, "the child");
+                in_the_parent(in_hand);
+            }
+        }
+    });
+    section.unwrap();
+}
+
+/// A child that hangs ends all the same.
+fn watch_out() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(60));
+        std::process::exit(9);
+    });
+}
+
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[track_caller]
+fn is_told<T: std::fmt::Debug>(result: Result<T, LockError>) {
+    let error = result.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("forked"), "{error}");
+}
+
+fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
+    let InHand { manager, guards: [a, b, c], mut waiting, mut never_polled, held } = in_hand;
+    let began = Instant::now();
+    is_told(manager.lock("free").wait(LONG).acquire());
+    is_told(manager.lock("free").try_acquire());
+    is_told(manager.lock("free").wait_forever().run(|_| ()));
+    is_told(manager.lock_all(["x", "y"]).acquire());
+    is_told(manager.inspect("a"));
+    is_told(manager.force_release("a"));
+    assert!(!a.is_held() && !held.is_held() && a.remaining().is_zero());
+    is_told(a.check());
+    is_told(held.check());
+    is_told(a.extend(LONG));
+    is_told(a.release());
+    drop(b);
+    let Poll::Ready(acquired) = poll_once(waiting.as_mut()) else { panic!("a wait goes on in the child") };
+    is_told(acquired);
+    drop(waiting);
+    assert!(poll_once(never_polled.as_mut()).is_ready(), "a hold is believed in the child");
+    assert_eq!(manager.shutdown(LONG).held, 0);
+    drop((c, held, never_polled, manager));
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+}
+
+/// What the error says to do.
+fn start_anew() {
+    let anew = LockManager::in_memory();
+    anew.lock("a").run(|_| ()).unwrap();
+    let busy = anew.lock("a").acquire().unwrap();
+    let refused = anew.lock("a").wait(Duration::from_millis(20)).acquire().unwrap_err();
+    assert!(refused.is_busy(), "{refused}");
+    drop(busy);
+}
+
+/// All is as before.
+fn in_the_parent<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
+    let InHand { manager, guards, mut waiting, held, .. } = in_hand;
+    held.check().unwrap();
+    for (guard, key) in guards.iter().zip(["a", "b", "c"]) {
+        guard.check().unwrap();
+        guard.extend(Duration::from_secs(3)).unwrap();
+        assert!(manager.inspect(key).unwrap().is_some(), "`{key}` was taken away");
+    }
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    drop(waiting);
+    for guard in guards {
+        guard.release().unwrap();
+    }
+}
+
+/// Ends right after it has let go.
+fn short_lived(url: &str, way: &str, key: &str) {
+    match way {
+        "dropped" => {
+            let manager = LockManager::connect(url).unwrap();
+            let guard = manager.lock(key).ttl(LONG).acquire().unwrap();
+            println!("ok");
+            drop(guard);
+        }
+        "dropped-in-a-runtime" => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let manager = distlock::LockManager::connect(url).await.unwrap();
+                let _guard = manager.lock(key).ttl(LONG).acquire().await.unwrap();
+                println!("ok");
+            });
+        }
+        "panics" => {
+            let manager = LockManager::connect(url).unwrap();
+            println!("ok");
+            manager.lock(key).ttl(LONG).run(|_| panic!("on purpose")).unwrap();
+        }
+        _ => panic!("unknown way {way}"),
+    }
+}
+
+/// All at work at once, with so many descriptors for the whole process.
+fn many_managers(count: usize, descriptors: u64) {
+    let limit = Rlimit { current: Some(descriptors), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let managers: Vec<LockManager> = (0..count).map(|_| LockManager::in_memory()).collect();
+    let held: Vec<Guard> = managers.iter().map(|manager| manager.lock("k").acquire().unwrap()).collect();
+    // The timers work, too.
+    for manager in &managers {
+        let refused = manager.lock("k").wait(Duration::from_millis(1)).acquire().unwrap_err();
+        assert!(refused.is_busy(), "{refused}");
+    }
+    drop(held);
+    println!("ok");
+}
