@@ -40,7 +40,7 @@ mod engine;
 #[path = "private.rs"]
 pub mod __private;
 mod backend;
-#[cfg(all(fuzzing, feature = "redis"))]
+#[cfg(all(any(test, fuzzing), feature = "redis"))]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;

@@ -28,6 +28,8 @@ const CALM: Duration = Duration::from_secs(8);
 const BELIEF: Duration = Duration::from_secs(4);
 /// When all have ended, what is left is a grant to a process that was killed, or a release still on its way.
 const CLEAN: Duration = Duration::from_secs(4);
+/// Between two faults.
+const PAUSE_MS: std::ops::Range<u64> = 100..1_500;
 /// Nothing that works takes longer, when nothing fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -148,13 +150,20 @@ fn play(
         std::thread::sleep(time);
         stop.store(true, Ordering::SeqCst);
     });
-    servers.heal();
+    let end = micros(shared_clock());
+    let mut excuses: Vec<Excuse> = excuses.into_inner().unwrap();
+    if servers.heal() == Harm::MayForget {
+        excuses.push(Excuse { from: end - PAUSE_MS.end * 1_000, to: micros(shared_clock() + BELIEF) });
+    }
     let calm = micros(shared_clock());
     std::thread::sleep(CALM);
     let log = fleet.finish();
+    if servers.heal() == Harm::MayForget {
+        excuses.push(Excuse { from: calm, to: u64::MAX });
+    }
     outcome.faults += count.into_inner();
     outcome.hung += log.hung;
-    Round { sections: log.sections, failures: log.failures, excuses: excuses.into_inner().unwrap(), calm }
+    Round { sections: log.sections, failures: log.failures, excuses, calm }
 }
 
 /// Where faults are counted.
@@ -168,11 +177,12 @@ struct Field<'a> {
 impl Field<'_> {
     fn strike_again_and_again(self, mut rng: Rng, mut strike: impl FnMut(&mut Rng) -> Harm) {
         loop {
-            std::thread::sleep(Duration::from_millis(rng.u64(100..1_500)));
+            // A fail-over that nobody asked for may have happened in the pause.
+            let from = micros(shared_clock());
+            std::thread::sleep(Duration::from_millis(rng.u64(PAUSE_MS)));
             if self.stop.load(Ordering::SeqCst) {
                 return;
             }
-            let from = micros(shared_clock());
             let harm = strike(&mut rng);
             self.count.fetch_add(1, Ordering::SeqCst);
             if harm == Harm::MayForget {

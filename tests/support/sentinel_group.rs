@@ -10,7 +10,7 @@ use crate::{BOUND, Proxy, RedisServer, ServerOptions, eventually_blocking, keepe
 const MASTER_NAME: &str = "mymaster";
 const SENTINELS: usize = 3;
 
-/// Real processes: a master, a replica, three sentinels with a quorum of two.
+/// Real processes: a master, a replica or two, three sentinels with a quorum of two.
 #[derive(Debug)]
 pub struct SentinelGroup {
     servers: Vec<RedisServer>,
@@ -24,6 +24,18 @@ impl SentinelGroup {
         let master = server().start();
         let port = master.port();
         Self::with(master, port, Duration::from_secs(1))
+    }
+
+    /// The same with a second replica, which is never promoted, and masters that accept no write without a replica, as
+    /// Redis recommends against lost writes.
+    #[must_use]
+    pub fn start_with_required_replicas() -> Self {
+        let careful = server().directive("min-replicas-to-write 1");
+        let master = careful.clone().start();
+        let port = master.port();
+        let replica = careful.clone().replica_of(port).start();
+        let second = careful.directive("replica-priority 0").replica_of(port).start();
+        Self::watch(vec![master, replica, second], port, Duration::from_secs(1))
     }
 
     /// The same, but everybody, sentinels and replica too, reaches the first master over a link that the test can
@@ -52,6 +64,11 @@ impl SentinelGroup {
     /// `port`: where the others reach the master.
     fn with(master: RedisServer, port: u16, down_after: Duration) -> Self {
         let replica = server().replica_of(port).start();
+        Self::watch(vec![master, replica], port, down_after)
+    }
+
+    /// The first of these is the master.
+    fn watch(servers: Vec<RedisServer>, port: u16, down_after: Duration) -> Self {
         let monitor = format!("sentinel monitor {MASTER_NAME} 127.0.0.1 {port} 2");
         let down_after = format!("sentinel down-after-milliseconds {MASTER_NAME} {}", down_after.as_millis());
         let sentinel = RedisServer::options()
@@ -60,16 +77,19 @@ impl SentinelGroup {
             .directive(&down_after)
             .directive(&format!("sentinel failover-timeout {MASTER_NAME} 6000"));
         let sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
-        let group = Self { servers: vec![master, replica], sentinels };
+        let group = Self { servers, sentinels };
         group.wait_until_complete(port);
         group
     }
 
     fn wait_until_complete(&self, port: u16) {
-        let replica = &self.servers[1];
-        eventually_blocking("the replica follows", || replica.info("master_link_status") == "up");
+        let replicas = &self.servers[1..];
+        eventually_blocking("the replicas follow", || {
+            replicas.iter().all(|replica| replica.info("master_link_status") == "up")
+        });
         eventually_blocking("the sentinels know everybody", || {
-            let everybody = format!("status=ok,address=127.0.0.1:{port},slaves=1,sentinels=3");
+            let replicas = replicas.len();
+            let everybody = format!("status=ok,address=127.0.0.1:{port},slaves={replicas},sentinels=3");
             self.sentinels.iter().all(|one| one.info("master0").ends_with(&everybody))
         });
     }
@@ -81,13 +101,13 @@ impl SentinelGroup {
         format!("redis+sentinel://{}/{MASTER_NAME}", hosts.join(","))
     }
 
-    /// The master at first, and its replica.
+    /// The master at first, and its replicas.
     #[must_use]
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// The two servers, to be killed and restarted.
+    /// The servers, to be killed and restarted.
     pub fn servers_mut(&mut self) -> &mut [RedisServer] {
         &mut self.servers
     }

@@ -24,4 +24,6 @@ mod sentinel_fail_over_by_command;
 mod sentinel_link_half_open;
 mod sentinel_master_killed;
 mod sentinel_master_stopped;
+mod sentinel_replicas_confirm;
+mod sentinel_replicas_required;
 mod sentinel_writes_lost;

@@ -30,24 +30,35 @@ impl Cluster {
         Cluster { cluster, primaries: [0, 1, 2], replica: 3, moved: HashMap::new() }
     }
 
+    /// A fault, and whether there was a fail-over that nobody asked for.
     fn strike(&mut self, rng: &mut Rng) -> Harm {
+        if self.heal() == Harm::MayForget {
+            return Harm::MayForget;
+        }
+        let harm = self.draw(rng);
+        if self.heal() == Harm::MayForget { Harm::MayForget } else { harm }
+    }
+
+    fn draw(&mut self, rng: &mut Rng) -> Harm {
         match rng.u32(..20) {
             0 => {
                 let first = self.primaries[0];
                 self.cluster.servers_mut()[first].kill9();
                 self.wait_for_the_replica();
                 self.cluster.servers_mut()[first].restart();
+                self.settle();
             }
             1 => {
                 self.server(0).stop();
                 sleep(rng, 1_500..3_500);
                 self.server(0).cont();
-                self.learn_who_is_first();
+                self.settle();
             }
             2 => {
                 // Nothing is lost: the replica takes over when it has everything.
-                self.cluster.servers()[self.replica].raw(&["CLUSTER", "FAILOVER"]);
-                self.wait_for_the_replica();
+                if self.cluster.servers()[self.replica].try_raw(&["CLUSTER", "FAILOVER"]).is_ok() {
+                    self.wait_for_the_replica();
+                }
                 self.settle();
                 return Harm::None;
             }
@@ -57,7 +68,6 @@ impl Cluster {
             }
             _ => return disturb(self.server(rng.usize(..MASTERS)), rng, SILENCE_MS),
         }
-        self.settle();
         Harm::MayForget
     }
 
@@ -71,30 +81,28 @@ impl Cluster {
         std::mem::swap(&mut self.primaries[0], &mut self.replica);
     }
 
-    /// Which of the two is the primary, after it may have failed over.
-    fn learn_who_is_first(&mut self) {
-        let role = |at: usize| self.cluster.servers()[at].info("role");
-        eventually_blocking("one of the two follows the other", || {
-            role(self.primaries[0]) != role(self.replica)
+    /// Waits until the cluster is whole, with one of the first two following the other; notes which.
+    fn settle(&mut self) {
+        let pair = [self.primaries[0], self.replica];
+        let mut follows = 0;
+        eventually_blocking("the cluster is whole", || {
+            let replicas: Vec<usize> = pair.into_iter().filter(|&at| self.is_following(at)).collect();
+            let whole = self.cluster.servers().iter().all(|one| {
+                let info = one.try_raw(&["CLUSTER", "INFO"]).ok();
+                info.and_then(|info| redis::from_redis_value::<String>(info).ok())
+                    .is_some_and(|info| info.contains("cluster_state:ok"))
+            });
+            follows = *replicas.first().unwrap_or(&usize::MAX);
+            whole && replicas.len() == 1
         });
-        if role(self.replica) == "master" {
+        if follows == self.primaries[0] {
             std::mem::swap(&mut self.primaries[0], &mut self.replica);
         }
     }
 
-    /// Waits until the cluster is whole, and the replica follows.
-    fn settle(&self) {
-        let replica = &self.cluster.servers()[self.replica];
-        eventually_blocking("the cluster is whole", || {
-            replica.info("role") == "slave"
-                && replica.info("master_link_status") == "up"
-                && self.cluster.servers().iter().all(|one| {
-                    one.try_raw(&["CLUSTER", "INFO"]).is_ok_and(|info| {
-                        redis::from_redis_value::<String>(info)
-                            .is_ok_and(|info| info.contains("cluster_state:ok"))
-                    })
-                })
-        });
+    fn is_following(&self, at: usize) -> bool {
+        let server = &self.cluster.servers()[at];
+        server.info("role") == "slave" && server.info("master_link_status") == "up"
     }
 
     /// As `redis-cli --cluster reshard` does, and with its patience.
@@ -147,8 +155,10 @@ impl Servers for Cluster {
         vec![Box::new(|rng| self.strike(rng))]
     }
 
-    fn heal(&mut self) {
+    fn heal(&mut self) -> Harm {
+        let known = self.primaries[0];
         self.settle();
+        if self.primaries[0] == known { Harm::None } else { Harm::MayForget }
     }
 
     fn masters(&self) -> Vec<&RedisServer> {

@@ -38,8 +38,11 @@ pub(crate) trait Servers: Send {
     fn links(&self) -> Vec<Arc<Proxy>>;
     /// Faults that may happen at the same time.
     fn lanes(&mut self) -> Vec<Lane<'_>>;
-    /// Returns when all are well.
-    fn heal(&mut self);
+    /// Returns when all are well. A fail-over that nobody asked for may have happened since the last fault: on a busy
+    /// machine servers take each other for dead.
+    fn heal(&mut self) -> Harm {
+        Harm::None
+    }
     /// Those that accept writes now.
     fn masters(&self) -> Vec<&RedisServer>;
 }

@@ -62,8 +62,6 @@ impl Servers for One {
         })]
     }
 
-    fn heal(&mut self) {}
-
     fn masters(&self) -> Vec<&RedisServer> {
         vec![&self.server]
     }

@@ -43,8 +43,6 @@ impl Servers for Quorum {
         vec![Box::new(|rng| strike(some, rng)), Box::new(|rng| strike(others, rng))]
     }
 
-    fn heal(&mut self) {}
-
     fn masters(&self) -> Vec<&RedisServer> {
         self.servers.servers().iter().collect()
     }

@@ -11,42 +11,52 @@ use crate::plan::Offer;
 /// Below what the sentinels take for a death.
 const SILENCE_MS: u64 = 600;
 
-pub(crate) struct Sentinel(SentinelGroup);
+pub(crate) struct Sentinel {
+    group: SentinelGroup,
+    /// Which of the servers was the master when last seen.
+    known: usize,
+}
 
 impl Sentinel {
     pub(crate) fn start() -> Self {
-        Sentinel(SentinelGroup::start())
+        Sentinel { group: SentinelGroup::start(), known: 0 }
     }
 
+    /// A fault, and whether there was a fail-over, asked for or not.
     fn strike(&mut self, rng: &mut Rng) -> Harm {
+        let harm = self.draw(rng);
+        if self.heal() == Harm::MayForget { Harm::MayForget } else { harm }
+    }
+
+    fn draw(&mut self, rng: &mut Rng) -> Harm {
         let at = self.master();
         match rng.u32(..16) {
             0 => {
-                self.0.servers_mut()[at].kill9();
+                self.group.servers_mut()[at].kill9();
                 self.wait_for_master(1 - at);
-                self.0.servers_mut()[at].restart();
+                self.group.servers_mut()[at].restart();
             }
             1 => {
-                self.0.servers()[at].stop();
+                self.group.servers()[at].stop();
                 sleep(rng, 1_000..3_500);
-                self.0.servers()[at].cont();
+                self.group.servers()[at].cont();
             }
             2 | 3 => {
                 // Refused while one is under way.
-                if self.0.sentinels()[0].try_raw(&["SENTINEL", "FAILOVER", "mymaster"]).is_ok() {
+                if self.group.sentinels()[0].try_raw(&["SENTINEL", "FAILOVER", "mymaster"]).is_ok() {
                     self.wait_for_master(1 - at);
                 }
             }
-            _ => return disturb(&self.0.servers()[at], rng, SILENCE_MS),
+            _ => return disturb(&self.group.servers()[at], rng, SILENCE_MS),
         }
         self.settle();
         Harm::MayForget
     }
 
     fn is_master(&self, at: usize) -> bool {
-        let expected = format!("address={},", self.0.servers()[at].address());
-        self.0.sentinels().iter().all(|one| one.info("master0").contains(&expected))
-            && self.0.servers()[at].info("role") == "master"
+        let expected = format!("address={},", self.group.servers()[at].address());
+        self.group.sentinels().iter().all(|one| one.info("master0").contains(&expected))
+            && self.group.servers()[at].info("role") == "master"
     }
 
     fn wait_for_master(&self, at: usize) {
@@ -54,11 +64,11 @@ impl Sentinel {
     }
 
     fn is_settled(&self, at: usize) -> bool {
-        let replica = &self.0.servers()[1 - at];
+        let replica = &self.group.servers()[1 - at];
         self.is_master(at)
             && replica.info("role") == "slave"
             && replica.info("master_link_status") == "up"
-            && replica.info("master_port") == self.0.servers()[at].port().to_string()
+            && replica.info("master_port") == self.group.servers()[at].port().to_string()
     }
 
     /// Waits until there is one master, and one replica that follows it.
@@ -78,7 +88,7 @@ impl Servers for Sentinel {
     }
 
     fn urls(&self) -> Vec<String> {
-        vec![self.0.url()]
+        vec![self.group.url()]
     }
 
     fn links(&self) -> Vec<Arc<Proxy>> {
@@ -89,11 +99,12 @@ impl Servers for Sentinel {
         vec![Box::new(|rng| self.strike(rng))]
     }
 
-    fn heal(&mut self) {
-        self.settle();
+    fn heal(&mut self) -> Harm {
+        let master = self.master();
+        if std::mem::replace(&mut self.known, master) == master { Harm::None } else { Harm::MayForget }
     }
 
     fn masters(&self) -> Vec<&RedisServer> {
-        vec![&self.0.servers()[self.master()]]
+        vec![&self.group.servers()[self.master()]]
     }
 }

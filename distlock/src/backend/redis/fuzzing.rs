@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::connection::ConnectionOptions;
+
 use super::super::{EnterMode, Kind, Op, Token, Tuning};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
@@ -31,25 +33,38 @@ pub fn url(text: &str) {
 
 /// Everything that is told about a URL.
 fn read(url: &str) -> Vec<String> {
-    let mut told = Vec::new();
-    let mut note = |config: &RedisConfig| {
+    let (mut told, mut configs) = (Vec::new(), Vec::new());
+    match RedisConfig::with(url, CLIENT, &ConnectionOptions::default()) {
+        Ok(config) => configs.push(config),
+        Err(mistake) => told.push(mistake),
+    }
+    match RedisConfig::of_quorum(url, CLIENT, &ConnectionOptions::default()) {
+        Ok(members) => configs.extend(members),
+        Err(mistake) => told.push(mistake),
+    }
+    for config in &configs {
         told.push(config.at());
         told.push(format!("{config:?}"));
         told.extend(config.check().err());
-    };
-    match RedisConfig::new(url, CLIENT) {
-        Ok(config) => note(&config),
-        Err(mistake) => told.push(mistake),
-    }
-    match RedisConfig::of_quorum(url, CLIENT) {
-        Ok(configs) => configs.iter().for_each(note),
-        Err(mistake) => told.push(mistake),
     }
     told
 }
 
-/// A reply, as a server sends it, to any question that is asked.
-pub fn reply(bytes: &[u8]) {
+/// Whatever a server sends.
+pub fn server(data: &[u8]) {
+    reply(data);
+    if let Ok(text) = str::from_utf8(data) {
+        push(text);
+        info(text);
+    }
+    // The text of `CLUSTER INFO` stands behind a zero byte.
+    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let (slots, info) = data.split_at(end);
+    cluster(slots, str::from_utf8(info.get(1..).unwrap_or_default()).unwrap_or_default());
+}
+
+/// A reply to any question that is asked.
+fn reply(bytes: &[u8]) {
     let Ok(value) = redis::parse_redis_value(bytes) else { return };
     let token = Token(7);
     let (ttl, claim) = (Duration::from_secs(10), Duration::from_secs(3));
@@ -81,13 +96,13 @@ pub fn reply(bytes: &[u8]) {
 }
 
 /// What a node of a cluster tells: the replies to `CLUSTER SLOTS` and `CLUSTER INFO`, and redirections.
-pub fn cluster(bytes: &[u8], info: &str) {
+fn cluster(bytes: &[u8], info: &str) {
     let asked = Address::Tcp { host: "127.0.0.1".to_owned(), port: 6379 };
     cluster::fuzz(&asked, redis::parse_redis_value(bytes).ok(), info);
 }
 
 /// `INFO`, `CLIENT INFO`, `ROLE`.
-pub fn info(text: &str) {
+fn info(text: &str) {
     for name in ["run_id", "redis_version", "maxmemory", "maxmemory_policy", "uptime_in_seconds"] {
         greet::field(Some(text), name);
     }
@@ -95,10 +110,36 @@ pub fn info(text: &str) {
 }
 
 /// A message on the push channel.
-pub fn push(text: &str) {
+fn push(text: &str) {
     let wire = Wire::new(Names::new("p:".to_owned()), CLIENT.to_owned(), &Tuning::default());
     if let Some((push, _)) = push::parse(&wire, text) {
         let (super::super::Push::Grant { key, .. } | super::super::Push::Gap { key, .. }) = push;
         assert!(text.ends_with(&*key), "a push for another key");
+    }
+}
+
+/// Where the fuzz targets start from passes; so do inputs that have found a mistake, which are kept there.
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    fn seeds(target: &str) -> Vec<Vec<u8>> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+        let files = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
+        files.map(|path| std::fs::read(path).unwrap()).collect()
+    }
+
+    #[test]
+    fn seeds_of_urls_pass() {
+        for seed in seeds("urls") {
+            super::url(str::from_utf8(&seed).unwrap());
+        }
+    }
+
+    #[test]
+    fn seeds_of_replies_pass() {
+        for seed in seeds("replies") {
+            super::server(&seed);
+        }
     }
 }

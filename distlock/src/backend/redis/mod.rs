@@ -34,7 +34,7 @@ mod tls;
 mod trace;
 mod url;
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use super::map::{View, redirected};
 
 /// The reply to `CLUSTER SLOTS`, the text of `CLUSTER INFO`, and a redirection.
 pub(in super::super) fn read(asked: &Address, slots: Option<Value>, info: &str) {
-    redirected(asked, info).inspect(|(slot, _)| assert!(*slot < SLOTS, "a slot beyond the last"));
+    redirected(asked, info, None).inspect(|(slot, _)| assert!(*slot < SLOTS, "a slot beyond the last"));
     let Some(slots) = slots else { return };
     let info = Value::BulkString(info.as_bytes().to_vec());
-    if let Some(view) = View::read(asked, &[slots, info]) {
+    if let Some(view) = View::read(asked, &[slots, info], None) {
         assert!(!view.masters().is_empty() && view.masters().is_subset(&view.members));
     }
 }

@@ -29,13 +29,13 @@
 //! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
 //! before it.
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod keep;
 mod map;
 mod node;
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(super) use fuzzing::read as fuzz;
 
 use std::collections::{HashMap, HashSet};

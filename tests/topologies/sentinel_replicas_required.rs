@@ -1,0 +1,29 @@
+//! Sentinel with `min-replicas-to-write 1`: the new master refuses every write (NOREPLICAS) until a replica follows it.
+
+use distlock_tests::SentinelGroup;
+
+use crate::{
+    load::{Keys, Load, turn},
+    row,
+};
+
+/// Six tasks in each of three processes, each of which may fail once in the three seconds that it waits for a server, in a
+/// fail-over of some ten seconds. Who takes NOREPLICAS for the last word fails fifty times a second.
+const FEW: usize = 150;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinel_replicas_required() {
+    let _turn = turn().await;
+    let mut group = SentinelGroup::start_with_required_replicas();
+    let mut load = Load::start(&group.url(), Keys::of("k"));
+    load.fault();
+    group.first_master().kill9();
+    group.wait_until_failed_over();
+    load.works();
+    let outcome = load.finish(&group.servers()[1..2]).await;
+    let fault = "`min-replicas-to-write 1`, two replicas: master killed −9";
+    row::print("Sentinel", fault, "sentinel_replicas_required", &outcome);
+    outcome.assert_fenced();
+    let errors: usize = outcome.errors.values().sum();
+    assert!(errors < FEW, "{:?}", outcome.errors);
+}
