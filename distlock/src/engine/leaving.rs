@@ -86,8 +86,10 @@ impl<W> Step<'_, W> {
             }
             Ok(_) => Verdict::Fine,
             Err(error) => {
-                let given_up = (mutated!(PendingReleaseGivenUp) && release.sends > 3)
-                    || (mutated!(LaterReleaseGivenUp) && error.kind == Failure::Later);
+                let given_up = match error.kind {
+                    Failure::Later if mutated!(LaterReleaseGivenUp) => true,
+                    _ => mutated!(PendingReleaseGivenUp) && release.sends > 3,
+                };
                 let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
                     let pause = release.pause();

@@ -90,10 +90,10 @@ impl Sides {
 
     /// Nobody was told more than the model says.
     pub(super) fn end(&mut self) {
-        for client in 0..CLIENTS.len() {
+        for (client, name) in CLIENTS.iter().enumerate() {
             let count = self.pushes_seen(client) - self.before[client];
             let expected = self.pushes[client];
-            self.same(&format!("the number of pushes to {}", CLIENTS[client]), &count, &expected);
+            self.same(&format!("the number of pushes to {name}"), &count, &expected);
         }
     }
 
