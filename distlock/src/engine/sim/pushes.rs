@@ -37,7 +37,10 @@ impl World {
                 self.nobody_was_told(index);
                 continue;
             };
-            if !self.is_able(c) {
+            // A place in the queue that could not be given up, because the server refused that for good, outlives
+            // the attempt it was made for.
+            let forgotten = matches!(news, News::Gap) && !self.clients[c].engine.knows(&key, token);
+            if !self.is_able(c) || forgotten {
                 self.nobody_was_told(index);
             }
             if self.chance(self.cfg.push_loss) {
