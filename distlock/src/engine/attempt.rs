@@ -52,8 +52,8 @@ pub(super) struct Attempt {
     entered: Option<Time>,
     /// Commands that were sent and may have been applied, or may still be: nothing definite was heard of them.
     open: u32,
-    /// Some command has left this process.
-    was_sent: bool,
+    /// Some command has been carried out, or may have been, that leaves an entry in the queue.
+    may_have_queued: bool,
     /// Since when answers have come too late to be of use.
     late_since: Option<Time>,
     /// Its first command, which was not answered, is one for several keys.
@@ -82,7 +82,7 @@ impl Attempt {
             cause: None,
             entered: None,
             open: 0,
-            was_sent: false,
+            may_have_queued: false,
             late_since: None,
             part: None,
             longest: Duration::ZERO,
@@ -107,14 +107,15 @@ impl Attempt {
         self.open = self.open.saturating_add(1);
     }
 
-    /// A command was answered, or will not be.
-    fn heard_of(&mut self, result: &OpResult) {
+    /// A command was answered, or will not be. `queues`: it was to leave an entry in the queue.
+    fn heard_of(&mut self, result: &OpResult, queues: bool) {
         let kind = result.as_ref().err().map(|error| error.kind);
-        self.was_sent |= kind != Some(Failure::NotSent);
+        let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
+        self.may_have_queued |= queues && !not_done;
         if kind != Some(Failure::Unknown) {
             self.open = self.open.saturating_sub(1);
         }
-        if self.open == 0 && !self.was_sent {
+        if self.open == 0 && !self.may_have_queued {
             self.queued = false;
         }
     }
@@ -317,7 +318,7 @@ impl<W> Step<'_, W> {
         let queues = matches!(context.purpose, Purpose::Enter { queues: true, .. });
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
-            attempt.heard_of(&result);
+            attempt.heard_of(&result, queues);
             if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
                 return Some(attempt);
             }
