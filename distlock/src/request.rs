@@ -280,7 +280,7 @@ impl LockRequest {
             let guard = match keys {
                 [key] => match self.enter_again(key) {
                     Some(nested) => nested?,
-                    None => self.ask(key, want.clone()).await?,
+                    None => self.ask(key, want).await?,
                 },
                 // Boxed because it is rare: it would add to the size of every acquisition.
                 keys => Box::pin(self.in_order(keys, want)).await?,
@@ -367,11 +367,11 @@ impl LockRequest {
         (grips.into_iter().map(Guard::new).collect(), error)
     }
 
-    async fn ask(&self, key: &LockKey, want: Want) -> Result<Guard, LockError> {
+    async fn ask(&self, key: &LockKey, want: &Want) -> Result<Guard, LockError> {
         if let Some(error) = self.manager.core().refusal() {
             return Err(LockError::Unavailable { key: key.clone(), source: error.source });
         }
-        match driver::acquire(self.manager.alive(), key.shared().clone(), want).await {
+        match driver::acquire(self.manager.alive(), key.shared().clone(), want.clone()).await {
             Settled::Acquired(grip) => Ok(Guard::new(grip)),
             Settled::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
         }
