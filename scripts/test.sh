@@ -30,7 +30,9 @@ step 'Lints' cargo clippy --locked --all-targets -- -D warnings
 step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features -- -D warnings
 step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings
 step 'Documentation' documentation
+step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
 step 'Tests' cargo test --locked
+step 'Tests over TLS' cargo test --locked -p distlock --lib --all-features -- tls connection config url
 step 'Tests against redis-py' cargo test --locked -p distlock-tests --test interop -- --ignored
 
 printf '\n=== Summary ===\n'
