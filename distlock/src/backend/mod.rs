@@ -263,7 +263,6 @@ pub(crate) struct OpError {
     pub(crate) source: Arc<dyn Error + Send + Sync>,
 }
 
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// There was no link: the command never left this process.
