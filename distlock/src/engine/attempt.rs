@@ -102,16 +102,11 @@ impl Attempt {
         queued || self.open > 0 || self.entered.is_some()
     }
 
-    /// A command that failed may have been carried out in part.
-    pub(super) fn may_be_applied_all_the_same(&mut self) {
-        self.open = self.open.saturating_add(1);
-    }
-
     /// A command was answered, or will not be.
     fn heard_of(&mut self, result: &OpResult) {
         let kind = result.as_ref().err().map(|error| error.kind);
         self.was_sent |= kind != Some(Failure::NotSent);
-        if kind != Some(Failure::Unknown) {
+        if !result.as_ref().is_err_and(OpError::may_be_applied) {
             self.open = self.open.saturating_sub(1);
         }
         if self.open == 0 && !self.was_sent {
