@@ -123,12 +123,21 @@ impl<W> Step<'_, W> {
         self.join_readers();
         let wanted = self.state.waiters.front().map(|head| head.want.kind);
         let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        let mut former = None;
         if attempted.is_some() && attempted != wanted {
+            former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
             self.abandon_attempt();
         }
         let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
+        }
+        // A server that did not answer the former attempt has been silent since then for those who still wait.
+        if let (Some((Some(silent), cause)), Some(attempt)) = (former, &mut self.state.attempt)
+            && attempt.silent.is_some()
+        {
+            attempt.silent = Some(silent);
+            attempt.cause = cause;
         }
     }
 
