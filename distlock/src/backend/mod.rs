@@ -283,6 +283,15 @@ impl OpError {
     pub(crate) fn new(kind: Failure, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         OpError { kind, source: Arc::from(source.into()) }
     }
+
+    /// Whether the command may have been carried out, or a part of it, or may still be.
+    pub(crate) fn may_be_applied(&self) -> bool {
+        match self.kind {
+            Failure::Unknown => true,
+            Failure::Refused => !mutated!(RefusalIsNothingDone),
+            Failure::NotSent | Failure::Later => false,
+        }
+    }
 }
 
 impl fmt::Display for OpError {

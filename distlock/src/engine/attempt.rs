@@ -102,17 +102,12 @@ impl Attempt {
         queued || self.open > 0 || self.entered.is_some()
     }
 
-    /// A command that failed may have been carried out in part.
-    pub(super) fn may_be_applied_all_the_same(&mut self) {
-        self.open = self.open.saturating_add(1);
-    }
-
     /// A command was answered, or will not be. `queues`: it was to leave an entry in the queue.
     fn heard_of(&mut self, result: &OpResult, queues: bool) {
         let kind = result.as_ref().err().map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
         self.may_have_queued |= queues && !not_done;
-        if kind != Some(Failure::Unknown) {
+        if !result.as_ref().is_err_and(OpError::may_be_applied) {
             self.open = self.open.saturating_sub(1);
         }
         if self.open == 0 && !self.may_have_queued {
@@ -129,12 +124,21 @@ impl<W> Step<'_, W> {
         self.join_readers();
         let wanted = self.state.waiters.front().map(|head| head.want.kind);
         let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        let mut former = None;
         if attempted.is_some() && attempted != wanted {
+            former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
             self.abandon_attempt();
         }
         let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
+        }
+        // A server that did not answer the former attempt has been silent since then for those who still wait.
+        if let (Some((Some(silent), cause)), Some(attempt)) = (former, &mut self.state.attempt)
+            && attempt.silent.is_some()
+        {
+            attempt.silent = Some(silent);
+            attempt.cause = cause;
         }
     }
 

@@ -115,7 +115,7 @@ impl<W> Step<'_, W> {
             Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
             // Its `leave` may have been answered already, and have been carried out before it.
-            Err(error) if error.kind == Failure::Unknown => {}
+            Err(error) if error.may_be_applied() => {}
             _ => return,
         }
         let longest = ttl.max(CLAIM);

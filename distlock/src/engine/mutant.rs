@@ -86,6 +86,7 @@ pub(crate) enum Mutant {
     ImpatientNotDismissed,
     ReplyBeforeStepIsAStep,
     LateAnswerNotUndone,
+    RefusalIsNothingDone,
     ArmedWhileLooking,
     MinHoldDroppedAtLoss,
     LaterDismissesWaiters,

@@ -84,8 +84,9 @@ impl ServerClock {
             }
             Some(old) => aged(old, seen),
         };
-        // Replies may be noticed out of order: one from before a step shows none in the other direction.
-        if sent < self.stepped
+        // Replies may be noticed out of order: one from before a step shows none in the other direction. Commands of
+        // one event are sent at the same instant, and the step may have come between them.
+        if sent <= self.stepped
             && !mutated!(ReplyBeforeStepIsAStep)
             && (new.low > old.high || new.high < old.low)
         {
@@ -166,6 +167,21 @@ pub(super) mod tests {
         // Sent and answered earlier, noticed later.
         assert_eq!(clock.observe(server_ms(1_000_012), ms(22), ms(27)), None);
         assert_eq!(clock.observe(server_ms(990_020), ms(29), ms(31)), None);
+    }
+
+    #[test]
+    pub(in crate::engine) fn a_step_between_commands_of_one_instant_is_one_step() {
+        let mut clock = ServerClock::default();
+        clock.observe(server_ms(1_000_000), ms(10), ms(11));
+        let back = clock.observe(server_ms(990_012), ms(20), ms(23));
+        assert!(matches!(back, Some(Step::Backward(_))), "{back:?}");
+        // Sent with it, answered before the step, noticed after it.
+        assert_eq!(clock.observe(server_ms(1_000_011), ms(20), ms(24)), None);
+        let forward = clock.observe(server_ms(1_050_022), ms(30), ms(33));
+        assert!(matches!(forward, Some(Step::Forward(_))), "{forward:?}");
+        let before = clock.observe(server_ms(990_021), ms(30), ms(34));
+        assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
+        assert_eq!(clock.observe(server_ms(1_050_030), ms(40), ms(41)), None);
     }
 
     #[test]

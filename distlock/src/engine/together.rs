@@ -141,7 +141,7 @@ impl<W> Step<'_, W> {
                 // What is refused for good may have been refused after some keys were taken.
                 let nothing_done = match result {
                     Ok(reply) => *reply == Reply::NotReached,
-                    Err(error) => matches!(error.kind, Failure::NotSent | Failure::Later),
+                    Err(error) => !error.may_be_applied(),
                 };
                 self.leave_out(&attempt, ticket, !nothing_done);
                 Turn::Over(None)
@@ -153,9 +153,6 @@ impl<W> Step<'_, W> {
                 Turn::Over(Some(attempt))
             }
             (Part::Leads, Err(error)) if matches!(error.kind, Failure::Refused | Failure::Later) => {
-                if error.kind == Failure::Refused {
-                    attempt.may_be_applied_all_the_same();
-                }
                 self.ask_first(&mut attempt);
                 Turn::Over(Some(attempt))
             }

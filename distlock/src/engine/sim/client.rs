@@ -196,7 +196,9 @@ impl World {
             self.after(late, Event::Process { client: index, life, read, what });
             return;
         }
-        if read.is_none() && self.chance(self.cfg.stale) {
+        // What becomes of the link is reported by one thread, in order.
+        let in_order = matches!(what, What::Link(_));
+        if read.is_none() && !in_order && self.chance(self.cfg.stale) {
             let late = self.rng.u64(0..3 * MILLI);
             self.after(late, Event::Process { client: index, life, read: Some(now), what });
             return;

@@ -9,6 +9,7 @@ use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
 use crate::backend::{EnterMode, Kind, Op, Reply, ServerTime, Token, token_text};
 use crate::engine::cell::CellState;
+use crate::error::LostReason;
 
 /// What was on the server before a command.
 pub(super) struct Before {
@@ -232,6 +233,16 @@ impl World {
     /// Enough for a push to be delivered, and its answer too.
     pub(super) fn reaction(&self) -> u64 {
         8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + 60 * MILLI
+    }
+
+    /// The lease ended by itself while its release was on the way: that hands it on to nobody.
+    pub(super) fn has_run_out(&self, key: usize, name: &Arc<str>, token: Token) -> bool {
+        self.requests.iter().any(|request| {
+            request.key == key
+                && request.left_with == Some(token)
+                && *self.clients[request.client].name == **name
+                && request.was_lost == Some(LostReason::Expired)
+        })
     }
 
     pub(super) fn lease_was_left(&mut self, key: usize, name: &Arc<str>, token: Token) {

@@ -145,7 +145,9 @@ impl World {
         let forgotten = (0..self.requests.len()).find(|index| {
             let request = &self.requests[*index];
             let renews = request.renewal == Renewal::Keep && request.max_hold.is_none() && request.picked_up;
-            let held_since_before = request.client == c && request.acquired < self.stepped_at;
+            // Whoever took it in hand later has it renewed in time, but not at once.
+            let held_since_before =
+                request.client == c && request.acquired < self.stepped_at && request.in_hand_since < since;
             let renewed = |token: Token| client.renewed.get(&token).is_some_and(|at| *at >= self.stepped_at);
             renews
                 && held_since_before

@@ -326,6 +326,7 @@ const CASES: &[Case] = &[
     case(Mutant::GrantRenewedLate, &[Calm], crowded),
     case(Mutant::ImpatientNotDismissed, &[Calm], as_drawn),
     case(Mutant::LateAnswerNotUndone, &[Links, Unsettled], cancelled),
+    case(Mutant::RefusalIsNothingDone, &[Refusing], as_drawn),
 ];
 
 /// The seeds it took, and what found it.

@@ -63,15 +63,15 @@ impl World {
             let text = token_text(&self.name_of(job), self.jobs[job].context.token);
             self.never_left.insert(text);
         }
-        self.refuse_together(job, kind);
+        self.refuse_script(job, kind);
         Some(kind)
     }
 
-    /// What is refused for good may have been carried out in part before.
-    fn refuse_together(&mut self, job: usize, kind: Failure) {
+    /// A script that is refused for good may have done something before.
+    fn refuse_script(&mut self, job: usize, kind: Failure) {
         let followers = self.jobs[job].followers.clone();
         let all: Vec<usize> = std::iter::once(job).chain(followers).collect();
-        if all.len() > 1 && kind == Failure::Refused {
+        if matches!(self.jobs[job].op, Op::Enter { .. }) && kind == Failure::Refused {
             let done = self.rng.usize(0..=all.len());
             for part in &all[..done] {
                 self.jobs[*part].applied_at = self.now;

@@ -85,7 +85,7 @@ impl World {
         let who = || asked.next().unwrap_or(usize::MAX);
         let (tickets, effects) = self.clients[c].engine.acquire_together(local, &keys, &want, who);
         for (index, ticket) in rest.iter().zip(tickets) {
-            self.requested(*index, ticket, want.patience);
+            self.requested(local, *index, ticket, want.patience);
         }
         self.perform(c, effects, None);
     }

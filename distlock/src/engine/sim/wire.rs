@@ -199,6 +199,9 @@ impl World {
                 self.others_were_not_told(index)
             }
             (_, Reply::Cancelled) => self.nobody_was_told(index),
+            (Op::Leave { token, .. }, Reply::NotYours) if self.has_run_out(index, &name, *token) => {
+                self.nobody_was_told(index);
+            }
             _ => {}
         }
         self.publish(notes);

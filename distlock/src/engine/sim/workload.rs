@@ -77,12 +77,16 @@ pub(super) struct Request {
     pub(super) ticket: Option<Ticket>,
     pub(super) state: State,
     pub(super) started: u64,
+    /// When it was asked for, as its process read its clock: it may not have been scheduled since.
+    pub(super) asked: Time,
     pub(super) until: Time,
     pub(super) acquired: u64,
     /// More waited before it than it accepts.
     pub(super) crowded: bool,
     /// Somebody has the lock in hand.
     pub(super) picked_up: bool,
+    /// When that began, in true time.
+    pub(super) in_hand_since: u64,
     /// Until when it asked for the lease itself.
     pub(super) extended_until: Time,
     /// When it last asked for more than ever before, and for how much.
@@ -225,10 +229,12 @@ impl World {
             ticket: None,
             state: State::Planned,
             started: 0,
+            asked: Time(0),
             until: Time::MAX,
             acquired: 0,
             crowded: false,
             picked_up: false,
+            in_hand_since: 0,
             extended_until: Time(0),
             longest: None,
             begun: None,
@@ -259,7 +265,7 @@ impl World {
         let waiting = self.clients[c].engine.waiting_here(&key);
         self.requests[index].crowded = want.max_waiters.is_some_and(|most| waiting >= most as usize);
         let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
-        self.requested(index, ticket, want.patience);
+        self.requested(local, index, ticket, want.patience);
         if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
         }
@@ -269,12 +275,13 @@ impl World {
         }
     }
 
-    pub(super) fn requested(&mut self, index: usize, ticket: Ticket, patience: Patience) {
+    pub(super) fn requested(&mut self, local: Time, index: usize, ticket: Ticket, patience: Patience) {
         let now = self.now;
         let request = &mut self.requests[index];
         request.ticket = Some(ticket);
         request.state = State::Waiting;
         request.started = now;
+        request.asked = local;
         if let Patience::Until(until) = patience {
             request.until = until;
         }
@@ -326,6 +333,7 @@ impl World {
                 self.entered(c, index, &cell);
                 if let Some(group) = self.requests[index].group {
                     self.requests[index].picked_up = true;
+                    self.requests[index].in_hand_since = self.now;
                     cell.claim();
                     return self.one_of_several_was_acquired(c, index, group);
                 }
@@ -378,6 +386,7 @@ impl World {
 
     fn pick_up(&mut self, c: usize, index: usize) {
         self.requests[index].picked_up = true;
+        self.requests[index].in_hand_since = self.now;
         if let Some(cell) = self.requests[index].cell() {
             cell.claim();
         }

@@ -158,3 +158,41 @@ fn who_waits_is_let_in_when_the_server_is_ready_again() {
     desk.fresh(context);
     desk.acquired();
 }
+
+/// A script that takes the lock may be stopped behind that, by a missing permission for the next command of it.
+#[test]
+fn what_was_refused_may_have_been_done_in_part_and_is_undone() {
+    let mut desk = Desk::new();
+    desk.acquire(0, Want { patience: Patience::Once, ..fenced() });
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.fails(context, Failure::Refused);
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    assert_eq!(desk.next_leave().0.token, token);
+}
+
+#[test]
+fn what_is_refused_after_it_was_given_up_is_undone_once_more() {
+    let mut desk = Desk::new();
+    let ticket = desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    desk.cancel(ticket);
+    let (leave, _) = desk.next_leave();
+    // Carried out before the command that it undoes: threads may send in another order than they asked.
+    desk.answer(leave, Ok(Reply::NotYours));
+    let token = context.token;
+    desk.fails(context, Failure::Refused);
+    assert_eq!(desk.next_leave().0.token, token);
+}
+
+#[test]
+fn what_the_server_did_not_do_for_now_needs_no_undoing() {
+    let mut desk = Desk::new();
+    let ticket = desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    desk.cancel(ticket);
+    let (leave, _) = desk.next_leave();
+    desk.answer(leave, Ok(Reply::NotYours));
+    desk.fails(context, Failure::Later);
+    desk.quiet();
+}

@@ -117,3 +117,22 @@ fn one_attempt_is_made_in_a_gap_too() {
     desk.acquire(1, Want { patience: Patience::Once, ..want() });
     desk.next_enter();
 }
+
+#[test]
+fn a_silent_server_is_out_of_reach_for_those_behind_a_waiter_of_another_kind_too() {
+    let mut desk = Desk::new();
+    let start = desk.now;
+    desk.acquire(0, Want { kind: crate::backend::Kind::Shared, reach: ms(2_000), ..want() });
+    desk.acquire(1, Want { reach: ms(3_000), ..want() });
+    while desk.done.len() < 2 {
+        while let Some((context, _)) = desk.sent.pop_front() {
+            desk.fails(context, Failure::Later);
+        }
+        if desk.done.len() < 2 {
+            desk.sleep();
+        }
+    }
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    assert!(matches!(desk.outcome(), (1, Outcome::Unavailable(_))));
+    assert_eq!(desk.now.since(start), ms(3_000));
+}

@@ -101,3 +101,23 @@ fn after_a_step_every_lease_is_renewed_at_once() {
         desk.sent.iter().any(|(context, op)| context.token == cell.token && matches!(op, Op::Renew { .. }));
     assert!(renewed, "{:?}", desk.sent);
 }
+
+#[test]
+fn a_step_backward_between_two_renewals_of_one_instant_loses_nothing() {
+    let mut desk = Desk::new();
+    let first = desk.hold(fenced());
+    desk.key = "other".into();
+    let second = desk.hold(fenced());
+    desk.sleep();
+    let [before, after] = [desk.next(), desk.next()].map(|(context, _)| context);
+    assert_eq!(before.sent, after.sent);
+    desk.pass(ms(1));
+    let us = desk.us();
+    desk.pass(ms(1));
+    let ServerTime(late) = desk.us();
+    desk.answer(after, Ok(Reply::Renewed { us: ServerTime(late - 60_000_000) }));
+    desk.answer(before, Ok(Reply::Renewed { us }));
+    assert!(desk.lost.is_empty());
+    assert!(desk.until(&first).since(desk.now) > TTL * 9 / 10);
+    assert!(desk.until(&second).since(desk.now) > TTL * 9 / 10);
+}
