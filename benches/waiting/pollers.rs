@@ -25,8 +25,8 @@ const PROCESSES: usize = 2;
 const INTERVALS: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
+    Duration::from_millis(200),
     Duration::from_millis(250),
-    Duration::from_millis(500),
 ];
 /// What other languages' clients wait before they give up.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -175,7 +175,7 @@ impl Guard {
         self.check_here()
     }
 
-    /// Nobody asks in which process.
+    /// [`check`](Guard::check) for callers who find out elsewhere whether this process was forked.
     pub(crate) fn check_here(&self) -> Result<(), LockError> {
         let now = clock::now();
         self.cells().try_for_each(|cell| check(cell, now))

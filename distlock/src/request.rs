@@ -285,7 +285,8 @@ impl LockRequest {
                 // Boxed because it is rare: it would add to the size of every acquisition.
                 keys => Box::pin(self.in_order(keys, want)).await?,
             };
-            let Err(lost) = guard.check() else { return Ok(guard) };
+            // Each of the ways here has just asked in which process this is.
+            let Err(lost) = guard.check_here() else { return Ok(guard) };
             guard.check_nested()?;
             drop(guard);
             if let Some(error) = unused(lost, want.patience) {

@@ -76,7 +76,9 @@ impl Default for Tuning {
         Tuning {
             keep: Duration::from_secs(10),
             gap: Duration::from_millis(10),
-            every: Duration::from_millis(100),
+            // Costs a key that is busy all the time 4 % of its sections; at 100 ms it was 10 %, at 1 s 1 %, and a
+            // client that polls every 100 ms is served within 2 s, 1 s and 10 s.
+            every: Duration::from_millis(200),
             clocks: Clocks::One,
         }
     }
@@ -431,6 +433,8 @@ mod tests {
     use super::*;
 
     const MILLI: u64 = 1_000;
+    /// What other languages' clients wait before they give up.
+    const TIME_OUT: u64 = 10_000 * MILLI;
     /// Some day of 2026.
     const START: u64 = 1_795_000_000_000_000;
 
@@ -455,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_polls_gets_a_gap_within_the_usual_time_outs_whatever_the_interval() {
+    fn whoever_polls_gets_a_gap_about_as_soon_as_chance_would_have_it_whatever_the_interval() {
         let tuning = Tuning::default();
         for interval in [50, 70, 75, 99, 100, 101, 120, 150, 160, 200, 249, 250] {
             // A poll takes a moment, too.
@@ -464,10 +468,15 @@ mod tests {
                 .map(|step| wait(&tuning, interval, step * 1_234_567 + step * interval / 200))
                 .collect();
             waits.sort_unstable();
-            // A few may be unlucky, for no rhythm is the right one for all.
-            let (median, nearly_all) = (waits[100], waits[190]);
-            assert!(median < 2_500 * MILLI, "{interval} us: {median} us");
-            assert!(nearly_all < 10_000 * MILLI, "{interval} us: {nearly_all} us");
+            let (median, nearly_all, in_time) =
+                (waits[100], waits[190], waits.partition_point(|w| *w < TIME_OUT));
+            // Each gap meets a poll with the probability gap ÷ interval. A few may be unlucky, for no rhythm is
+            // the right one for all.
+            let expected = interval * 20;
+            assert!(median < expected, "{interval} us: {median} us");
+            assert!(nearly_all < expected * 4, "{interval} us: {nearly_all} us");
+            let least = if interval < 110 * MILLI { 196 } else { 160 };
+            assert!(in_time >= least, "{interval} us: {in_time} of 200 within 10 s");
         }
     }
 
@@ -480,7 +489,7 @@ mod tests {
                 (since, gaps) = (now, gaps + 1);
             }
         }
-        assert!((580..=600).contains(&gaps), "{gaps}");
+        assert!((285..=300).contains(&gaps), "{gaps}");
         assert!(!tuning.gap_is_due(START, START));
         let none = Tuning { gap: Duration::ZERO, ..tuning.clone() };
         assert!(!none.gap_is_due(0, START));

@@ -23,25 +23,30 @@ struct Acquiring {
     mine: Mine,
     answer: oneshot::Receiver<Settled>,
     settled: bool,
+    /// It was polled before: since then the process may have been forked.
+    suspended: bool,
 }
 
-/// Acquires `key`, or says why not.
+/// Acquires `key`, or says why not. The caller has made sure that this process was not forked.
 pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Settled {
     let (sender, answer) = oneshot::channel();
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
-    let mut acquiring =
-        Acquiring { core, key, ticket, mine: Mine::new(Interest::Enter), answer, settled: false };
+    let mine = Mine::new(Interest::Enter);
+    let mut acquiring = Acquiring { core, key, ticket, mine, answer, settled: false, suspended: false };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.mine));
     poll_fn(move |cx| acquiring.poll(cx)).await
 }
 
 impl Acquiring {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Settled> {
-        if self.core.is_forked() {
+        // The first poll follows the command without a pause. Any other asks, also where the answer is there
+        // already: the lock is the parent's.
+        if self.suspended && self.core.is_forked() {
             return Poll::Ready(Settled::Not(Outcome::Unavailable(process::forked())));
         }
+        self.suspended = true;
         let _: Poll<()> = self.mine.poll(&self.core, cx);
         let answer = Pin::new(&mut self.answer).poll(cx);
         answer.map(|answer| {

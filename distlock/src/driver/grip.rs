@@ -27,10 +27,11 @@ impl Grip {
     }
 
     /// `Some` for the first caller only, who ends the hold. Nobody in a forked process does: the hold is its
-    /// parent's.
+    /// parent's. Which process this is takes a system call to find out, so the flag is asked first; a forked
+    /// process sets only its own copy of it.
     pub(super) fn end(&self) -> Option<InHand> {
         let core = self.alive.core();
-        if core.is_forked() || self.ended.swap(true, Ordering::AcqRel) {
+        if self.ended.swap(true, Ordering::AcqRel) || core.is_forked() {
             return None;
         }
         Some(InHand(core.clone()))

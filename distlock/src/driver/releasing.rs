@@ -63,10 +63,10 @@ enum Word {
 /// Ends a hold. The command is on its way when this returns.
 pub(crate) fn release(grip: &Grip) -> Released {
     let core = grip.alive.core();
-    if let Some(error) = core.is_forked().then(process::forked) {
-        return Released(Word::Known(Err(Failed::Unconfirmed(error))));
-    }
-    let Some(in_hand) = grip.end() else { return Released(Word::Known(Ok(()))) };
+    let Some(in_hand) = grip.end() else {
+        let forked = core.is_forked().then(process::forked);
+        return Released(Word::Known(forked.map_or(Ok(()), |error| Err(Failed::Unconfirmed(error)))));
+    };
     let (release, effects) = core.engine.release(clock::now(), &grip.cell);
     let known = match release {
         Release::HandedOn => Ok(()),

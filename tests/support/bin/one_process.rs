@@ -39,6 +39,8 @@ struct InHand<W> {
     manager: LockManager,
     guards: [Guard; 3],
     waiting: Pin<Box<W>>,
+    /// Its lock is acquired, and it has not been polled since.
+    acquired: Pin<Box<W>>,
     never_polled: Pin<Box<dyn Future<Output = LockError>>>,
     held: Held,
 }
@@ -73,9 +75,13 @@ fn fork_once(manager: &LockManager, then: fn()) {
     let asynchronous = distlock::LockManager::from(manager.clone());
     let mut waiting = Box::pin(asynchronous.lock("a").wait(LONG).acquire());
     assert!(poll_once(waiting.as_mut()).is_pending());
+    let before = lock("d");
+    let mut acquired = Box::pin(asynchronous.lock("d").ttl(Duration::from_secs(3)).wait(LONG).acquire());
+    assert!(poll_once(acquired.as_mut()).is_pending());
+    before.release().unwrap();
     let never_polled: Pin<Box<dyn Future<Output = LockError>>> = Box::pin(guards[0].lost());
     let section = manager.lock("section").run(|held| {
-        let in_hand = InHand { manager: manager.clone(), guards, waiting, never_polled, held };
+        let in_hand = InHand { manager: manager.clone(), guards, waiting, acquired, never_polled, held };
         match fork::fork().unwrap() {
             Fork::Child => {
                 watch_out();
@@ -112,7 +118,7 @@ fn is_told<T: std::fmt::Debug>(result: Result<T, LockError>) {
 }
 
 fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
-    let InHand { manager, guards: [a, b, c], mut waiting, mut never_polled, held } = in_hand;
+    let InHand { manager, guards: [a, b, c], mut waiting, mut acquired, mut never_polled, held } = in_hand;
     let began = Instant::now();
     is_told(manager.lock("free").wait(LONG).acquire());
     is_told(manager.lock("free").try_acquire());
@@ -126,9 +132,11 @@ fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand:
     is_told(a.extend(LONG));
     is_told(a.release());
     drop(b);
-    let Poll::Ready(acquired) = poll_once(waiting.as_mut()) else { panic!("a wait goes on in the child") };
-    is_told(acquired);
-    drop(waiting);
+    for waiting in [&mut waiting, &mut acquired] {
+        let Poll::Ready(result) = poll_once(waiting.as_mut()) else { panic!("a wait goes on in the child") };
+        is_told(result);
+    }
+    drop((waiting, acquired));
     assert!(poll_once(never_polled.as_mut()).is_ready(), "a hold is believed in the child");
     assert_eq!(manager.shutdown(LONG).held, 0);
     drop((c, held, never_polled, manager));
@@ -147,7 +155,7 @@ fn start_anew() {
 
 /// All is as before.
 fn in_the_parent<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
-    let InHand { manager, guards, mut waiting, held, .. } = in_hand;
+    let InHand { manager, guards, mut waiting, mut acquired, held, .. } = in_hand;
     held.check().unwrap();
     for (guard, key) in guards.iter().zip(["a", "b", "c"]) {
         guard.check().unwrap();
@@ -156,6 +164,9 @@ fn in_the_parent<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand
     }
     assert!(poll_once(waiting.as_mut()).is_pending());
     drop(waiting);
+    let Poll::Ready(Ok(guard)) = poll_once(acquired.as_mut()) else { panic!("`d` was not acquired") };
+    assert!(guard.is_held());
+    drop(guard);
     for guard in guards {
         guard.release().unwrap();
     }
