@@ -173,7 +173,7 @@ impl LockManagerBuilder {
     /// While processes queue for a key, each release hands it to the next one, and whoever merely polls would
     /// never find it free. So once in every 200 ms, at changing points of it, it stays free for this time; a key
     /// that is contended for a moment only is hardly affected. Of a key that is busy all the time 10 ms cost about
-    /// 4 % of its sections, 20 ms twice as much. [`Duration::ZERO`] turns it off, for deployments where everybody
+    /// 4 % of its sections, and longer ones more. [`Duration::ZERO`] turns it off, for deployments where everybody
     /// uses this crate. At most 50 ms.
     ///
     /// A client that polls waits for a poll of its own to fall into a gap. On a key that processes of this crate
