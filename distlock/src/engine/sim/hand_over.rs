@@ -166,6 +166,9 @@ impl World {
         let pushed = self.cfg.pushes
             && !self.cfg.is_short()
             && self.fault_at == 0
+            // A poll that arrives behind the wait that was sent after it keeps a place that no push is sent to: its
+            // owner finds by its heartbeat that it was granted, and not since when the lock was handed on.
+            && self.cfg.in_order()
             // Whoever gives up keys that it was to have with others does not know since when they were handed on.
             && (self.cfg.several == 0.0 || self.cfg.profile != Profile::Crowd)
             // The end of a lease that was lost begins a new run.

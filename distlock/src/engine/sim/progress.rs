@@ -118,6 +118,9 @@ impl World {
         if self.cfg.refusals > 0 && self.clients[c].engine.pending_releases().into_iter().any(pending) {
             return true;
         }
+        if self.is_failing(c, token) {
+            return true;
+        }
         // A body that goes on although the lease is lost keeps it.
         self.requests
             .iter()

@@ -161,6 +161,7 @@ impl World {
                 arrives: None,
                 result: None,
                 applied_at: 0,
+                failed_at: 0,
                 verdict: None,
                 followers: Vec::new(),
             });

@@ -55,6 +55,8 @@ pub(super) struct Job {
     pub(super) arrives: Option<u64>,
     pub(super) result: Option<OpResult>,
     pub(super) applied_at: u64,
+    /// When its task notices that it failed with its link.
+    pub(super) failed_at: u64,
     /// The request that awaits the verdict.
     pub(super) verdict: Option<usize>,
     /// The rest of one command for several keys, in order.
@@ -108,6 +110,7 @@ impl World {
             arrives,
             result: None,
             applied_at: 0,
+            failed_at: 0,
             verdict,
             followers: Vec::new(),
         });
@@ -261,6 +264,17 @@ impl World {
         })
     }
 
+    /// A release of `token` has failed with its link, and its task has not noticed: it is not repeated yet.
+    pub(super) fn is_failing(&self, c: usize, token: crate::backend::Token) -> bool {
+        self.jobs.iter().rev().take(400).any(|job| {
+            job.client == c
+                && job.life == self.clients[c].life
+                && job.context.token == token
+                && job.failed_at > self.now
+                && matches!(job.op, Op::Leave { .. })
+        })
+    }
+
     /// The reply to `job` said what time it is on the server.
     pub(super) fn time_was_heard(&mut self, c: usize, job: usize, result: &OpResult) {
         let heard: Option<ServerTime> = crate::engine::observed(result);
@@ -333,6 +347,7 @@ impl World {
         for job in std::mem::take(&mut self.clients[c].link.open) {
             let most = if self.rng.u32(0..10) == 0 { SECOND } else { 2 * MILLI };
             let late = self.some(most);
+            self.jobs[job].failed_at = self.now + late;
             let what = self.with_followers(job, |_| Some(Err(failure(Failure::Unknown))));
             self.post(c, late, what);
         }
