@@ -132,6 +132,7 @@ impl<W> Step<'_, W> {
     }
 }
 
+/// Rounded up: the key is kept no shorter than was asked for.
 fn whole_millis(d: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(d.as_millis()).unwrap_or(u64::MAX).max(1))
+    Duration::from_millis(u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
 }

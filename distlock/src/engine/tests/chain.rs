@@ -20,7 +20,7 @@ fn waiters_here_get_the_lock_without_the_server_first_in_first_out() {
 
 #[test]
 fn the_chain_ends_after_fifty_milliseconds() {
-    let mut desk = Desk::new();
+    let mut desk = Desk::without_gaps();
     let cell = desk.hold(want());
     desk.acquire(1, want());
     desk.pass(ms(50));

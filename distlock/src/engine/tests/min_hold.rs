@@ -143,3 +143,13 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     desk.release(&cell);
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
 }
+
+/// The server counts in milliseconds.
+#[test]
+fn it_is_not_cut_short_by_a_part_of_a_millisecond() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(held_for(500));
+    desk.pass(Duration::from_micros(100_900));
+    desk.release(&cell);
+    assert_eq!(desk.next_leave().1, Some(ms(400)));
+}

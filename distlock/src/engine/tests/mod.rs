@@ -53,9 +53,18 @@ struct Desk {
 impl Desk {
     /// Connected, with pushes.
     fn new() -> Desk {
+        Desk::with(&Tuning::default())
+    }
+
+    /// Nothing is left free for plain pollers.
+    fn without_gaps() -> Desk {
+        Desk::with(&Tuning { gap: Duration::ZERO, ..Tuning::default() })
+    }
+
+    fn with(tuning: &Tuning) -> Desk {
         let client: Arc<str> = "c".into();
         let mut desk = Desk {
-            engine: Engine::new(&client, &Tuning::default(), 1, 7),
+            engine: Engine::new(&client, tuning, 1, 7),
             key: "k".into(),
             now: Time(1_000_000_000_000),
             sent: VecDeque::new(),
