@@ -1,5 +1,5 @@
-//! The soak itself works: it runs through, and its judge finds what a server that throws its data away leads to. How well
-//! locks fare is for a longer run to say.
+//! The soak itself works: it runs through, and finds no second holder on one server. How well locks fare is for a longer
+//! run to say, and `--topology control` shows that the judge finds overlaps.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,10 +25,4 @@ fn a_short_soak_of_one_server_runs_through_without_a_second_holder() {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     assert!(cells[1].parse::<u64>().unwrap() > 0, "{text}");
     assert!(cells[SAFETY].iter().all(|cell| *cell == "0"), "{text}");
-}
-
-#[test]
-fn overlaps_are_found_where_a_server_forgets() {
-    let outcome = soak("control");
-    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
 }
