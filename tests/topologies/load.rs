@@ -114,6 +114,15 @@ impl Load {
 
     /// Waits until every process has failed to reach the servers.
     pub(crate) fn fails(&mut self) {
+        self.fails_by(&["Unavailable"]);
+    }
+
+    /// Waits until every process has been refused a lock, by the servers or by somebody else's wait.
+    pub(crate) fn gets_nothing(&mut self) {
+        self.fails_by(&["Unavailable", "Busy"]);
+    }
+
+    fn fails_by(&mut self, kinds: &[&str]) {
         let start = Instant::now();
         let mut failed = vec![false; self.writers.len()];
         while failed.contains(&false) {
@@ -124,7 +133,7 @@ impl Load {
             );
             for (number, failed) in failed.iter_mut().enumerate() {
                 while let Some(event) = self.writers[number].try_next() {
-                    *failed |= event.text("kind") == "Unavailable";
+                    *failed |= kinds.contains(&event.text("kind"));
                     self.note(number, &event);
                 }
             }

@@ -17,7 +17,7 @@ async fn sentinel_replicas_confirm() {
     replication.swallow_all();
     load.fault();
     // Nobody gets a lock that the replica does not know; who held one has let go by then.
-    load.fails();
+    load.gets_nothing();
     group.first_master().kill9();
     group.wait_until_failed_over();
     group.first_master().restart();
