@@ -14,7 +14,7 @@ use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, Grip, Released};
 use crate::engine::Want;
-use crate::engine::cell::{CellState, HoldCell};
+use crate::engine::cell::{CellState, LeaseCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
 use crate::process::{self, Process};
@@ -92,7 +92,7 @@ impl Guard {
         std::iter::once(&self.first).chain(&self.rest.0)
     }
 
-    fn cells(&self) -> impl Iterator<Item = &HoldCell> {
+    fn cells(&self) -> impl Iterator<Item = &LeaseCell> {
         self.parts().map(|part| &*part.grip.cell)
     }
 
@@ -110,7 +110,7 @@ impl Guard {
     }
 
     /// The first of the locks.
-    pub(crate) fn cell(&self) -> &HoldCell {
+    pub(crate) fn cell(&self) -> &LeaseCell {
         &self.first.grip.cell
     }
 
@@ -147,7 +147,7 @@ impl Guard {
             return Duration::ZERO;
         }
         let now = clock::now();
-        let remaining = |cell: &HoldCell| match cell.state(now) {
+        let remaining = |cell: &LeaseCell| match cell.state(now) {
             CellState::Until(deadline) => deadline.since(now),
             CellState::Lost(_) | CellState::Released => Duration::ZERO,
         };
@@ -283,7 +283,7 @@ enum Releasing<'a> {
     /// The outer section releases.
     Nested(Result<(), LockError>),
     Own {
-        cell: &'a HoldCell,
+        cell: &'a LeaseCell,
         held: Duration,
         released: Released,
         /// Nobody has to be asked how it went, and whatever was lost was traced when that happened.
@@ -320,7 +320,7 @@ impl Releasing<'_> {
     }
 }
 
-fn check(cell: &HoldCell, now: Time) -> Result<(), LockError> {
+fn check(cell: &LeaseCell, now: Time) -> Result<(), LockError> {
     match cell.state(now) {
         CellState::Until(_) => Ok(()),
         CellState::Lost(reason) => Err(lost_error(cell, reason)),
@@ -328,11 +328,11 @@ fn check(cell: &HoldCell, now: Time) -> Result<(), LockError> {
     }
 }
 
-fn is_held(cell: &HoldCell, now: Time) -> bool {
+fn is_held(cell: &LeaseCell, now: Time) -> bool {
     matches!(cell.state(now), CellState::Until(_))
 }
 
-fn forked(cell: &HoldCell) -> LockError {
+fn forked(cell: &LeaseCell) -> LockError {
     LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: process::forked().source }
 }
 
@@ -360,7 +360,7 @@ impl Error for Unconfirmed {
 }
 
 /// `what` says what became of the lock if the server's answer is missing.
-fn failure(cell: &HoldCell, failed: Failed, what: &'static str) -> LockError {
+fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
     match failed {
         Failed::Lost(reason) => lost_error(cell, reason),
         Failed::Unconfirmed(error) => {
@@ -372,7 +372,7 @@ fn failure(cell: &HoldCell, failed: Failed, what: &'static str) -> LockError {
 
 /// The end of a hold, to be waited for.
 pub(crate) struct Ended {
-    cells: Vec<Arc<HoldCell>>,
+    cells: Vec<Arc<LeaseCell>>,
     made_in: Process,
 }
 
@@ -415,7 +415,7 @@ impl Ended {
     }
 }
 
-fn lost_error(cell: &HoldCell, reason: LostReason) -> LockError {
+fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
     LockError::Lost { key: LockKey::from_shared(cell.key.clone()), reason }
 }
 
@@ -429,7 +429,7 @@ mod tests {
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
         let (key, token) = ("k".into(), Token(1));
         let cell =
-            HoldCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX, None);
+            LeaseCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX, None);
         let refused =
             Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);

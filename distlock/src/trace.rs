@@ -8,15 +8,15 @@ mod with_tracing {
 
     use crate::backend::{Backend, LinkEvent, OpError, Pushes};
     use crate::driver::Turn;
-    use crate::engine::cell::HoldCell;
+    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
 
-    pub(crate) fn lost(cell: &HoldCell, reason: LostReason) {
+    pub(crate) fn lost(cell: &LeaseCell, reason: LostReason) {
         warn!(target: "distlock", label = &*cell.label, %reason, "lost");
         debug!(target: "distlock", key = &*cell.key, %reason, "lost");
     }
 
-    pub(crate) fn renewed(cell: &HoldCell) {
+    pub(crate) fn renewed(cell: &LeaseCell) {
         debug!(target: "distlock", label = &*cell.label, key = &*cell.key, "renewed");
     }
 
@@ -68,21 +68,21 @@ mod with_tracing {
         }
     }
 
-    pub(crate) fn acquired(cell: &HoldCell, waited: Duration) {
+    pub(crate) fn acquired(cell: &LeaseCell, waited: Duration) {
         debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?waited, "acquired");
     }
 
-    pub(crate) fn released(cell: &HoldCell, held: Duration) {
+    pub(crate) fn released(cell: &LeaseCell, held: Duration) {
         debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?held, "released");
     }
 
     /// The loss has been reported.
-    pub(crate) fn released_after_loss(cell: &HoldCell, held: Duration) {
+    pub(crate) fn released_after_loss(cell: &LeaseCell, held: Duration) {
         debug!(target: "distlock", label = &*cell.label, key = &*cell.key, ?held, "given up after a loss");
     }
 
     /// A release of which nobody awaits the outcome, or whose outcome may not replace the body's.
-    pub(crate) fn release_failed(cell: &HoldCell, error: &OpError) {
+    pub(crate) fn release_failed(cell: &LeaseCell, error: &OpError) {
         warn!(target: "distlock", label = &*cell.label, "released, unconfirmed");
         debug!(target: "distlock", key = &*cell.key, %error, "released, unconfirmed");
     }
@@ -94,7 +94,7 @@ mod with_tracing {
     /// Entered whenever the body of a section runs.
     pub(crate) use tracing::Span;
 
-    pub(crate) fn holding(cell: &HoldCell) -> Span {
+    pub(crate) fn holding(cell: &LeaseCell) -> Span {
         info_span!(target: "distlock", "lock.hold", label = &*cell.label)
     }
 }
@@ -108,18 +108,18 @@ mod without_tracing {
 
     use crate::backend::{Backend, LinkEvent, OpError};
     use crate::driver::Turn;
-    use crate::engine::cell::HoldCell;
+    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
 
-    pub(crate) fn lost(_: &HoldCell, _: LostReason) {}
-    pub(crate) fn renewed(_: &HoldCell) {}
+    pub(crate) fn lost(_: &LeaseCell, _: LostReason) {}
+    pub(crate) fn renewed(_: &LeaseCell) {}
     pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: Turn) {}
     pub(crate) fn failed(_: &str) {}
     pub(crate) fn not_acquired(_: &str, _: &LockError) {}
-    pub(crate) fn acquired(_: &HoldCell, _: Duration) {}
-    pub(crate) fn released(_: &HoldCell, _: Duration) {}
-    pub(crate) fn released_after_loss(_: &HoldCell, _: Duration) {}
-    pub(crate) fn release_failed(_: &HoldCell, _: &OpError) {}
+    pub(crate) fn acquired(_: &LeaseCell, _: Duration) {}
+    pub(crate) fn released(_: &LeaseCell, _: Duration) {}
+    pub(crate) fn released_after_loss(_: &LeaseCell, _: Duration) {}
+    pub(crate) fn release_failed(_: &LeaseCell, _: &OpError) {}
 
     pub(crate) fn acquiring<F: Future>(_: &str, work: F) -> F {
         work
@@ -135,7 +135,7 @@ mod without_tracing {
         }
     }
 
-    pub(crate) fn holding(_: &HoldCell) -> Span {
+    pub(crate) fn holding(_: &LeaseCell) -> Span {
         Span
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Alive, Core, Requester};
 use crate::engine::Engine;
-use crate::engine::cell::HoldCell;
+use crate::engine::cell::LeaseCell;
 use crate::process::Process;
 
 /// A hold in somebody's hand. Dropping it lets go, in the background.
 pub(crate) struct Grip {
     pub(crate) alive: Arc<Alive>,
-    pub(crate) cell: Arc<HoldCell>,
+    pub(crate) cell: Arc<LeaseCell>,
     ended: AtomicBool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Grip {
 pub(super) struct InHand(Arc<Core>);
 
 impl Grip {
-    pub(super) fn new(alive: Arc<Alive>, cell: Arc<HoldCell>) -> Self {
+    pub(super) fn new(alive: Arc<Alive>, cell: Arc<LeaseCell>) -> Self {
         alive.core().grips.fetch_add(1, Ordering::Relaxed);
         Grip { alive, cell, ended: AtomicBool::new(false) }
     }

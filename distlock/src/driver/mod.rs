@@ -29,7 +29,7 @@ use tokio::sync::{oneshot, watch};
 use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
 use crate::clock::{self, Time};
 use crate::contained::{ContainedWakers, Panicked, contained};
-use crate::engine::cell::HoldCell;
+use crate::engine::cell::LeaseCell;
 use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
 use crate::process::{self, Process};
 use crate::trace;
@@ -175,7 +175,7 @@ impl Core {
     }
 
     /// Wakes everybody who waits for the end of a hold.
-    fn tell_listeners(&self, cell: &HoldCell) {
+    fn tell_listeners(&self, cell: &LeaseCell) {
         drop(contained(|| cell.notify()));
     }
 

@@ -10,7 +10,7 @@ use super::in_flight::{Interest, Mine};
 use super::{Core, Grip};
 use crate::backend::OpError;
 use crate::clock;
-use crate::engine::cell::{CellState, HoldCell};
+use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Release, Verdict, Want};
 use crate::error::LostReason;
 use crate::process;
@@ -111,7 +111,7 @@ impl Released {
 
 /// An extension under way.
 pub(crate) struct Extending<'a> {
-    cell: &'a HoldCell,
+    cell: &'a LeaseCell,
     held: bool,
     awaited: Awaited,
 }

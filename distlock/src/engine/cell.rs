@@ -54,7 +54,7 @@ pub(super) struct Remains {
 }
 
 #[derive(Debug)]
-pub(crate) struct HoldCell {
+pub(crate) struct LeaseCell {
     pub(crate) key: Arc<str>,
     #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "for traces"))]
     pub(crate) label: Cow<'static, str>,
@@ -76,7 +76,7 @@ pub(crate) struct HoldCell {
     remains: OnceLock<Remains>,
 }
 
-impl HoldCell {
+impl LeaseCell {
     #[expect(clippy::too_many_arguments, reason = "one call, every field named at it")]
     pub(crate) fn new(
         key: Arc<str>,
@@ -90,7 +90,7 @@ impl HoldCell {
         gathering: Option<Arc<Gathering>>,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
-        HoldCell {
+        LeaseCell {
             key,
             label,
             ticket,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, HoldCell, Remains, Ticket};
+use super::cell::{CellState, LeaseCell, Remains, Ticket};
 use super::key::Step;
 use super::lease::{Hold, Lease, Ready};
 use super::leaving::Leaving;
@@ -92,7 +92,7 @@ impl<W> Step<'_, W> {
             gathering.answered();
         }
         let (label, since) = (want.label, now);
-        let cell = HoldCell::new(key, label, ticket, token, fence, since, cap, until, gathering);
+        let cell = LeaseCell::new(key, label, ticket, token, fence, since, cap, until, gathering);
         let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
@@ -102,7 +102,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The guard that the hold is a part of exists: what its holder said of time counts from now on.
-    pub(super) fn begin_hold(&mut self, cell: &HoldCell, want: &Want) {
+    pub(super) fn begin_hold(&mut self, cell: &LeaseCell, want: &Want) {
         let (now, token, ticket) = (self.now, cell.token, cell.ticket);
         let Some(lease) = self.state.lease(token) else { return };
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
@@ -144,7 +144,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The holder lets go, or is gone.
-    pub(super) fn release(&mut self, cell: &HoldCell) -> Release {
+    pub(super) fn release(&mut self, cell: &LeaseCell) -> Release {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.hold(cell.ticket).is_some());
         match (cell.release(self.now), current) {
             (Ok(()), true) => {
@@ -161,7 +161,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Nobody has had it in hand: no body has run that `min_hold` would be for.
-    fn forget_min_hold(&mut self, cell: &HoldCell) {
+    fn forget_min_hold(&mut self, cell: &LeaseCell) {
         if let Some(lease) = self.state.lease(cell.token)
             && lease.ready.kind != Kind::Shared
             && cell.give_up()
@@ -171,7 +171,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A lost lease is left once its body has ended: it may be ours on the server still.
-    fn leave_lost(&mut self, cell: &HoldCell, reason: LostReason) -> Release {
+    fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
         self.state.kept.retain(|(token, _)| *token != cell.token);
@@ -269,7 +269,7 @@ impl<W> Step<'_, W> {
     /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
     /// body has ended, which the lease covers until then; at once if the lease may end before `min_hold` does,
     /// and if readers shared it: one of those whose bodies still run may have asked for it.
-    fn remember_min_hold(&mut self, cell: &HoldCell, lease: &Lease, reason: LostReason) {
+    fn remember_min_hold(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
         let keep_until = keep_until.filter(|_| !mutated!(MinHoldDroppedAtLoss));

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{HoldCell, Ticket};
+use super::cell::{LeaseCell, Ticket};
 use super::{CHAIN, CLAIM, Renewal};
 use crate::backend::{Kind, ServerTime, Token};
 use crate::clock::Time;
@@ -34,7 +34,7 @@ pub(super) struct Ready {
 /// One holder of a lease.
 #[derive(Debug)]
 pub(super) struct Hold {
-    pub(super) cell: Arc<HoldCell>,
+    pub(super) cell: Arc<LeaseCell>,
     pub(super) ttl: Duration,
     pub(super) renewal: Renewal,
     /// Until when the holder may rely on it; what the cell says too.

@@ -46,7 +46,7 @@ use crate::backend::{
 };
 use crate::clock::Time;
 use crate::error::LostReason;
-use cell::{HoldCell, Ticket};
+use cell::{LeaseCell, Ticket};
 use gathering::Gathering;
 use server_clock::{ServerClock, Step};
 use shard::Shard;
@@ -98,7 +98,7 @@ pub(crate) struct Want {
 /// How a request ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    Acquired(Arc<HoldCell>),
+    Acquired(Arc<LeaseCell>),
     Busy {
         holder: Option<Arc<str>>,
         waited: Duration,
@@ -142,8 +142,8 @@ pub(crate) enum Effect<W> {
     SendTogether(Vec<(Context, Op)>),
     Done(W, Outcome),
     /// The hold has ended without a release: wake its listeners, tell the world.
-    Lost(Arc<HoldCell>, LostReason),
-    Renewed(Arc<HoldCell>),
+    Lost(Arc<LeaseCell>, LostReason),
+    Renewed(Arc<LeaseCell>),
 }
 
 /// What to do after an event, in this order.
@@ -226,19 +226,19 @@ impl<W> Engine<W> {
     }
 
     /// The hold ends, by release or because its owner is gone.
-    pub(crate) fn release(&self, now: Time, cell: &HoldCell) -> (Release, Effects<W>) {
+    pub(crate) fn release(&self, now: Time, cell: &LeaseCell) -> (Release, Effects<W>) {
         self.enter(&cell.key, |shard, out| shard.release(now, cell, out))
     }
 
     /// All locks of a request for several keys are in hand: `renewal`, `max_hold` and `min_hold` of `want` count
     /// for this one from now on.
-    pub(crate) fn begin(&self, now: Time, cell: &HoldCell, want: &Want) -> Effects<W> {
+    pub(crate) fn begin(&self, now: Time, cell: &LeaseCell, want: &Want) -> Effects<W> {
         self.enter(&cell.key, |shard, out| shard.begin(now, cell, want, out)).1
     }
 
     /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
     /// the longer one. False: not held any more.
-    pub(crate) fn extend(&self, now: Time, cell: &HoldCell, ttl: Duration) -> (bool, Effects<W>) {
+    pub(crate) fn extend(&self, now: Time, cell: &LeaseCell, ttl: Duration) -> (bool, Effects<W>) {
         self.enter(&cell.key, |shard, out| shard.extend(now, cell, ttl, out))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cell::{HoldCell, Ticket};
+use super::cell::{LeaseCell, Ticket};
 use super::key::Step;
 use super::{Context, Effect, Purpose, Renewal, Verdict};
 use crate::backend::{Op, OpResult, Reply, Token};
@@ -43,7 +43,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder wants its lease to end `ttl` from now, at the earliest.
-    pub(super) fn extend(&mut self, cell: &HoldCell, ttl: Duration) -> bool {
+    pub(super) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.ready.kind;
         let Some(hold) = lease.hold(cell.ticket) else { return false };

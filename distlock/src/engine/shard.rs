@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{HoldCell, Ticket};
+use super::cell::{LeaseCell, Ticket};
 use super::key::{KeyState, Step};
 use super::pending::{PendingRelease, PendingReleases};
 use super::{Context, Effect, Outcome, Outstanding, Purpose, Release, Verdict, Want};
@@ -217,18 +217,18 @@ impl<W> Shard<W> {
         self.step(now, key, out, |step| step.cancel(ticket));
     }
 
-    pub(super) fn release(&mut self, now: Time, cell: &HoldCell, out: &mut Vec<Effect<W>>) -> Release {
+    pub(super) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
-    pub(super) fn begin(&mut self, now: Time, cell: &HoldCell, want: &Want, out: &mut Vec<Effect<W>>) {
+    pub(super) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
         self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
     }
 
     pub(super) fn extend(
         &mut self,
         now: Time,
-        cell: &HoldCell,
+        cell: &LeaseCell,
         ttl: Duration,
         out: &mut Vec<Effect<W>>,
     ) -> bool {

@@ -10,7 +10,7 @@ use super::world::{Event, World};
 use crate::backend::memory::server::owner;
 use crate::backend::{Kind, Op, Token, token_text};
 use crate::clock::Time;
-use crate::engine::cell::{CellState, HoldCell};
+use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{CLAIM, Context, Purpose, Renewal};
 use crate::error::LostReason;
 
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// The lock was not lost, or for a reason that leaves the lease alone; and that has time left.
-    pub(super) fn lease_goes_on(&self, index: usize, cell: &HoldCell) -> bool {
+    pub(super) fn lease_goes_on(&self, index: usize, cell: &LeaseCell) -> bool {
         let request = &self.requests[index];
         match request.was_lost {
             // Nobody had it in hand.
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Whoever gets the lock has time to renew it, or as much as was asked for.
-    pub(super) fn check_remaining(&mut self, c: usize, index: usize, cell: &Arc<HoldCell>) {
+    pub(super) fn check_remaining(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         let request = &self.requests[index];
         let calm = self.cfg.is_whole() && self.cfg.in_order() && !self.cfg.is_short();
         if !calm || self.fault_at > 0 {

@@ -8,7 +8,7 @@ use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
 use crate::backend::{Failure, Kind, ServerTime, Token};
-use crate::engine::cell::{CellState, HoldCell};
+use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Renewal, Verdict};
 use crate::error::LostReason;
 
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// A request has got the lock.
-    pub(super) fn entered(&mut self, c: usize, index: usize, cell: &Arc<HoldCell>) {
+    pub(super) fn entered(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         let key = self.requests[index].key;
         self.check_wait(key);
         let text = crate::backend::token_text(&self.clients[c].name, cell.token);
@@ -261,7 +261,7 @@ impl World {
     }
 
     /// Readers follow readers without asking the server for a short while only: a writer may be waiting there.
-    fn check_reader(&mut self, c: usize, index: usize, cell: &Arc<HoldCell>) {
+    fn check_reader(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         if self.requests[index].kind != Kind::Shared {
             return;
         }

@@ -10,7 +10,7 @@ use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
 use crate::backend::Kind;
 use crate::clock::Time;
-use crate::engine::cell::{CellState, HoldCell, Ticket};
+use crate::engine::cell::{CellState, LeaseCell, Ticket};
 use crate::engine::{Outcome, Patience, Renewal, Want};
 use crate::error::LostReason;
 
@@ -35,7 +35,7 @@ impl Waits {
 pub(super) enum State {
     Planned,
     Waiting,
-    Holding(Arc<HoldCell>),
+    Holding(Arc<LeaseCell>),
     Ended,
 }
 
@@ -111,7 +111,7 @@ impl Request {
         self.waits != Waits::Once
     }
 
-    pub(super) fn cell(&self) -> Option<&Arc<HoldCell>> {
+    pub(super) fn cell(&self) -> Option<&Arc<LeaseCell>> {
         if let State::Holding(cell) = &self.state { Some(cell) } else { None }
     }
 
@@ -440,7 +440,7 @@ impl World {
         self.perform(c, effects, Some(index));
     }
 
-    pub(super) fn lost(&mut self, c: usize, cell: &Arc<HoldCell>, reason: LostReason) {
+    pub(super) fn lost(&mut self, c: usize, cell: &Arc<LeaseCell>, reason: LostReason) {
         self.stats.lost += 1;
         let life = self.clients[c].life;
         let found = self.requests.iter().position(|request| {

@@ -5,7 +5,7 @@ use super::*;
 
 struct Several {
     gathering: Arc<Gathering>,
-    cell: Arc<HoldCell>,
+    cell: Arc<LeaseCell>,
 }
 
 /// The first key of several is in hand; what the request says of time counts later.
@@ -34,7 +34,7 @@ fn renew_for(desk: &mut Desk, d: Duration) -> usize {
     renewals
 }
 
-fn begin(desk: &mut Desk, cell: &HoldCell, want: &Want) {
+fn begin(desk: &mut Desk, cell: &LeaseCell, want: &Want) {
     let effects = desk.engine.begin(desk.now, cell, want);
     desk.take(effects);
 }

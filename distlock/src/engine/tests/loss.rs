@@ -15,7 +15,7 @@ fn the_deadline_comes_first() {
 }
 
 /// A grant is pushed while a heartbeat is under way. Returns the heartbeat.
-fn granted_while_asking(desk: &mut Desk) -> (Context, Arc<HoldCell>) {
+fn granted_while_asking(desk: &mut Desk) -> (Context, Arc<LeaseCell>) {
     let token = desk.queue(want());
     desk.sleep();
     let (heartbeat, ..) = desk.next_enter();

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, HoldCell, Ticket};
+use super::cell::{CellState, LeaseCell, Ticket};
 use super::{Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Verdict, Want};
 use crate::backend::{
     EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
@@ -108,7 +108,7 @@ impl Desk {
         self.take(effects);
     }
 
-    fn release(&mut self, cell: &HoldCell) -> Release {
+    fn release(&mut self, cell: &LeaseCell) -> Release {
         let (release, effects) = self.engine.release(self.now, cell);
         self.take(effects);
         release
@@ -212,13 +212,13 @@ impl Desk {
     }
 
     /// Somebody has it in hand.
-    fn acquired(&mut self) -> Arc<HoldCell> {
+    fn acquired(&mut self) -> Arc<LeaseCell> {
         let cell = self.unclaimed();
         cell.claim();
         cell
     }
 
-    fn unclaimed(&mut self) -> Arc<HoldCell> {
+    fn unclaimed(&mut self) -> Arc<LeaseCell> {
         match self.outcome() {
             (_, Outcome::Acquired(cell)) => cell,
             (who, other) => panic!("request {who}: {other:?}"),
@@ -230,7 +230,7 @@ impl Desk {
     }
 
     /// Request 0 holds the lock.
-    fn hold(&mut self, want: Want) -> Arc<HoldCell> {
+    fn hold(&mut self, want: Want) -> Arc<LeaseCell> {
         self.acquire(0, want);
         let (context, _) = self.next();
         let fence =
@@ -252,7 +252,7 @@ impl Desk {
         token
     }
 
-    fn until(&self, cell: &HoldCell) -> Time {
+    fn until(&self, cell: &LeaseCell) -> Time {
         match cell.peek(self.now) {
             CellState::Until(until) => until,
             other => panic!("not held: {other:?}"),

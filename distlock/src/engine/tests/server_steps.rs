@@ -7,7 +7,7 @@ fn stepped(desk: &Desk, by: Duration) -> ServerTime {
 }
 
 /// A process that has heard the server's time, and holds the lock without renewing it.
-fn holding(desk: &mut Desk) -> Arc<HoldCell> {
+fn holding(desk: &mut Desk) -> Arc<LeaseCell> {
     desk.hold(Want { renewal: Renewal::Never, fenced: true, ..want() })
 }
 

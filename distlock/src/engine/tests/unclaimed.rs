@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::Kind;
 
 /// Nobody has noticed that request 0 holds the lock.
-fn granted(desk: &mut Desk, want: Want) -> Arc<HoldCell> {
+fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     let (context, _) = desk.next();
     let us = Some(desk.us());
