@@ -12,7 +12,7 @@ use event_listener::EventListener;
 
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
-use crate::driver::{self, Failed, Grip, Released};
+use crate::driver::{self, Failed, LeaseHandle, Released};
 use crate::engine::Want;
 use crate::engine::cell::{CellState, LeaseCell};
 use crate::error::{LockError, LostReason};
@@ -26,7 +26,7 @@ use crate::trace;
 /// One lock in hand.
 #[derive(Debug)]
 struct Part {
-    grip: Arc<Grip>,
+    lease_handle: Arc<LeaseHandle>,
     /// Entered again inside a section that holds it: the outer one releases.
     nested: bool,
 }
@@ -58,27 +58,30 @@ impl Drop for Rest {
 }
 
 impl Guard {
-    pub(crate) fn new(grip: Grip) -> Self {
-        Guard { rest: Rest::default(), first: Part { grip: Arc::new(grip), nested: false } }
+    pub(crate) fn new(lease_handle: LeaseHandle) -> Self {
+        Guard { rest: Rest::default(), first: Part { lease_handle: Arc::new(lease_handle), nested: false } }
     }
 
     /// Enters `key` again inside the section of `outer`, which holds it.
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
-        let part = outer.parts().find(|part| &*part.grip.cell.key == key)?;
-        Some(Guard { rest: Rest::default(), first: Part { grip: part.grip.clone(), nested: true } })
+        let part = outer.parts().find(|part| &*part.lease_handle.cell.key == key)?;
+        Some(Guard {
+            rest: Rest::default(),
+            first: Part { lease_handle: part.lease_handle.clone(), nested: true },
+        })
     }
 
     /// All of the locks are in hand: what `want` says of time counts from now on.
     pub(crate) fn begin(&self, want: &Want) {
         for part in self.parts().filter(|part| !part.nested) {
-            driver::begin_hold(&part.grip, want);
+            driver::begin_hold(&part.lease_handle, want);
         }
     }
 
     /// `Ok` if no outer section has lost one of the locks that were entered again.
     pub(crate) fn check_nested(&self) -> Result<(), LockError> {
         let now = clock::now();
-        self.parts().filter(|part| part.nested).try_for_each(|part| check(&part.grip.cell, now))
+        self.parts().filter(|part| part.nested).try_for_each(|part| check(&part.lease_handle.cell, now))
     }
 
     /// Takes in the locks of another guard, acquired after these.
@@ -93,34 +96,37 @@ impl Guard {
     }
 
     fn cells(&self) -> impl Iterator<Item = &LeaseCell> {
-        self.parts().map(|part| &*part.grip.cell)
+        self.parts().map(|part| &*part.lease_handle.cell)
     }
 
     /// Copied by `fork` into a process that has no part in the lock.
     fn is_forked(&self) -> bool {
-        self.first.grip.is_forked()
+        self.first.lease_handle.is_forked()
     }
 
     /// The section ends without having come to its end: gives back, in the background, what it has acquired
     /// itself, whoever else has a handle to it.
     pub(crate) fn abandon(&self) {
         for part in self.parts().rev().filter(|part| !part.nested) {
-            part.grip.abandon();
+            part.lease_handle.abandon();
         }
     }
 
     /// The first of the locks.
     pub(crate) fn cell(&self) -> &LeaseCell {
-        &self.first.grip.cell
+        &self.first.lease_handle.cell
     }
 
     /// Whether `key` of that manager is held by this guard now.
     pub(crate) fn covers(&self, manager: Option<u64>, key: &str) -> bool {
         let is_it = |part: &Part| {
-            manager.is_none_or(|id| part.grip.alive.core().id == id) && &*part.grip.cell.key == key
+            manager.is_none_or(|id| part.lease_handle.alive.core().id == id)
+                && &*part.lease_handle.cell.key == key
         };
         let now = clock::now();
-        self.parts().any(|part| is_it(part) && !part.grip.is_forked() && is_held(&part.grip.cell, now))
+        self.parts().any(|part| {
+            is_it(part) && !part.lease_handle.is_forked() && is_held(&part.lease_handle.cell, now)
+        })
     }
 
     /// The key, without the manager's prefix; of several, the first in order.
@@ -216,8 +222,10 @@ impl Guard {
         if self.is_forked() {
             return Err(forked(self.cell()));
         }
-        let begun: Vec<_> =
-            self.parts().map(|Part { grip, .. }| (&grip.cell, driver::extend(grip, ttl))).collect();
+        let begun: Vec<_> = self
+            .parts()
+            .map(|Part { lease_handle, .. }| (&lease_handle.cell, driver::extend(lease_handle, ttl)))
+            .collect();
         let mut result = Ok(());
         for (cell, extending) in begun {
             let extended = extending.confirmed().await;
@@ -293,11 +301,11 @@ enum Releasing<'a> {
 
 impl Part {
     fn release(&self) -> Releasing<'_> {
-        let (cell, now) = (&*self.grip.cell, clock::now());
+        let (cell, now) = (&*self.lease_handle.cell, clock::now());
         if self.nested {
             return Releasing::Nested(check(cell, now));
         }
-        let released = driver::release(&self.grip);
+        let released = driver::release(&self.lease_handle);
         let known = released.is_known();
         Releasing::Own { cell, held: now.since(cell.since), released, known }
     }
@@ -378,8 +386,8 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn of(guard: &Guard) -> Self {
-        let cells = guard.parts().map(|part| part.grip.cell.clone()).collect();
-        Ended { cells, made_in: guard.first.grip.made_in() }
+        let cells = guard.parts().map(|part| part.lease_handle.cell.clone()).collect();
+        Ended { cells, made_in: guard.first.lease_handle.made_in() }
     }
 
     /// `Some`: the first loss. `None`: all were released.

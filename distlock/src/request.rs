@@ -362,10 +362,10 @@ impl LockRequest {
         let mut names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
         names.truncate(nested.unwrap_or(keys.len()));
         names.truncate(self.manager.core().backend.together(&names).max(1));
-        let (grips, outcome) = driver::acquire_together(self.manager.alive(), &names, want).await;
-        let error = keys.get(grips.len()).zip(outcome);
+        let (lease_handles, outcome) = driver::acquire_together(self.manager.alive(), &names, want).await;
+        let error = keys.get(lease_handles.len()).zip(outcome);
         let error = error.map(|(key, outcome)| error_of(outcome, key.clone(), self.kind));
-        (grips.into_iter().map(Guard::new).collect(), error)
+        (lease_handles.into_iter().map(Guard::new).collect(), error)
     }
 
     async fn ask(&self, key: &LockKey, want: &Want) -> Result<Guard, LockError> {
@@ -373,7 +373,7 @@ impl LockRequest {
             return Err(LockError::Unavailable { key: key.clone(), source: error.source });
         }
         match driver::acquire(self.manager.alive(), key.shared().clone(), want.clone()).await {
-            Settled::Acquired(grip) => Ok(Guard::new(grip)),
+            Settled::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
             Settled::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
         }
     }

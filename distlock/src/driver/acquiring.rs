@@ -53,8 +53,8 @@ impl Acquiring {
             self.settled = true;
             // The engine answers every request once; it drops one only with itself.
             let settled = answer.unwrap_or(Settled::Not(Outcome::Closed));
-            if let Settled::Acquired(grip) = &settled {
-                grip.cell.claim();
+            if let Settled::Acquired(lease_handle) = &settled {
+                lease_handle.cell.claim();
             }
             settled
         })

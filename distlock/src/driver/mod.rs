@@ -8,9 +8,9 @@
 mod acquiring;
 mod alive;
 mod events;
-mod grip;
 mod in_flight;
 mod io_thread;
+mod lease_handle;
 mod releasing;
 mod several;
 
@@ -37,9 +37,9 @@ pub(crate) use acquiring::acquire;
 pub(crate) use alive::Alive;
 use events::Outage;
 pub(crate) use events::Turn;
-pub(crate) use grip::Grip;
 use in_flight::{Answer, InFlight, Mine, pair};
 use io_thread::IoThread;
+pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use several::acquire_together;
 
@@ -49,7 +49,7 @@ const SHARDS: usize = 32;
 /// How a request ended, with the lock in hand if it was acquired: dropping it anywhere lets go.
 #[derive(Debug)]
 pub(crate) enum Settled {
-    Acquired(Grip),
+    Acquired(LeaseHandle),
     Not(Outcome),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Core {
     begun_anew: AtomicBool,
     made_in: Process,
     /// Holds that somebody has in hand.
-    grips: AtomicUsize,
+    lease_handles: AtomicUsize,
     /// Commands that the I/O thread awaits.
     handed_over: AtomicUsize,
     /// Signalled when one of the two counters above has gone down.
@@ -109,7 +109,7 @@ impl Core {
             outage: Mutex::default(),
             begun_anew: AtomicBool::new(false),
             made_in: Process::current(),
-            grips: AtomicUsize::new(0),
+            lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             quieter: Event::new(),
         });
@@ -272,10 +272,10 @@ impl Core {
     fn settle(requester: Requester, outcome: Outcome) {
         let Requester { answer, alive } = requester;
         let settled = match outcome {
-            Outcome::Acquired(cell) => Settled::Acquired(Grip::new(alive, cell)),
+            Outcome::Acquired(cell) => Settled::Acquired(LeaseHandle::new(alive, cell)),
             other => Settled::Not(other),
         };
-        // If nobody takes it, it is dropped right here, and a grip lets go.
+        // If nobody takes it, it is dropped right here, and a lease_handle lets go.
         drop(answer.send(settled));
     }
 
@@ -380,8 +380,8 @@ impl Core {
     }
 
     /// Holds that somebody has in hand.
-    pub(crate) fn grips(&self) -> usize {
-        self.grips.load(Ordering::Relaxed)
+    pub(crate) fn lease_handles(&self) -> usize {
+        self.lease_handles.load(Ordering::Relaxed)
     }
 
     /// Waits until `quiet` says so, at most `d`. Looks whenever a hold or a command has ended.

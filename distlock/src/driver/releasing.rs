@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::grip::InHand;
 use super::in_flight::{Interest, Mine};
-use super::{Core, Grip};
+use super::lease_handle::InHand;
+use super::{Core, LeaseHandle};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::{CellState, LeaseCell};
@@ -61,13 +61,13 @@ enum Word {
 }
 
 /// Ends a hold. The command is on its way when this returns.
-pub(crate) fn release(grip: &Grip) -> Released {
-    let core = grip.alive.core();
-    let Some(in_hand) = grip.end() else {
+pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
+    let core = lease_handle.alive.core();
+    let Some(in_hand) = lease_handle.end() else {
         let forked = core.is_forked().then(process::forked);
         return Released(Word::Known(forked.map_or(Ok(()), |error| Err(Failed::Unconfirmed(error)))));
     };
-    let (release, effects) = core.engine.release(clock::now(), &grip.cell);
+    let (release, effects) = core.engine.release(clock::now(), &lease_handle.cell);
     let known = match release {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
@@ -83,9 +83,9 @@ pub(crate) fn release(grip: &Grip) -> Released {
 }
 
 /// The guard that this hold is a part of exists: what `want` says of time counts from now on.
-pub(crate) fn begin_hold(grip: &Grip, want: &Want) {
-    let core = grip.alive.core();
-    let effects = core.engine.begin(clock::now(), &grip.cell, want);
+pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
+    let core = lease_handle.alive.core();
+    let effects = core.engine.begin(clock::now(), &lease_handle.cell, want);
     core.perform(effects, None);
 }
 
@@ -117,8 +117,8 @@ pub(crate) struct Extending<'a> {
 }
 
 /// Asks for the lease to end `ttl` from now, at the earliest. The command is on its way when this returns.
-pub(crate) fn extend(grip: &Grip, ttl: Duration) -> Extending<'_> {
-    let (core, cell) = (grip.alive.core(), &*grip.cell);
+pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
+    let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
     let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew), _in_hand: None };
     core.perform(effects, Some(&mut awaited.mine));

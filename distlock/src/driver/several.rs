@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::oneshot;
 
 use super::in_flight::{Interest, Mine};
-use super::{Alive, Core, Grip, Requester, Settled};
+use super::{Alive, Core, LeaseHandle, Requester, Settled};
 use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::gathering::Gathering;
@@ -22,7 +22,7 @@ struct Several {
     mine: Mine,
     /// Those that have not been heard of, in order.
     waiting: VecDeque<Waiting>,
-    acquired: Vec<Grip>,
+    acquired: Vec<LeaseHandle>,
     gathering: Option<Arc<Gathering>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn acquire_together(
     alive: &Arc<Alive>,
     keys: &[Arc<str>],
     want: &Want,
-) -> (Vec<Grip>, Option<Outcome>) {
+) -> (Vec<LeaseHandle>, Option<Outcome>) {
     let core = alive.core().clone();
     let mut answers = Vec::with_capacity(keys.len());
     let who = || {
@@ -80,9 +80,9 @@ impl Several {
             }
             // The engine answers every request once; it drops one only with itself.
             match answer.unwrap_or(Settled::Not(Outcome::Closed)) {
-                Settled::Acquired(grip) => {
-                    grip.cell.claim();
-                    self.acquired.push(grip);
+                Settled::Acquired(lease_handle) => {
+                    lease_handle.cell.claim();
+                    self.acquired.push(lease_handle);
                 }
                 Settled::Not(Outcome::NotReached) => return Poll::Ready(None),
                 Settled::Not(outcome) => return Poll::Ready(Some(outcome)),

@@ -183,13 +183,13 @@ impl LockManager {
             // What there is, is the parent's.
             return ShutdownReport { held: 0, lost: 0, ignored: 0, unconfirmed: 0 };
         }
-        let held = core.grips();
+        let held = core.lease_handles();
         core.close();
-        core.quiet_within(grace, |core| core.grips() == 0 && core.is_quiet()).await;
-        let lost = core.grips();
+        core.quiet_within(grace, |core| core.lease_handles() == 0 && core.is_quiet()).await;
+        let lost = core.lease_handles();
         core.lose_all();
-        core.quiet_within(LAST_WORDS, |core| core.grips() == 0 && core.is_quiet()).await;
+        core.quiet_within(LAST_WORDS, |core| core.lease_handles() == 0 && core.is_quiet()).await;
         let unconfirmed = core.unconfirmed();
-        ShutdownReport { held, lost, ignored: core.grips(), unconfirmed }
+        ShutdownReport { held, lost, ignored: core.lease_handles(), unconfirmed }
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::cell::LeaseCell;
 use crate::process::Process;
 
 /// A hold in somebody's hand. Dropping it lets go, in the background.
-pub(crate) struct Grip {
+pub(crate) struct LeaseHandle {
     pub(crate) alive: Arc<Alive>,
     pub(crate) cell: Arc<LeaseCell>,
     ended: AtomicBool,
@@ -20,10 +20,10 @@ pub(crate) struct Grip {
 #[derive(Debug)]
 pub(super) struct InHand(Arc<Core>);
 
-impl Grip {
+impl LeaseHandle {
     pub(super) fn new(alive: Arc<Alive>, cell: Arc<LeaseCell>) -> Self {
-        alive.core().grips.fetch_add(1, Ordering::Relaxed);
-        Grip { alive, cell, ended: AtomicBool::new(false) }
+        alive.core().lease_handles.fetch_add(1, Ordering::Relaxed);
+        LeaseHandle { alive, cell, ended: AtomicBool::new(false) }
     }
 
     /// `Some` for the first caller only, who ends the hold. Nobody in a forked process does: the hold is its
@@ -37,7 +37,7 @@ impl Grip {
         Some(InHand(core.clone()))
     }
 
-    /// Ends the hold, in the background, whoever else has the grip. Without effect if it has ended.
+    /// Ends the hold, in the background, whoever else has the lease_handle. Without effect if it has ended.
     pub(crate) fn let_go(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.release_in_background();
@@ -50,7 +50,7 @@ impl Grip {
     }
 
     /// The section that holds the lock does not come to its end, but was dropped or has panicked: ends the
-    /// hold, and tells whoever still has the grip. Without effect if it has ended.
+    /// hold, and tells whoever still has the lease_handle. Without effect if it has ended.
     pub(crate) fn abandon(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.cell.abandon();
@@ -68,13 +68,13 @@ impl Grip {
     }
 }
 
-impl fmt::Debug for Grip {
+impl fmt::Debug for LeaseHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Grip").field(&self.cell).finish()
     }
 }
 
-impl Drop for Grip {
+impl Drop for LeaseHandle {
     fn drop(&mut self) {
         self.let_go();
     }
@@ -82,7 +82,7 @@ impl Drop for Grip {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.0.grips.fetch_sub(1, Ordering::Relaxed);
+        self.0.lease_handles.fetch_sub(1, Ordering::Relaxed);
         self.0.tell_quieter();
     }
 }
