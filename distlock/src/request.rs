@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::Kind;
 use crate::clock;
-use crate::driver::{self, Settled};
+use crate::driver::{self, AcquireResult};
 use crate::engine::{Outcome, Patience, Renewal, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -373,8 +373,8 @@ impl LockRequest {
             return Err(LockError::Unavailable { key: key.clone(), source: error.source });
         }
         match driver::acquire(self.manager.alive(), key.shared().clone(), want.clone()).await {
-            Settled::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
-            Settled::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
+            AcquireResult::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
+            AcquireResult::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::oneshot;
 
 use super::in_flight::{Interest, Mine};
-use super::{Alive, Core, Requester, Settled};
+use super::{AcquireResult, Alive, Core, Requester};
 use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::{Outcome, Want};
@@ -21,42 +21,42 @@ struct Acquiring {
     key: Arc<str>,
     ticket: Ticket,
     mine: Mine,
-    answer: oneshot::Receiver<Settled>,
-    settled: bool,
+    answer: oneshot::Receiver<AcquireResult>,
+    answered: bool,
     /// It was polled before: since then the process may have been forked.
     suspended: bool,
 }
 
 /// Acquires `key`, or says why not. The caller has made sure that this process was not forked.
-pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Settled {
+pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> AcquireResult {
     let (sender, answer) = oneshot::channel();
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
     let mine = Mine::new(Interest::Enter);
-    let mut acquiring = Acquiring { core, key, ticket, mine, answer, settled: false, suspended: false };
+    let mut acquiring = Acquiring { core, key, ticket, mine, answer, answered: false, suspended: false };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.mine));
     poll_fn(move |cx| acquiring.poll(cx)).await
 }
 
 impl Acquiring {
-    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Settled> {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
         // The first poll follows the command without a pause. Any other asks, also where the answer is there
         // already: the lock is the parent's.
         if self.suspended && self.core.is_forked() {
-            return Poll::Ready(Settled::Not(Outcome::Unavailable(process::forked())));
+            return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
         self.suspended = true;
         let _: Poll<()> = self.mine.poll(&self.core, cx);
         let answer = Pin::new(&mut self.answer).poll(cx);
         answer.map(|answer| {
-            self.settled = true;
+            self.answered = true;
             // The engine answers every request once; it drops one only with itself.
-            let settled = answer.unwrap_or(Settled::Not(Outcome::Closed));
-            if let Settled::Acquired(lease_handle) = &settled {
+            let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
+            if let AcquireResult::Acquired(lease_handle) = &answered {
                 lease_handle.cell.claim();
             }
-            settled
+            answered
         })
     }
 }
@@ -64,7 +64,7 @@ impl Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         self.mine.hand_over(&self.core);
-        if !self.settled && !self.core.is_forked() {
+        if !self.answered && !self.core.is_forked() {
             // So that the engine, which drops the sender under its mutex, wakes nobody there.
             self.answer.close();
             let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);

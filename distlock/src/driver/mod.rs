@@ -48,7 +48,7 @@ const SHARDS: usize = 32;
 
 /// How a request ended, with the lock in hand if it was acquired: dropping it anywhere lets go.
 #[derive(Debug)]
-pub(crate) enum Settled {
+pub(crate) enum AcquireResult {
     Acquired(LeaseHandle),
     Not(Outcome),
 }
@@ -56,7 +56,7 @@ pub(crate) enum Settled {
 /// Whoever made a request.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    answer: oneshot::Sender<Settled>,
+    answer: oneshot::Sender<AcquireResult>,
     alive: Arc<Alive>,
 }
 
@@ -152,7 +152,7 @@ impl Core {
                 return Some(more);
             }
             Effect::SendTogether(batch) => return self.send_together(batch, mine),
-            Effect::Done(requester, outcome) => Self::settle(requester, outcome),
+            Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
                 // Those who wait for it are told whatever becomes of the log.
                 let logged = contained(|| trace::lost(&cell, reason));
@@ -269,14 +269,14 @@ impl Core {
         });
     }
 
-    fn settle(requester: Requester, outcome: Outcome) {
+    fn complete(requester: Requester, outcome: Outcome) {
         let Requester { answer, alive } = requester;
-        let settled = match outcome {
-            Outcome::Acquired(cell) => Settled::Acquired(LeaseHandle::new(alive, cell)),
-            other => Settled::Not(other),
+        let result = match outcome {
+            Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
+            other => AcquireResult::Not(other),
         };
         // If nobody takes it, it is dropped right here, and a lease_handle lets go.
-        drop(answer.send(settled));
+        drop(answer.send(result));
     }
 
     /// What is due. Renewals go out in one batch. `Err`: the engine itself has panicked.
@@ -386,7 +386,7 @@ impl Core {
 
     /// Waits until `quiet` says so, at most `d`. Looks whenever a hold or a command has ended.
     pub(crate) async fn quiet_within(&self, d: Duration, quiet: impl Fn(&Core) -> bool) -> bool {
-        let settled = async {
+        let becomes_idle = async {
             let mut wakers = ContainedWakers::default();
             loop {
                 let mut quieter = self.quieter.listen();
@@ -402,7 +402,7 @@ impl Core {
         };
         tokio::select! {
             biased;
-            () = settled => true,
+            () = becomes_idle => true,
             () = self.sleep(d) => quiet(self),
         }
     }

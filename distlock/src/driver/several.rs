@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::oneshot;
 
 use super::in_flight::{Interest, Mine};
-use super::{Alive, Core, LeaseHandle, Requester, Settled};
+use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::clock;
 use crate::engine::cell::Ticket;
 use crate::engine::gathering::Gathering;
@@ -29,7 +29,7 @@ struct Several {
 struct Waiting {
     key: Arc<str>,
     ticket: Ticket,
-    answer: oneshot::Receiver<Settled>,
+    answer: oneshot::Receiver<AcquireResult>,
 }
 
 /// Acquires the first of `keys`, which are sorted and without duplicates, and by the same command as many of
@@ -79,13 +79,13 @@ impl Several {
                 gathering.looked();
             }
             // The engine answers every request once; it drops one only with itself.
-            match answer.unwrap_or(Settled::Not(Outcome::Closed)) {
-                Settled::Acquired(lease_handle) => {
+            match answer.unwrap_or(AcquireResult::Not(Outcome::Closed)) {
+                AcquireResult::Acquired(lease_handle) => {
                     lease_handle.cell.claim();
                     self.acquired.push(lease_handle);
                 }
-                Settled::Not(Outcome::NotReached) => return Poll::Ready(None),
-                Settled::Not(outcome) => return Poll::Ready(Some(outcome)),
+                AcquireResult::Not(Outcome::NotReached) => return Poll::Ready(None),
+                AcquireResult::Not(outcome) => return Poll::Ready(Some(outcome)),
             }
         }
         Poll::Ready(None)
