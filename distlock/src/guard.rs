@@ -267,7 +267,7 @@ impl Guard {
 
     /// The end of a section: whatever becomes of the release, it does not take the place of the body's
     /// result. It is traced.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn release_and_trace(&self) {
         drop(self.release_shared().await);
     }
 

@@ -241,7 +241,7 @@ impl LockRequest {
         let held = holding.handle();
         let inner = held.clone();
         let output = hold(held, OnLost::Cancel, async move { body(inner).await }).await;
-        held.settle().await;
+        held.release_and_trace().await;
         output
     }
 
@@ -323,7 +323,7 @@ impl LockRequest {
             }
             if let Some(error) = error {
                 if let Some(guard) = guard {
-                    guard.settle().await;
+                    guard.release_and_trace().await;
                 }
                 return Err(error);
             }

@@ -46,7 +46,7 @@ impl Slot {
     /// Releases and waits for it; a failure is reported, not returned.
     pub async fn release(&self) {
         if let Some(held) = self.held() {
-            held.settle().await;
+            held.release_and_trace().await;
         }
     }
 
