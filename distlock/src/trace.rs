@@ -23,12 +23,12 @@ mod with_tracing {
     pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, turn: Turn) {
         let server = backend.describe();
         match event {
-            LinkEvent::Up { settled, .. } => match turn {
+            LinkEvent::Up { former_links_dead, .. } => match turn {
                 Turn::UpAgain(outage) => {
-                    info!(target: "distlock", %server, ?outage, settled, "connected again");
+                    info!(target: "distlock", %server, ?outage, settled = former_links_dead, "connected again");
                 }
                 Turn::UpAtLast(outage) => info!(target: "distlock", %server, ?outage, "connected at last"),
-                _ => debug!(target: "distlock", %server, settled, "connected"),
+                _ => debug!(target: "distlock", %server, settled = former_links_dead, "connected"),
             },
             LinkEvent::Down { cause } if turn == Turn::Lost => {
                 warn!(target: "distlock", %server, %cause, "not connected");

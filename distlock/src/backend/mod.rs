@@ -336,9 +336,9 @@ pub(crate) enum Pushes {
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 #[derive(Clone, Debug)]
 pub(crate) enum LinkEvent {
-    /// A new link is ready for commands. `settled`: nothing that was sent on an earlier link can be applied
+    /// A new link is ready for commands. `former_links_dead`: nothing that was sent on an earlier link can be applied
     /// any more (it was killed on the server, or there was none).
-    Up { settled: bool, pushes: Pushes },
+    Up { former_links_dead: bool, pushes: Pushes },
     /// There is no link. Also reported after each attempt to connect that failed.
     Down { cause: OpError },
     /// The push connection was lost, or found again. (Lost pushes may have been missed in between.)

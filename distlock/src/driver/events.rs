@@ -65,10 +65,10 @@ impl Core {
 
 impl Events for Core {
     fn link(&self, mut event: LinkEvent) {
-        if let LinkEvent::Up { settled, .. } = &mut event
+        if let LinkEvent::Up { former_links_dead, .. } = &mut event
             && self.begun_anew.swap(false, Ordering::AcqRel)
         {
-            *settled = false;
+            *former_links_dead = false;
         }
         let turn = self.turn(&event);
         drop(contained(|| trace::link(&*self.backend, &event, turn)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::key::Step;
 use super::pending::PendingRelease;
-use super::shard::SETTLING;
+use super::shard::LATE_COMMANDS_BOUND;
 use super::{CLAIM, Context, Outcome, Purpose, Verdict};
 use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, drift};
@@ -47,7 +47,7 @@ impl<W> Step<'_, W> {
         let Leaving { token, keep_until, since, deadline, longest } = *leaving;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.keep + CLAIM);
-        let until = self.now.after(longest).after(drift(longest)).after(SETTLING);
+        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
         self.send_leave(release, since, deadline);

@@ -16,7 +16,7 @@ use crate::error::LostReason;
 use crate::shrink::shrink;
 
 /// After so long a command of a broken connection is not applied any more (the TCP user timeout).
-pub(super) const SETTLING: Duration = crate::backend::TCP_USER_TIMEOUT;
+pub(super) const LATE_COMMANDS_BOUND: Duration = crate::backend::TCP_USER_TIMEOUT;
 
 /// What is known about the connection.
 #[derive(Debug)]
@@ -25,14 +25,14 @@ pub(super) struct Link {
     down: Option<OpError>,
     pub(super) pushes: Pushes,
     /// Commands of an earlier link may be applied until then, if they are about a token below this number.
-    unsettled: Option<(Time, Token)>,
+    former_links_alive: Option<(Time, Token)>,
 }
 
 impl Link {
     /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
     /// already.
     pub(super) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
-        let (until, next) = self.unsettled?;
+        let (until, next) = self.former_links_alive?;
         (now < until && token < next).then_some(until)
     }
 
@@ -140,7 +140,7 @@ impl<W> Shard<W> {
         let env = Env {
             client,
             tuning,
-            link: Link { down: None, pushes: Pushes::Off, unsettled: None },
+            link: Link { down: None, pushes: Pushes::Off, former_links_alive: None },
             refusal: None,
             hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
@@ -289,11 +289,12 @@ impl<W> Shard<W> {
                 self.env.link.pushes = Pushes::Off;
                 self.each(now, out, |step| step.attempt_lost_link(cause));
             }
-            LinkEvent::Up { settled, pushes } => {
+            LinkEvent::Up { former_links_dead, pushes } => {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
-                if !*settled {
-                    self.env.link.unsettled = Some((now.after(SETTLING), Token(self.env.next)));
+                if !*former_links_dead {
+                    self.env.link.former_links_alive =
+                        Some((now.after(LATE_COMMANDS_BOUND), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);

@@ -43,7 +43,7 @@ impl Memory {
     pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
         let events: Arc<dyn Events> = events.clone();
         self.events.get_or_init(|| Arc::downgrade(&events));
-        events.link(LinkEvent::Up { settled: true, pushes: Pushes::On });
+        events.link(LinkEvent::Up { former_links_dead: true, pushes: Pushes::On });
     }
 
     fn now(&self) -> ServerTime {

@@ -147,10 +147,10 @@ impl Council {
     /// more when they cannot.
     fn give_back_once_more(&mut self, now: Now, node: usize, owed: Owed) {
         if let Some(member) = self.members.get_mut(node)
-            && member.unsettled_until > now.time
+            && member.former_commands_until > now.time
             && !mutated!(LateCommandsForgotten)
         {
-            member.owe_at(member.unsettled_until, owed);
+            member.owe_at(member.former_commands_until, owed);
         }
     }
 

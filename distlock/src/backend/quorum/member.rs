@@ -55,7 +55,7 @@ pub(super) struct Member {
     /// One for each token.
     pub(super) owed: BTreeMap<Token, Owed>,
     /// Commands of a former connection may arrive until then.
-    pub(super) unsettled_until: Time,
+    pub(super) former_commands_until: Time,
     /// Commands without an answer.
     pub(super) unanswered: u32,
     /// When it last answered, or was asked after it had answered everything.
@@ -102,7 +102,7 @@ impl Member {
             misfit: None,
             cause: None,
             owed: BTreeMap::new(),
-            unsettled_until: Time(0),
+            former_commands_until: Time(0),
             unanswered: 0,
             heard: Time(0),
             noted: None,

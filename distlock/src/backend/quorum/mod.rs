@@ -99,7 +99,7 @@ pub(crate) struct QuorumBackend {
 enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
-    Joined { node: usize, sent: Time, settled: bool, pushes: Pushes, origin: Origin },
+    Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
     Looked { node: usize, sent: Time, origin: Origin },
     Noted { node: usize, note: Note, written: bool },
     Parted { node: usize, cause: OpError },
@@ -334,11 +334,11 @@ impl Events for Tap {
     fn link(&self, event: LinkEvent) {
         let at = self.at;
         match event {
-            LinkEvent::Up { settled, pushes } => {
+            LinkEvent::Up { former_links_dead, pushes } => {
                 let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
                 tokio::spawn(async move {
                     let input = match origin.await {
-                        Ok(origin) => Input::Joined { node: at, sent, settled, pushes, origin },
+                        Ok(origin) => Input::Joined { node: at, sent, former_links_dead, pushes, origin },
                         Err(cause) => Input::Parted { node: at, cause },
                     };
                     drop(inbox.send(input));
@@ -390,8 +390,8 @@ impl Desk<'_> {
                 self.replies.insert(round, reply);
             }
             Input::Answer { node, job, result } => council.answered(now(), node, job, result),
-            Input::Joined { node, sent, settled, pushes, origin } => {
-                council.joined(now(), node, sent, settled, pushes, origin);
+            Input::Joined { node, sent, former_links_dead, pushes, origin } => {
+                council.joined(now(), node, sent, former_links_dead, pushes, origin);
             }
             Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
             Input::Noted { node, note, written } => council.noted(now(), node, &note, written),

@@ -55,13 +55,13 @@ impl Gathering {
 }
 
 impl Council {
-    /// A server is ready for commands, and was asked at `sent` what it is. `settled`: see [`LinkEvent::Up`].
+    /// A server is ready for commands, and was asked at `sent` what it is. `former_links_dead`: see [`LinkEvent::Up`].
     pub(super) fn joined(
         &mut self,
         now: Now,
         node: usize,
         sent: Time,
-        settled: bool,
+        former_links_dead: bool,
         pushes: Pushes,
         origin: Origin,
     ) {
@@ -77,8 +77,8 @@ impl Council {
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
-        if !settled {
-            member.unsettled_until = now.time.after(TCP_USER_TIMEOUT);
+        if !former_links_dead {
+            member.former_commands_until = now.time.after(TCP_USER_TIMEOUT);
         }
         member.misfit = None;
         member.cause = None;
@@ -415,7 +415,7 @@ impl Council {
         self.gathering.pushes = self.pushes();
         // What earlier commands may have left behind is given back server by server.
         let pushes = self.gathering.pushes;
-        self.out.push(Effect::Link(LinkEvent::Up { settled: true, pushes }));
+        self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
     }
 
     fn is_down(&mut self, cause: Option<OpError>) {

@@ -318,7 +318,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     let (reply, _) = persist(&a, &lost, &renew(1));
     assert!(matches!(reply, Reply::Renewed { .. }), "{reply:?}");
     eprintln!("a master killed -9, cluster-node-timeout 1 s: {:?} until the next reply", start.elapsed());
-    assert!(a.wait_until_up().0, "settled");
+    assert!(a.wait_until_up().0, "the former links are dead");
     b.wait_until_up();
     wait_until("b listens", LONG, || {
         let listeners =

@@ -310,7 +310,7 @@ impl Keeper for Running {
         }
         self.wait_for_pushes(TOGETHER).await;
         let pushes = self.offer(Arc::clone(&found.link), &found.address, &found.server);
-        self.events.link(LinkEvent::Up { settled: found.settled, pushes });
+        self.events.link(LinkEvent::Up { former_links_dead: found.former_links_dead, pushes });
     }
 
     fn down(&self, cause: OpError) {

@@ -25,7 +25,7 @@ const GOOD: Duration = Duration::from_secs(1);
 
 /// Links of the past whose commands might still be applied.
 #[derive(Debug, Default)]
-struct Former {
+struct FormerLinks {
     links: Vec<(Option<Identity>, Option<String>)>,
 }
 
@@ -45,7 +45,7 @@ pub(super) trait Keeper: Send + Sync {
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// Returns when the server at `address` is not the right one any more.
     fn deposed(&self, address: &Address) -> impl Future<Output = OpError> + Send;
-    /// A link is ready. `settled`: see [`LinkEvent`](super::super::LinkEvent).
+    /// A link is ready. `former_links_dead`: see [`LinkEvent`](super::super::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: OpError);
@@ -115,13 +115,13 @@ pub(super) struct Connected {
     pub(super) address: Address,
     pub(super) link: Arc<Link>,
     pub(super) server: Server,
-    pub(super) settled: bool,
+    pub(super) former_links_dead: bool,
 }
 
 /// What is kept from one link to the next.
 #[derive(Debug, Default)]
 struct Memory {
-    former: Former,
+    former: FormerLinks,
     refusals: Refusals,
 }
 
@@ -189,8 +189,8 @@ async fn attempt(
             Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),
         })?;
-        let settled = settle(&link, &mut memory.former, &server).await?;
-        Ok((Connected { address, link, server, settled }, driver))
+        let former_links_dead = kill_former_links(&link, &mut memory.former, &server).await?;
+        Ok((Connected { address, link, server, former_links_dead }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
         let place = keeper.place();
@@ -200,7 +200,7 @@ async fn attempt(
 }
 
 /// Makes sure that nothing sent on an earlier link can be applied any more. False if that is not known.
-async fn settle(link: &Link, former: &mut Former, server: &Server) -> Result<bool, OpError> {
+async fn kill_former_links(link: &Link, former: &mut FormerLinks, server: &Server) -> Result<bool, OpError> {
     // A server that was started anew knows nothing of earlier connections.
     former
         .links
@@ -208,23 +208,23 @@ async fn settle(link: &Link, former: &mut Former, server: &Server) -> Result<boo
     if former.links.is_empty() {
         return Ok(true);
     }
-    let mut settled = true;
+    let mut former_links_dead = true;
     let mut pipeline = Pipeline::new();
     for (identity, _) in &former.links {
         match identity {
             Some(Identity { id, address }) => {
                 pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(id).arg("ADDR").arg(address);
             }
-            None => settled = false,
+            None => former_links_dead = false,
         }
     }
     if !pipeline.is_empty() {
         let replies = link.request_all(&pipeline).await.map_err(errors::unanswered)?;
         // The number of connections killed; none if it was gone already.
-        settled &= replies.iter().all(|reply| matches!(reply, Value::Int(_)));
+        former_links_dead &= replies.iter().all(|reply| matches!(reply, Value::Int(_)));
     }
     former.links.clear();
-    Ok(settled)
+    Ok(former_links_dead)
 }
 
 /// Returns why the link is no good any more, after everything under way on it has been failed.

@@ -258,7 +258,7 @@ impl<B: Backend> Rig<B> {
 
     pub(in crate::backend) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
         self.wait_for("Up", |seen| match seen {
-            Seen::Link(LinkEvent::Up { settled, pushes }) => Some((*settled, *pushes)),
+            Seen::Link(LinkEvent::Up { former_links_dead, pushes }) => Some((*former_links_dead, *pushes)),
             _ => None,
         })
     }

@@ -489,7 +489,7 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
     server.kill();
     server.start_again();
     rig.wait_for_down();
-    assert!(rig.wait_until_up().0, "settled");
+    assert!(rig.wait_until_up().0, "the former links are dead");
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotYours);
 }
 
@@ -506,14 +506,14 @@ fn lazy_connects_with_the_first_operation() {
 }
 
 #[test]
-fn a_killed_link_is_replaced_and_settled() {
+fn a_killed_link_is_replaced_and_dead_for_good() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     let ids = server.client_ids(|line| line.contains("name=a "));
     assert_eq!(ids.len(), 1);
     server.run_words::<()>(&["CLIENT", "KILL", "ID", &ids[0]]);
     assert_eq!(rig.wait_for_down().kind, Failure::Unknown);
-    assert!(rig.wait_until_up().0, "settled");
+    assert!(rig.wait_until_up().0, "the former links are dead");
     assert!(rig.send("k", set(1)).is_ok());
 }
 
@@ -551,8 +551,8 @@ fn a_frozen_server_costs_a_second_and_its_old_link_is_killed_afterwards() {
     rig.wait_for_down();
     assert_eq!(failure(rig.send("k", set(11))), Failure::NotSent);
     server.resume();
-    let (settled, _) = rig.wait_until_up();
-    assert!(settled);
+    let (former_links_dead, _) = rig.wait_until_up();
+    assert!(former_links_dead);
     let now = server.client_ids(|line| line.contains("name=a "));
     assert!(!now.contains(&old[0]), "{old:?} {now:?}");
 }
@@ -731,7 +731,7 @@ fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
     assert!(matches!(rig.send("k", renew(9, TTL)), Ok(Reply::Renewed { us: ServerTime(5) })));
     assert_eq!(failure(rig.send("k", renew(8, TTL))), Failure::Unknown);
     assert!(rig.wait_for_down().to_string().contains("not one to this question"));
-    assert!(!rig.wait_until_up().0, "what cannot be killed is not settled");
+    assert!(!rig.wait_until_up().0, "what cannot be killed may be alive");
 }
 
 #[test]
@@ -747,7 +747,7 @@ fn a_unix_socket_serves_like_an_address() {
     let pending = rig.begin("k", leave(1));
     assert_eq!(failure(pending.join().unwrap()), Failure::Unknown);
     server.resume();
-    assert!(rig.wait_until_up().0, "settled");
+    assert!(rig.wait_until_up().0, "the former links are dead");
     drop((rig, server));
     std::fs::remove_file(path).unwrap();
 }
@@ -801,7 +801,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     assert_eq!(a.send("j", set(3)).unwrap(), Reply::Fresh { us: None, fence: None });
     a.send("j", leave(3)).unwrap();
     assert!(block_on(a.backend.force_release(&Arc::from("k"))).unwrap());
-    // Without CLIENT KILL a new link is not settled.
+    // Without CLIENT KILL the former links may be alive.
     let ids = server.client_ids(|line| line.contains("user=least") && line.contains("sub=0"));
     for id in ids {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
@@ -811,7 +811,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
 }
 
 #[test]
-fn with_client_info_and_kill_a_new_link_is_settled() {
+fn with_client_info_and_kill_the_former_links_are_dead() {
     let server = TestServer::start(&[]);
     let url = with_user(&server, "more", &format!("~* &* {LEAST} +client|info +client|kill"));
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());

@@ -67,7 +67,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     b.wait_for_down();
-    assert!(b.wait_until_up().0, "settled");
+    assert!(b.wait_until_up().0, "the former links are dead");
 }
 
 #[test]

@@ -26,10 +26,10 @@ pub(super) enum Profile {
     Polling,
     /// Nobody knows how many listeners a push reached.
     Cluster,
-    /// Links break and are settled by a kill.
+    /// Links break, and former links are killed.
     Links,
     /// Links break, and late commands arrive afterwards.
-    Unsettled,
+    FormerLinksAlive,
     /// Processes crash, restart, and are not scheduled for a while.
     Crashes,
     /// Leases about as short as a round trip, clocks at the bounds of drift.
@@ -68,7 +68,7 @@ pub(super) const PROFILES: [Profile; 22] = [
     Profile::Polling,
     Profile::Cluster,
     Profile::Links,
-    Profile::Unsettled,
+    Profile::FormerLinksAlive,
     Profile::Crashes,
     Profile::Short,
     Profile::Foreign,
@@ -165,7 +165,7 @@ pub(super) struct Config {
     pub(super) breaks: u32,
     /// Links that break again and again for a while.
     pub(super) flaps: u32,
-    pub(super) settled: bool,
+    pub(super) former_links_dead: bool,
     /// Times in which the server refuses what it is asked for.
     pub(super) refusals: u32,
     pub(super) pauses: u32,
@@ -231,9 +231,9 @@ impl Config {
                 c.breaks = rng.u32(1..6);
                 c.shifted = pick(rng, &[0.0, 0.02]);
             }
-            Profile::Unsettled => {
+            Profile::FormerLinksAlive => {
                 c.breaks = rng.u32(1..5);
-                c.settled = false;
+                c.former_links_dead = false;
             }
             Profile::Crashes => {
                 c.crashes = rng.u32(0..4);
@@ -264,7 +264,7 @@ impl Config {
             }
             Profile::Flapping => {
                 c.flaps = rng.u32(1..4);
-                c.settled = rng.u32(0..3) == 0;
+                c.former_links_dead = rng.u32(0..3) == 0;
                 c.horizon = rng.u64(5..20) * SECOND;
             }
             Profile::Refusing => {
@@ -314,7 +314,7 @@ impl Config {
             push_breaks: 0,
             breaks: 0,
             flaps: 0,
-            settled: true,
+            former_links_dead: true,
             refusals: 0,
             pauses: 0,
             stops: 0,
@@ -385,7 +385,7 @@ impl Config {
         self.breaks = rng.u32(0..4);
         self.flaps = u32::from(rng.u32(0..6) == 0);
         self.refusals = pick(rng, &[0, 0, 0, 2]);
-        self.settled = rng.bool();
+        self.former_links_dead = rng.bool();
         self.pauses = rng.u32(0..3);
         self.crashes = rng.u32(0..3);
         self.steps_back = rng.u32(0..2);

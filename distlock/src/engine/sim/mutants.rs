@@ -245,8 +245,8 @@ fn renewed_after_a_step(c: &mut Config) {
 }
 
 use Profile::{
-    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Flapping, Forced, Foreign, Forward, Links,
-    Polling, Pushes, Refusing, Short, Unsettled, Wiped,
+    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Flapping, Forced, Foreign, FormerLinksAlive,
+    Forward, Links, Polling, Pushes, Refusing, Short, Wiped,
 };
 
 const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
@@ -259,8 +259,8 @@ const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(
 
 const CASES: &[Case] = &[
     case(Mutant::TogetherGoesOn, &[Calm], several),
-    case(Mutant::FollowerAsks, &[Links, Unsettled], several_cut_off),
-    case(Mutant::FollowerNotUndone, &[Links, Unsettled], several_cut_off),
+    case(Mutant::FollowerAsks, &[Links, FormerLinksAlive], several_cut_off),
+    case(Mutant::FollowerNotUndone, &[Links, FormerLinksAlive], several_cut_off),
     other(Mutant::MembersOutliveTheirMarker, &[Forced], Use::Readers(0.9), forced),
     other(Mutant::RenewalChecksOnlyTheMarker, &[Forced], Use::Readers(0.9), forced),
     other(Mutant::RenewalChecksOnlyTheMembers, &[Forced], Use::Readers(0.9), forced),
@@ -277,10 +277,10 @@ const CASES: &[Case] = &[
     case(Mutant::GrantDeadlineFromReceipt, &[Pushes, Short], late_pushes),
     case(Mutant::StalePushSaturates, &[Pushes, Short], late_pushes),
     case(Mutant::RenewShortens, &[Links, Crashes, Calm], extended),
-    case(Mutant::ResentLeaveReported, &[Links, Unsettled], crowded),
-    case(Mutant::NoCompensationAfterLinkChange, &[Links, Unsettled], crowded),
+    case(Mutant::ResentLeaveReported, &[Links, FormerLinksAlive], crowded),
+    case(Mutant::NoCompensationAfterLinkChange, &[Links, FormerLinksAlive], crowded),
     case(Mutant::CancelWithoutTestingKey, &[Pushes], cancelled_and_lost),
-    case(Mutant::MinHoldKeepsToken, &[Unsettled, Links], kept),
+    case(Mutant::MinHoldKeepsToken, &[FormerLinksAlive, Links], kept),
     case(Mutant::TokenReused, &[Calm, Links], crowded),
     case(Mutant::HandOnAfterLoss, &[Calm, Crashes], to_the_end),
     case(Mutant::HandOnAfterLeave, &[Calm], crowded),
@@ -298,7 +298,7 @@ const CASES: &[Case] = &[
     case(Mutant::DeadEntriesNotSkipped, &[Crashes], crowded),
     case(Mutant::PublishCountTrusted, &[Cluster], crowded),
     case(Mutant::PollWaiterDropped, &[Polling, Deaf], crowded),
-    case(Mutant::UnknownPushIgnored, &[Unsettled, Links], crowded),
+    case(Mutant::UnknownPushIgnored, &[FormerLinksAlive, Links], crowded),
     case(Mutant::CompensationBeforeKill, &[Links], crowded),
     case(Mutant::EntryLeftAfterDirectAcquire, &[Foreign, Calm], crowded),
     case(Mutant::IoErrorReportedAsLost, &[Links], as_drawn),
@@ -325,7 +325,7 @@ const CASES: &[Case] = &[
     case(Mutant::LostLeaseNotLeft, &[Calm], to_the_end),
     case(Mutant::GrantRenewedLate, &[Calm], crowded),
     case(Mutant::ImpatientNotDismissed, &[Calm], as_drawn),
-    case(Mutant::LateAnswerNotUndone, &[Links, Unsettled], cancelled),
+    case(Mutant::LateAnswerNotUndone, &[Links, FormerLinksAlive], cancelled),
     case(Mutant::RefusalIsNothingDone, &[Refusing], as_drawn),
 ];
 

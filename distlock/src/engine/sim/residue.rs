@@ -21,7 +21,7 @@ impl World {
         let start = (*self.quiet_since.get_or_insert(now)).max(start);
         let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.serves();
         // Commands of an old link may arrive late; and releases that were refused are repeated ever less often.
-        let soon = start + if self.cfg.settled { 2 * SECOND } else { 12 * SECOND };
+        let soon = start + if self.cfg.former_links_dead { 2 * SECOND } else { 12 * SECOND };
         let soon = soon + if self.cfg.refusals > 0 { 4 * SECOND } else { 0 };
         if !all_can_act || now < soon {
             return Some((now + 10 * WATCH).min(soon.max(now + WATCH)));

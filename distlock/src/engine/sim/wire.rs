@@ -373,7 +373,7 @@ impl World {
         self.clients[c].link.conn = conn;
         let conns = self.clients[c].link.former.clone();
         let (there, back) = (self.delay(), self.delay());
-        if self.cfg.settled && !conns.is_empty() {
+        if self.cfg.former_links_dead && !conns.is_empty() {
             let late = if mutated!(CompensationBeforeKill) { there + back + SECOND } else { there };
             self.after(late, Event::Kill { client: c, conns });
         }
@@ -392,14 +392,14 @@ impl World {
             return;
         }
         let link = &mut client.link;
-        let settled = self.cfg.settled || link.former.is_empty();
+        let former_links_dead = self.cfg.former_links_dead || link.former.is_empty();
         link.former = vec![conn];
         link.up = true;
         link.broken = None;
         (link.arrival, link.reply) = (self.now, self.now);
         let pushes = pushes(client.push.heard);
         client.disturbed_at = self.now;
-        self.post(c, 0, What::Link(LinkEvent::Up { settled, pushes }));
+        self.post(c, 0, What::Link(LinkEvent::Up { former_links_dead, pushes }));
     }
 
     /// The server is down: nothing that was under way arrives any more.

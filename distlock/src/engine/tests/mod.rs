@@ -141,8 +141,8 @@ impl Desk {
         self.take(effects);
     }
 
-    fn up(&mut self, settled: bool) {
-        self.link(&LinkEvent::Up { settled, pushes: Pushes::On });
+    fn up(&mut self, former_links_dead: bool) {
+        self.link(&LinkEvent::Up { former_links_dead, pushes: Pushes::On });
     }
 
     fn down(&mut self) {

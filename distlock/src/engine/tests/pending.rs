@@ -36,7 +36,7 @@ fn fail_for(desk: &mut Desk, d: Duration, failure: Failure) -> usize {
 }
 
 #[test]
-fn a_flapping_link_that_cannot_be_settled_does_not_multiply_them() {
+fn a_flapping_link_whose_former_links_may_be_alive_does_not_multiply_them() {
     let mut desk = Desk::new();
     let token = release_without_link(&mut desk);
     let (mut sends, mut most) = (0, 0);
@@ -119,7 +119,7 @@ fn there_are_never_more_than_can_be_remembered() {
 }
 
 #[test]
-fn what_waits_for_a_link_goes_out_with_it_though_an_older_link_must_settle() {
+fn what_waits_for_a_link_goes_out_with_it_though_a_former_link_may_be_alive() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();

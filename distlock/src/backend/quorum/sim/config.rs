@@ -44,7 +44,7 @@ pub(super) struct Config {
     /// Processes look at a server as soon as that happens.
     pub(super) noticed: bool,
     /// Connections after which commands of the former one may still arrive.
-    pub(super) unsettled: f64,
+    pub(super) former_links_alive: f64,
     /// Connections that hear no pushes.
     pub(super) deaf: f64,
     /// Commands that are refused for the moment.
@@ -94,7 +94,7 @@ impl Config {
             spread: [1, 1, 4][rng.usize(0..3)],
             flushes: sometimes(rng, 4),
             noticed: rng.bool(),
-            unsettled: often(rng, 0.5),
+            former_links_alive: often(rng, 0.5),
             deaf: often(rng, 0.5),
             later: often(rng, 0.05),
             refusals: sometimes(rng, 3),
@@ -116,7 +116,7 @@ impl Config {
     pub(super) fn is_calm(&self) -> bool {
         let faults = self.breaks + self.hangs + self.stops + self.steps + self.crashes;
         let more = self.flushes + self.refusals + self.pauses + self.force;
-        let lost = self.push_loss + self.unsettled + self.deaf + self.later;
+        let lost = self.push_loss + self.former_links_alive + self.deaf + self.later;
         faults + more == 0 && lost == 0.0 && self.slow.is_none()
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Link {
     /// Since when it is as it is.
     since: u64,
     /// Nothing that was sent on the former one can arrive any more.
-    settled: bool,
+    former_links_dead: bool,
     hears: bool,
     arrival: u64,
     reply: u64,
@@ -105,7 +105,7 @@ impl World {
         link.open.push(index);
         // What is sent into a broken connection arrives, or does not.
         let lost = link.broken && self.rng.bool();
-        let late = if link.broken && self.cfg.unsettled > 0.0 { self.rng.u64(0..LATE) } else { 0 };
+        let late = if link.broken && self.cfg.former_links_alive > 0.0 { self.rng.u64(0..LATE) } else { 0 };
         link.arrival = (now + delay + late).max(link.arrival + 1);
         let at = link.arrival;
         let run = self.nodes[node].run;
@@ -130,7 +130,7 @@ impl World {
             self.processes[process].life == life && self.processes[process].links[node].conn == conn;
         // The former connection was killed when the present one was made, if that is known.
         let link = &self.processes[process].links[node];
-        if !current && link.up && link.settled {
+        if !current && link.up && link.former_links_dead {
             return;
         }
         let us = self.us(node);
@@ -263,10 +263,11 @@ impl World {
             let at = self.now + self.rng.u64(50 * MILLI..SECOND);
             return self.at(at, Event::Connect { process, node, life });
         }
-        let (settled, hears) = (!self.chance(self.cfg.unsettled), !self.chance(self.cfg.deaf));
+        let (former_links_dead, hears) =
+            (!self.chance(self.cfg.former_links_alive), !self.chance(self.cfg.deaf));
         let since = self.now;
         let link = &mut self.processes[process].links[node];
-        *link = Link { conn: link.conn + 1, up: true, since, settled, hears, ..Link::default() };
+        *link = Link { conn: link.conn + 1, up: true, since, former_links_dead, hears, ..Link::default() };
         let name = self.processes[process].name.clone();
         if hears {
             self.nodes[node].server.subscribe(&name);
@@ -276,7 +277,7 @@ impl World {
         let pushes = if hears { Pushes::On } else { Pushes::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        self.processes[process].council.joined(now, node, now.time, settled, pushes, origin);
+        self.processes[process].council.joined(now, node, now.time, former_links_dead, pushes, origin);
         self.carry_out(process);
     }
 

@@ -128,7 +128,7 @@ fn set_forward(c: &mut Config) {
 fn calm(c: &mut Config) {
     (c.breaks, c.hangs, c.stops, c.steps, c.crashes) = (0, 0, 0, 0, 0);
     (c.flushes, c.refusals, c.pauses, c.force) = (0, 0, 0, 0);
-    (c.push_loss, c.unsettled, c.deaf, c.later) = (0.0, 0.0, 0.0, 0.0);
+    (c.push_loss, c.former_links_alive, c.deaf, c.later) = (0.0, 0.0, 0.0, 0.0);
     c.slow = None;
 }
 
@@ -203,7 +203,7 @@ fn asked_twice(c: &mut Config) {
 
 fn late(c: &mut Config) {
     cut_off(c);
-    c.unsettled = 1.0;
+    c.former_links_alive = 1.0;
     c.ttl = 20_000;
 }
 

@@ -81,8 +81,8 @@ struct Told {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
     news: bool,
-    /// All links made since the last `Up` were settled.
-    settled: bool,
+    /// For all links made since the last `Up`: no command of a former link can be applied any more.
+    former_links_dead: bool,
     last_up: Option<Instant>,
     /// The nodes that we are subscribed on.
     listening: HashSet<Address>,
@@ -103,7 +103,7 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
     let told = Told {
         up: false,
         news: true,
-        settled: true,
+        former_links_dead: true,
         last_up: None,
         listening: HashSet::new(),
         members: HashSet::new(),
@@ -207,14 +207,14 @@ impl Running {
 
     fn report_up(&self) {
         let mut told = locked(&self.told);
-        let settled = std::mem::replace(&mut told.settled, true);
+        let former_links_dead = std::mem::replace(&mut told.former_links_dead, true);
         told.up = true;
         told.news = false;
         told.last_up = Some(Instant::now());
         let pushes = if told.listening.is_empty() { Pushes::Off } else { Pushes::On };
         drop(told);
         locked(&self.moved).clear();
-        self.events.link(LinkEvent::Up { settled, pushes });
+        self.events.link(LinkEvent::Up { former_links_dead, pushes });
     }
 
     fn report_down(&self, cause: OpError) {
@@ -357,7 +357,7 @@ impl Keeper for NodeKeeper {
         self.node.up(Arc::clone(&found.link));
         let mut told = locked(&self.running.told);
         told.news = true;
-        told.settled &= found.settled;
+        told.former_links_dead &= found.former_links_dead;
         drop(told);
         self.running.changed.notify_one();
         // It may have another role than when it was lost.

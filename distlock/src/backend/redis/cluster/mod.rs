@@ -14,7 +14,7 @@
 //! - `Up`: the map is known, and for every master it is known whether it can be reached, and one can at least.
 //! - A master's link is lost: nothing is told, its operations fail (`Unknown`, then `NotSent`).
 //! - A lost link was made again, or slots went to a master that was not one before (a fail-over): another `Up`,
-//!   so that the engine renews every lease and asks for every waiter. `settled` speaks of all links made since
+//!   so that the engine renews every lease and asks for every waiter. `former_links_dead` speaks of all links made since
 //!   the `Up` before. What was sent to a master that was replaced cannot be applied any more where it counts: its
 //!   data is thrown away when it comes back as a replica.
 //! - Slots went from one master to another: an `Up` too, since server times of two nodes must not be compared,
