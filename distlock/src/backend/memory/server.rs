@@ -215,7 +215,7 @@ impl Server {
             if let Some(hold) = hold {
                 slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
             }
-            slot.settle_members(us);
+            slot.drop_expired_members(us);
             self.serve(us, from.key, since, notes);
             return Reply::Released { gap: false };
         }
@@ -227,7 +227,7 @@ impl Server {
             }
             // Whoever stood behind may be able to enter now.
             if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
-                slot.settle_members(us);
+                slot.drop_expired_members(us);
                 self.serve(us, from.key, since, notes);
             }
             return Reply::Cancelled;
@@ -536,7 +536,7 @@ impl Slot {
         }
         self.members.retain(|(member, _)| *member != holder);
         self.members.push((holder, until));
-        self.settle_members(us);
+        self.drop_expired_members(us);
     }
 
     /// Whether the marker is there and `holder` among those it stands for.
@@ -557,11 +557,11 @@ impl Slot {
                 *old = until;
             }
         }
-        self.settle_members(us);
+        self.drop_expired_members(us);
     }
 
     /// The marker lives as long as the last member, and not without any.
-    fn settle_members(&mut self, us: ServerTime) {
+    fn drop_expired_members(&mut self, us: ServerTime) {
         self.members.retain(|(_, until)| *until > us);
         let last = self.members.iter().map(|(_, until)| *until).max();
         match (last, &mut self.value) {

@@ -24,7 +24,7 @@ else
   end
   -- Whoever stood behind may be able to enter now. There is no gap: plain pollers wait for the last member.
   gap = 0
-  if settle() then
+  if drop_expired_members() then
     there = held
   end
 end

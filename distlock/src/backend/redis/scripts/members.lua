@@ -16,7 +16,7 @@ end
 
 -- Drops the expired, and gives the marker and the set the expiry of the last. False if none is left: both are
 -- gone.
-local function settle()
+local function drop_expired_members()
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
   local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
   if not last[2] then
@@ -36,5 +36,5 @@ local function admit(marker, is_free, who, expiry)
     redis.call('SET', lock, marker)
   end
   redis.call('ZADD', members, text(expiry), who)
-  settle()
+  drop_expired_members()
 end
