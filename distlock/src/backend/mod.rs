@@ -1,7 +1,7 @@
 //! The contract between the engine and whatever keeps the locks.
 //!
-//! An operation is idempotent by its owner token, with two exceptions that the engine knows: [`Op::Set`] is
-//! never sent twice, and a repeated [`Op::Leave`] may answer [`Reply::NotYours`]. Replies to operations sent
+//! An operation is idempotent by its owner token, with two exceptions that the engine knows: [`Op::TryAcquire`] is
+//! never sent twice, and a repeated [`Op::Release`] may answer [`Reply::NotYours`]. Replies to operations sent
 //! one after the other on an unbroken link are *executed* in the order sent; they may be *noticed* in another
 //! order, because different tasks await them.
 //!
@@ -143,16 +143,16 @@ pub(crate) fn kind_of(holder: &str) -> Kind {
 
 /// What `enter` does when somebody else holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EnterMode {
+pub(crate) enum AcquireMode {
     /// Nothing.
     Try,
     /// Queue; the grant is pushed.
     Wait,
     /// Queue; nobody listens for pushes, the waiter asks again by itself.
     Poll,
-    /// [`EnterMode::Wait`], and the token may be queued already.
+    /// [`AcquireMode::Wait`], and the token may be queued already.
     WaitAgain,
-    /// [`EnterMode::Poll`], and the token may be queued already.
+    /// [`AcquireMode::Poll`], and the token may be queued already.
     PollAgain,
 }
 
@@ -160,15 +160,15 @@ pub(crate) enum EnterMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Takes a free lock and nothing else: the cheapest command there is. A backend may carry it out as
-    /// `Enter` with [`EnterMode::Try`]. Replies: `Fresh`, `Mine`, `Busy`, `WrongKind`.
-    Set { token: Token, ttl: Duration },
+    /// `Acquire` with [`AcquireMode::Try`]. Replies: `Fresh`, `Mine`, `Busy`, `WrongKind`.
+    TryAcquire { token: Token, ttl: Duration },
     /// Acquire, queue, heartbeat or claim. `claim` is for how long a grant made to this entry lives,
-    /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `Set`.
-    Enter { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: EnterMode, fences: u32 },
+    /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
+    Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
     /// done. With `hold` the key stays taken (by nobody) that much longer. `since` is when the current run of
     /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotYours`.
-    Leave { token: Token, hold: Option<Duration>, since: ServerTime },
+    Release { token: Token, hold: Option<Duration>, since: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotYours`.
     Renew { token: Token, kind: Kind, ttl: Duration },
@@ -183,9 +183,9 @@ pub(crate) enum Op {
 impl Op {
     pub(crate) fn token(&self) -> Token {
         match *self {
-            Op::Set { token, .. }
-            | Op::Enter { token, .. }
-            | Op::Leave { token, .. }
+            Op::TryAcquire { token, .. }
+            | Op::Acquire { token, .. }
+            | Op::Release { token, .. }
             | Op::Renew { token, .. }
             | Op::Fence { token, .. } => token,
         }
@@ -348,7 +348,7 @@ pub(crate) enum LinkEvent {
 /// News from the server that nobody asked for. Hints: they may be late, doubled, or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// At `us` the lock was given to `token` for its claim time. `since`: see [`Op::Leave`].
+    /// At `us` the lock was given to `token` for its claim time. `since`: see [`Op::Release`].
     Grant { key: Arc<str>, token: Token, us: ServerTime, since: ServerTime, fence: Option<u64> },
     /// The lock is left free for plain pollers; `token` is still first in the queue and may ask again after
     /// the gap.
@@ -391,7 +391,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         keys.len().min(1)
     }
 
-    /// Carries out operations `Enter` with [`EnterMode::Try`], unfenced, as one command: in order, up to and
+    /// Carries out operations `Acquire` with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
     /// including the first that does not get its lock. Those behind it are [`Reply::NotReached`]. One result
     /// for each. Whatever else is said of [`Backend::send`] holds for the whole; what was [`Failure::Refused`] may
     /// have been carried out in part. Called only for as many keys as [`Backend::together`] allows.

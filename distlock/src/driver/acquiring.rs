@@ -33,7 +33,7 @@ pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Ac
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
-    let mine = Mine::new(Interest::Enter);
+    let mine = Mine::new(Interest::Acquire);
     let mut acquiring = Acquiring { core, key, ticket, mine, answer, answered: false, suspended: false };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.mine));
     poll_fn(move |cx| acquiring.poll(cx)).await

@@ -72,8 +72,8 @@ pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Conte
 /// Which commands of a step its caller awaits itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
-    Enter,
-    Leave,
+    Acquire,
+    Release,
     Renew,
 }
 
@@ -81,8 +81,8 @@ impl Interest {
     pub(super) fn covers(self, purpose: &Purpose) -> bool {
         matches!(
             (self, purpose),
-            (Interest::Enter, Purpose::Enter { .. })
-                | (Interest::Leave, Purpose::Leave { .. })
+            (Interest::Acquire, Purpose::Acquire { .. })
+                | (Interest::Release, Purpose::Release { .. })
                 | (Interest::Renew, Purpose::Renew { .. })
         )
     }

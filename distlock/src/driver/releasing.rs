@@ -72,7 +72,7 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
         Release::Leaving => {
-            let mine = Mine::new(Interest::Leave);
+            let mine = Mine::new(Interest::Release);
             let mut awaited = Awaited { core: core.clone(), mine, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.mine));
             return Released(Word::Awaited(awaited));

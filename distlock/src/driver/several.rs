@@ -55,7 +55,7 @@ pub(crate) async fn acquire_together(
     let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
     let mut several = Several {
         core,
-        mine: Mine::new(Interest::Enter),
+        mine: Mine::new(Interest::Acquire),
         waiting: waiting.collect(),
         acquired: Vec::with_capacity(keys.len()),
         gathering: want.gathering.clone(),

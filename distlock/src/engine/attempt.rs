@@ -8,7 +8,7 @@ use super::lease::Ready;
 use super::together::{Part, Turn};
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
-    EnterMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
+    AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
 };
 use crate::clock::{Time, lease_end};
 
@@ -184,8 +184,8 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
         attempt.longest = attempt.longest.max(ttl);
-        let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences: 0, queues: false };
-        self.send(attempt.token, purpose, Op::Set { token: attempt.token, ttl });
+        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences: 0, queues: false };
+        self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
     }
 
     /// Asks for the lock on behalf of the first waiter: the one command that acquires, queues, keeps the
@@ -196,11 +196,11 @@ impl<W> Step<'_, W> {
         // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
         let queues = self.state.waiters.any_patient() || attempt.queued;
         let mode = match (queues, self.env.link.pushes, attempt.queued) {
-            (false, _, _) => EnterMode::Try,
-            (true, Pushes::On, false) => EnterMode::Wait,
-            (true, Pushes::On, true) => EnterMode::WaitAgain,
-            (true, Pushes::Off, false) => EnterMode::Poll,
-            (true, Pushes::Off, true) => EnterMode::PollAgain,
+            (false, _, _) => AcquireMode::Try,
+            (true, Pushes::On, false) => AcquireMode::Wait,
+            (true, Pushes::On, true) => AcquireMode::WaitAgain,
+            (true, Pushes::Off, false) => AcquireMode::Poll,
+            (true, Pushes::Off, true) => AcquireMode::PollAgain,
         };
         let fences = match self.state.waiters.fenced() {
             0 => 0,
@@ -214,9 +214,9 @@ impl<W> Step<'_, W> {
             Some(fewest) => fewest.min(fences),
             None => fences,
         });
-        let purpose = Purpose::Enter { seq: self.number(attempt), ttl, fences, queues };
+        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences, queues };
         let op =
-            Op::Enter { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
+            Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
         self.send(attempt.token, purpose, op);
     }
 
@@ -319,7 +319,7 @@ impl<W> Step<'_, W> {
         fences: u32,
         result: OpResult,
     ) {
-        let queues = matches!(context.purpose, Purpose::Enter { queues: true, .. });
+        let queues = matches!(context.purpose, Purpose::Acquire { queues: true, .. });
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
             attempt.heard_of(&result, queues);

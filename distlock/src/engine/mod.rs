@@ -117,10 +117,10 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     /// `queues`: the command may leave an entry in the queue.
-    Enter { seq: u64, ttl: Duration, fences: u32, queues: bool },
+    Acquire { seq: u64, ttl: Duration, fences: u32, queues: bool },
     /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
     /// `keep_until`: the key is to stay taken until then.
-    Leave { sends: u32, deadline: Time, until: Time, keep_until: Option<Time> },
+    Release { sends: u32, deadline: Time, until: Time, keep_until: Option<Time> },
     /// `ticket`: the holder who asked for it.
     Renew { ticket: Option<Ticket>, ttl: Duration },
 }

@@ -248,7 +248,7 @@ impl<W> Shard<W> {
     ) -> Verdict {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
-            Purpose::Enter { seq, ttl, fences, queues } => {
+            Purpose::Acquire { seq, ttl, fences, queues } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
                     step.entered(&context, seq, ttl, fences, result);
                 } else if step.state.lease(context.token).is_some() {
@@ -258,7 +258,7 @@ impl<W> Shard<W> {
                 }
                 Verdict::None
             }
-            Purpose::Leave { sends, deadline, until, keep_until } => {
+            Purpose::Release { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);
                 let release = PendingRelease { key, token, sends, at: None, until, keep_until };
                 step.left(release, deadline, result)

@@ -14,7 +14,7 @@ use super::cell::Ticket;
 use super::key::Step;
 use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Effects, Engine, Outcome, Purpose, Want, lock};
-use crate::backend::{EnterMode, Failure, Op, OpResult, Reply, Token};
+use crate::backend::{AcquireMode, Failure, Op, OpResult, Reply, Token};
 use crate::clock::Time;
 
 /// What an attempt is in a command for several keys.
@@ -117,8 +117,8 @@ impl<W> Step<'_, W> {
         attempt.longest = ttl;
         attempt.part = Some(if leads { Part::Leads } else { Part::Follows(ticket) });
         let (token, claim) = (attempt.token, CLAIM.min(ttl));
-        let purpose = Purpose::Enter { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
-        self.send(token, purpose, Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences: 0 });
+        let purpose = Purpose::Acquire { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
+        self.send(token, purpose, Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 });
         self.state.attempt = Some(Box::new(attempt));
         Some(ticket)
     }

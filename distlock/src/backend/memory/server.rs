@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
-    EnterMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
+    AcquireMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
     Tuning, kind_of, token_text,
 };
 use crate::shrink::shrink;
@@ -113,11 +113,11 @@ impl Server {
     ) -> Reply {
         self.sweep(us);
         let reply = match *op {
-            Op::Set { token, ttl } => self.set(us, from, token, ttl),
-            Op::Enter { token, kind, ttl, claim, mode, fences } => {
-                self.enter(us, from, Ask { token, kind, ttl, claim, mode, fences })
+            Op::TryAcquire { token, ttl } => self.try_acquire(us, from, token, ttl),
+            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
+                self.acquire(us, from, Ask { token, kind, ttl, claim, mode, fences })
             }
-            Op::Leave { token, hold, since } => self.leave(us, from, token, hold, since, notes),
+            Op::Release { token, hold, since } => self.release(us, from, token, hold, since, notes),
             Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
             Op::Fence { token, first, count } => self.fence(us, from, token, first, count),
         };
@@ -148,7 +148,7 @@ impl Server {
         batch.iter().map(one).collect()
     }
 
-    fn set(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+    fn try_acquire(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
         match slot.live(us) {
@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    fn enter(&mut self, us: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
+    fn acquire(&mut self, us: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
         let Ask { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(us, fences)).flatten();
         let until = plus(us, self.tuning.keep);
@@ -180,15 +180,15 @@ impl Server {
         if let Some(remaining) = remaining {
             let holder = slot.in_the_way(us, kind);
             let mut front = false;
-            if mode != EnterMode::Try {
-                let listens = matches!(mode, EnterMode::Wait | EnterMode::WaitAgain);
+            if mode != AcquireMode::Try {
+                let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);
                 let client = from.client.clone();
                 let entry = Entry { client, token, kind, until, claim, fences, listens, minted };
                 front = slot.enqueue(us, entry);
             }
             return Reply::Busy { us: Some(us), holder, remaining, front };
         }
-        let again = matches!(mode, EnterMode::WaitAgain | EnterMode::PollAgain);
+        let again = matches!(mode, AcquireMode::WaitAgain | AcquireMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
         }
@@ -196,7 +196,7 @@ impl Server {
         if fresh { Reply::Fresh { us: Some(us), fence } } else { Reply::Mine { us: Some(us), fence } }
     }
 
-    fn leave(
+    fn release(
         &mut self,
         us: ServerTime,
         from: &Sender<'_>,
@@ -428,7 +428,7 @@ struct Ask {
     kind: Kind,
     ttl: Duration,
     claim: Duration,
-    mode: EnterMode,
+    mode: AcquireMode,
     fences: u32,
 }
 

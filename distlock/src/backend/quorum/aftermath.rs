@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{EnterMode, Failure, Kind, Op, OpResult, ServerTime, Token};
+use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
 use super::council::{Council, Job, Now};
 use super::member::Owed;
 use super::round::Vote;
@@ -15,12 +15,12 @@ use crate::clock::Time;
 const MOMENT: Duration = Duration::from_secs(1);
 
 pub(super) fn leave(token: Token) -> Op {
-    Op::Leave { token, hold: None, since: ServerTime(0) }
+    Op::Release { token, hold: None, since: ServerTime(0) }
 }
 
-/// Takes the lock if it is free, and nothing else. Unlike [`Op::Set`] it always tells the server's time.
+/// Takes the lock if it is free, and nothing else. Unlike [`Op::TryAcquire`] it always tells the server's time.
 pub(super) fn take(token: Token, ttl: Duration) -> Op {
-    Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: EnterMode::Try, fences: 0 }
+    Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
 
 impl Council {
@@ -35,12 +35,12 @@ impl Council {
         // Another round of this token may count on what this one has got.
         let counted_on = self.ledger.is_asking(token) && !mutated!(TakenFromAnotherRound);
         match (op, vote) {
-            (Op::Leave { .. }, Vote::Failed(error))
+            (Op::Release { .. }, Vote::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.owe(now, node, key, token, id);
             }
-            (Op::Leave { .. }, Vote::Released | Vote::Cancelled | Vote::NotYours) if touched => {
+            (Op::Release { .. }, Vote::Released | Vote::Cancelled | Vote::NotYours) if touched => {
                 let until = self.gone_by(now);
                 self.give_back_once_more(now, node, Owed { key, token, round: id, at: Time::MAX, until });
             }
@@ -51,27 +51,27 @@ impl Council {
                 self.repair(now, node, &key, token);
             }
             (Op::Renew { .. }, Vote::Renewed) => self.is_not_missing(node, token),
-            (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. }) if carried => {
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Ours { .. }) if carried => {
                 self.is_not_missing(node, token)
             }
             // What one round leaves behind, a later one that asks for the lock is told.
-            (Op::Set { .. } | Op::Enter { .. }, Vote::Busy { .. }) if carried && latest => {
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Busy { .. }) if carried && latest => {
                 if queues && self.is_there(node) {
                     self.tell(now, node, Job::Ignored, &key, leave(token));
                 }
                 self.repair(now, node, &key, token);
             }
-            (Op::Set { .. } | Op::Enter { .. }, Vote::Ours { .. })
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Ours { .. })
                 if !carried && !held && !counted_on && !mutated!(MinorityKept) =>
             {
                 self.give_back(now, node, key, token, id);
             }
-            (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(error))
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(error))
                 if error.kind == Failure::Unknown && !held =>
             {
                 self.owe(now, node, key, token, id);
             }
-            (Op::Set { .. } | Op::Enter { .. }, Vote::Failed(_)) if carried && latest => {
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(_)) if carried && latest => {
                 self.repair_later(now, token);
             }
             _ => {}

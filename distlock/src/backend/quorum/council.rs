@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::super::redis::Note;
 use super::super::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime, TCP_USER_TIMEOUT,
-    Token, Tuning,
+    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime,
+    TCP_USER_TIMEOUT, Token, Tuning,
 };
 use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
@@ -130,13 +130,13 @@ impl Council {
         let id = self.next_round;
         self.next_round += 1;
         match op {
-            Op::Set { .. } | Op::Enter { .. } => {
+            Op::TryAcquire { .. } | Op::Acquire { .. } => {
                 if let Some(op) = self.after_others(now, id, key, op) {
                     self.ask(now, id, key, op);
                 }
             }
-            Op::Leave { token, hold, .. } => {
-                self.leave(now, id, key, Op::Leave { token, hold, since: ServerTime(0) });
+            Op::Release { token, hold, .. } => {
+                self.leave(now, id, key, Op::Release { token, hold, since: ServerTime(0) });
             }
             Op::Renew { token, ttl, .. } => {
                 self.longest_ttl = self.longest_ttl.max(ttl);
@@ -162,13 +162,13 @@ impl Council {
 
     /// Begins a round that asks for the lock.
     pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
-        let (Op::Set { token, ttl } | Op::Enter { token, ttl, .. }) = op else { return };
+        let (Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. }) = op else { return };
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.ledger.asks(now.time, key, token, id, ttl, lives);
         let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
         let mut round = self.round_of(now, key, op);
-        if let Op::Enter { fences, .. } = round.op
+        if let Op::Acquire { fences, .. } = round.op
             && fences > 0
         {
             let first = self.fences.max(now.wall);
@@ -430,7 +430,7 @@ impl Council {
             _ => None,
         };
         let renewed = matches!(round.op, Op::Renew { .. }) && carried;
-        let gives_back = matches!(round.op, Op::Leave { .. }).then(|| round.key.clone());
+        let gives_back = matches!(round.op, Op::Release { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
             && !left
@@ -536,12 +536,12 @@ impl Council {
 /// Where nobody would hear a push the waiter asks by itself.
 fn as_told(op: &Op, pushes: Pushes) -> Op {
     let mut op = op.clone();
-    if let Op::Enter { mode, fences, .. } = &mut op {
+    if let Op::Acquire { mode, fences, .. } = &mut op {
         *fences = 0;
         if pushes == Pushes::Off {
             *mode = match *mode {
-                EnterMode::Wait => EnterMode::Poll,
-                EnterMode::WaitAgain => EnterMode::PollAgain,
+                AcquireMode::Wait => AcquireMode::Poll,
+                AcquireMode::WaitAgain => AcquireMode::PollAgain,
                 mode => mode,
             };
         }

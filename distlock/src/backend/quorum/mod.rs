@@ -493,7 +493,7 @@ impl Desk<'_> {
             let (mut jobs, mut batch) = (Vec::new(), Vec::new());
             for (job, key, op) in letters.by_ref().take(BATCH) {
                 jobs.push(job);
-                batch.push((key, if let Op::Set { token, ttl } = op { take(token, ttl) } else { op }));
+                batch.push((key, if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op }));
             }
             if jobs.is_empty() {
                 return;

@@ -116,5 +116,5 @@ fn number_of(key: &str) -> usize {
 
 /// An operation that takes a free lock and does not queue.
 pub(super) fn is_plain(op: &Op) -> bool {
-    matches!(op, Op::Set { .. })
+    matches!(op, Op::TryAcquire { .. })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{EnterMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
+use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
 use super::ledger::Servers;
 use crate::clock::Time;
 
@@ -117,20 +117,20 @@ impl Round {
     }
 
     pub(super) fn acquires(&self) -> bool {
-        matches!(self.op, Op::Set { .. } | Op::Enter { .. })
+        matches!(self.op, Op::TryAcquire { .. } | Op::Acquire { .. })
     }
 
     /// For how long it wants the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
         match self.op {
-            Op::Set { ttl, .. } | Op::Enter { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
-            Op::Leave { .. } | Op::Fence { .. } => None,
+            Op::TryAcquire { ttl, .. } | Op::Acquire { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
+            Op::Release { .. } | Op::Fence { .. } => None,
         }
     }
 
     /// Whether servers that are busy have queued the token.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.op, Op::Enter { mode, .. } if mode != EnterMode::Try)
+        matches!(self.op, Op::Acquire { mode, .. } if mode != AcquireMode::Try)
     }
 
     pub(super) fn vote(&self, node: usize) -> &Vote {
@@ -203,8 +203,8 @@ impl Round {
     /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
     pub(super) fn verdict(&self, us: ServerTime, held: bool) -> Option<Verdict> {
         match self.op {
-            Op::Set { .. } | Op::Enter { .. } => self.acquired(us, held),
-            Op::Leave { .. } => self.given_back(),
+            Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(us, held),
+            Op::Release { .. } => self.given_back(),
             Op::Renew { .. } | Op::Fence { .. } => self.renewed(us),
         }
     }

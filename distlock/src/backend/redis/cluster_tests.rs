@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
 };
 use super::slots::slot_of;
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
@@ -17,11 +17,11 @@ use crate::LockManager;
 const TTL: Duration = Duration::from_secs(10);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: EnterMode, fences: u32) -> Op {
-    Op::Enter {
+fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
+    Op::Acquire {
         token: Token(token),
         kind: Kind::Exclusive,
         ttl: TTL,
@@ -32,7 +32,7 @@ fn enter(token: u64, mode: EnterMode, fences: u32) -> Op {
 }
 
 fn leave(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 fn renew(token: u64) -> Op {
@@ -40,10 +40,10 @@ fn renew(token: u64) -> Op {
 }
 
 fn enter_as(kind: Kind, token: u64) -> Op {
-    let Op::Enter { token, ttl, claim, mode, fences, .. } = enter(token, EnterMode::Wait, 0) else {
+    let Op::Acquire { token, ttl, claim, mode, fences, .. } = enter(token, AcquireMode::Wait, 0) else {
         unreachable!()
     };
-    Op::Enter { token, kind, ttl, claim, mode, fences }
+    Op::Acquire { token, kind, ttl, claim, mode, fences }
 }
 
 fn renew_as(kind: Kind, token: u64) -> Op {
@@ -72,10 +72,10 @@ fn a_lock_and_all_that_belongs_to_it_live_in_one_slot_for_every_key() {
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let keys = ["k", "a}b", "{", "{}", "{}x", "{a}b", "x{y}{z}", "}{", "a b", "user:{42}:x", "1", "2", "3"];
     for key in keys {
-        let Ok(Reply::Fresh { fence: Some(first), .. }) = a.send(key, enter(1, EnterMode::Try, 1)) else {
+        let Ok(Reply::Fresh { fence: Some(first), .. }) = a.send(key, enter(1, AcquireMode::Try, 1)) else {
             panic!("{key}")
         };
-        assert!(matches!(b.send(key, enter(2, EnterMode::Wait, 1)), Ok(Reply::Busy { front: true, .. })));
+        assert!(matches!(b.send(key, enter(2, AcquireMode::Wait, 1)), Ok(Reply::Busy { front: true, .. })));
         let seen = block_on(b.backend.inspect(&Arc::from(key))).unwrap().unwrap();
         assert_eq!((&*seen.holder, seen.waiters), ("dl1:a:1", 1));
         assert!(matches!(a.send(key, renew(1)), Ok(Reply::Renewed { .. })));
@@ -126,8 +126,8 @@ fn a_slot_that_has_moved_is_followed() {
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let key = cluster.key_at(0);
     let slot = slot_of("", &key);
-    a.send(&key, enter(1, EnterMode::Try, 1)).unwrap();
-    b.send(&key, enter(2, EnterMode::Wait, 1)).unwrap();
+    a.send(&key, enter(1, AcquireMode::Try, 1)).unwrap();
+    b.send(&key, enter(2, AcquireMode::Wait, 1)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     cluster.move_keys(slot, 0, 1);
     cluster.end_to_move(slot, 0, 1);
@@ -152,8 +152,8 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     let held = cluster.key_at(0);
     let slot = slot_of("", &held);
     let free = format!("free{{{}}}", super::slots::tag_of(slot));
-    a.send(&held, enter(1, EnterMode::Try, 0)).unwrap();
-    b.send(&held, enter(2, EnterMode::Wait, 0)).unwrap();
+    a.send(&held, enter(1, AcquireMode::Try, 0)).unwrap();
+    b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     // A key that is not there yet is made at the new node (ASK); one that still is stays.
     assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Fresh { us: None, fence: None });
@@ -196,8 +196,8 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     assert_eq!(a.backend.together(&[elsewhere, keys[0].clone()]), 1);
     let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
         let batch = keys.iter().cloned().zip((first..).map(|token| {
-            let Op::Enter { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
-            Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences }
+            let Op::Acquire { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
+            Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences }
         }));
         block_on(rig.backend.send_together(batch.collect())).into_iter().map(|reply| reply.unwrap()).collect()
     };
@@ -238,7 +238,7 @@ fn readers_share_and_take_turns_with_a_writer_here_too() {
     for (rig, token) in [(&a, 1), (&b, 2)] {
         assert!(matches!(rig.send(&key, enter_as(Kind::Shared, token)), Ok(Reply::Fresh { .. })));
     }
-    assert!(matches!(b.send(&key, enter(3, EnterMode::Wait, 0)), Ok(Reply::Busy { .. })));
+    assert!(matches!(b.send(&key, enter(3, AcquireMode::Wait, 0)), Ok(Reply::Busy { .. })));
     // Not past the writer that waits.
     assert!(matches!(a.send(&key, enter_as(Kind::Shared, 4)), Ok(Reply::Busy { .. })));
     let (all, slot) = (cluster.keys(), slot_of("", &key).to_string());
@@ -268,7 +268,7 @@ fn no_more_than_the_limit_get_in_here_too() {
         assert!(matches!(rig.send(&key, enter_as(kind, token)), Ok(Reply::Fresh { .. })));
     }
     assert!(matches!(b.send(&key, enter_as(kind, 3)), Ok(Reply::Busy { .. })));
-    assert!(matches!(a.send(&key, enter(4, EnterMode::Wait, 0)), Ok(Reply::WrongKind { .. })));
+    assert!(matches!(a.send(&key, enter(4, AcquireMode::Wait, 0)), Ok(Reply::WrongKind { .. })));
     a.send(&key, leave(1)).unwrap();
     granted(&b, 3);
     for token in [2, 3] {
@@ -307,7 +307,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     let (lost, other) = (cluster.key_at(0), cluster.key_at(1));
     a.send(&lost, set(1)).unwrap();
     a.send(&other, set(2)).unwrap();
-    b.send(&lost, enter(3, EnterMode::Wait, 0)).unwrap();
+    b.send(&lost, enter(3, AcquireMode::Wait, 0)).unwrap();
     wait_until("the lock is replicated", LONG, || {
         let mut connection = cluster.servers[REPLICA].connection();
         redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap() == 3
@@ -325,7 +325,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
             cluster.servers[1..].iter().map(|server| server.client_ids(|line| line.contains("sub=1")).len());
         listeners.sum::<usize>() == 6
     });
-    assert!(matches!(b.send(&lost, enter(3, EnterMode::WaitAgain, 0)), Ok(Reply::Busy { .. })));
+    assert!(matches!(b.send(&lost, enter(3, AcquireMode::WaitAgain, 0)), Ok(Reply::Busy { .. })));
     a.send(&lost, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
     b.send(&lost, leave(3)).unwrap();
@@ -382,7 +382,7 @@ fn a_push_arrives_once_and_losing_one_subscription_loses_none() {
     let granted = |at: usize, token: u64| {
         let key = cluster.key_at(at);
         other.send(&key, set(token)).unwrap();
-        rig.send(&key, enter(token, EnterMode::Wait, 0)).unwrap();
+        rig.send(&key, enter(token, AcquireMode::Wait, 0)).unwrap();
         other.send(&key, leave(token)).unwrap();
         assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
         rig.send(&key, leave(token)).unwrap();
@@ -501,8 +501,8 @@ fn a_prefix_with_a_hash_tag_puts_everything_into_one_slot() {
     let rig = Rig::run(ClusterBackend::new(config).unwrap());
     rig.wait_until_up();
     for key in ["a", "b{c}", "}{"] {
-        assert!(matches!(rig.send(key, enter(1, EnterMode::Wait, 1)), Ok(Reply::Fresh { .. })));
-        assert!(matches!(rig.send(key, enter(2, EnterMode::Wait, 1)), Ok(Reply::Busy { .. })));
+        assert!(matches!(rig.send(key, enter(1, AcquireMode::Wait, 1)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(rig.send(key, enter(2, AcquireMode::Wait, 1)), Ok(Reply::Busy { .. })));
         assert_eq!(rig.send(key, leave(2)).unwrap(), Reply::Cancelled);
         assert_eq!(rig.send(key, leave(1)).unwrap(), Reply::Released { gap: false });
     }
@@ -591,8 +591,8 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     };
     let (a, b) = (connect("a"), connect("b"));
     let key = cluster.key_at(0);
-    a.send(&key, enter(1, EnterMode::Try, 1)).unwrap();
-    b.send(&key, enter(2, EnterMode::Wait, 1)).unwrap();
+    a.send(&key, enter(1, AcquireMode::Try, 1)).unwrap();
+    b.send(&key, enter(2, AcquireMode::Wait, 1)).unwrap();
     let slot = slot_of("", &key);
     cluster.begin_to_move(slot, 0, 1);
     let free = format!("free{{{}}}", super::slots::tag_of(slot));

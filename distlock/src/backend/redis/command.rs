@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::super::{EnterMode, Kind, MARK, Op, Token, Tuning};
+use super::super::{AcquireMode, Kind, MARK, Op, Token, Tuning};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 
@@ -72,17 +72,17 @@ impl Wire {
         cmd
     }
 
-    /// `op` as a call of its script; [`Op::Set`] as `enter` that does not queue.
+    /// `op` as a call of its script; [`Op::TryAcquire`] as `enter` that does not queue.
     /// `from`: what the server is called in the grants that it pushes.
     pub(super) fn script(&self, form: Form, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
-            Op::Set { token, ttl } => {
-                self.enter(form, key, token, Kind::Exclusive, ttl, ttl, EnterMode::Try, 0)
+            Op::TryAcquire { token, ttl } => {
+                self.enter(form, key, token, Kind::Exclusive, ttl, ttl, AcquireMode::Try, 0)
             }
-            Op::Enter { token, kind, ttl, claim, mode, fences } => {
+            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
                 self.enter(form, key, token, kind, ttl, claim, mode, fences)
             }
-            Op::Leave { token, hold, since } => {
+            Op::Release { token, hold, since } => {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
                 cmd.arg(hold.map_or(0, millis_or_none)).arg(since.0).arg(&self.settings);
@@ -123,7 +123,7 @@ impl Wire {
         kind: Kind,
         ttl: Duration,
         claim: Duration,
-        mode: EnterMode,
+        mode: AcquireMode,
         fences: u32,
     ) -> Cmd {
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
@@ -131,11 +131,11 @@ impl Wire {
         self.token(&mut cmd, token);
         cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.keep).arg(fences);
         cmd.arg(match mode {
-            EnterMode::Try => "try",
-            EnterMode::Wait => "wait",
-            EnterMode::Poll => "poll",
-            EnterMode::WaitAgain => "held",
-            EnterMode::PollAgain => "heldpoll",
+            AcquireMode::Try => "try",
+            AcquireMode::Wait => "wait",
+            AcquireMode::Poll => "poll",
+            AcquireMode::WaitAgain => "held",
+            AcquireMode::PollAgain => "heldpoll",
         });
         word(&mut cmd, kind);
         cmd
@@ -188,10 +188,10 @@ impl Wire {
         cmd
     }
 
-    /// Operations `Enter` of one kind and ttl, which do not queue, as one command.
+    /// Operations `Acquire` of one kind and ttl, which do not queue, as one command.
     pub(super) fn enter_all(&self, form: Form, batch: &[(Arc<str>, Op)]) -> Cmd {
         let wanted = batch.iter().find_map(|(_, op)| match op {
-            Op::Enter { kind, ttl, .. } => Some((*kind, *ttl)),
+            Op::Acquire { kind, ttl, .. } => Some((*kind, *ttl)),
             _ => None,
         });
         let (kind, ttl) = wanted.unwrap_or((Kind::Exclusive, Duration::ZERO));
@@ -218,9 +218,9 @@ impl Wire {
     /// The hash of the script that carries out `op`.
     pub(super) fn script_of(op: &Op) -> &'static str {
         match op {
-            Op::Set { .. } | Op::Enter { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
-            Op::Enter { .. } => &SCRIPTS.enter_n.hash,
-            Op::Leave { .. } => &SCRIPTS.leave.hash,
+            Op::TryAcquire { .. } | Op::Acquire { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
+            Op::Acquire { .. } => &SCRIPTS.enter_n.hash,
+            Op::Release { .. } => &SCRIPTS.leave.hash,
             Op::Renew { kind: Kind::Exclusive, .. } => &SCRIPTS.renew.hash,
             Op::Renew { .. } => &SCRIPTS.renew_n.hash,
             Op::Fence { .. } => &SCRIPTS.fence.hash,

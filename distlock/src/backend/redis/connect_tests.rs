@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
 };
 use super::RedisConfig;
 use super::dial::{BlackHole, names};
@@ -17,16 +17,16 @@ use super::test_server::{Rig, Seen, TestServer, wait_until};
 const TTL: Duration = Duration::from_secs(10);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
 fn enter(token: u64, kind: Kind) -> Op {
-    let (mode, claim) = (EnterMode::Wait, Duration::from_secs(3));
-    Op::Enter { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
+    let (mode, claim) = (AcquireMode::Wait, Duration::from_secs(3));
+    Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
 }
 
 fn leave(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 fn config(url: &str, client: &str) -> RedisConfig {

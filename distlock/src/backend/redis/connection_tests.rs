@@ -15,7 +15,7 @@ use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 const TTL: Duration = Duration::from_secs(10);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
 /// A user `app` of `server`, whose password is what this says.

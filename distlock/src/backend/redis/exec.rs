@@ -65,7 +65,7 @@ impl Exec {
 
     pub(super) fn encode(&self, key: &str, op: &Op) -> (Cmd, Put) {
         match *op {
-            Op::Set { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
+            Op::TryAcquire { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
                 (self.wire.set(key, token, ttl), Put::Native)
             }
             _ => (self.script(Form::Hash, key, op), Put::Script),
@@ -98,7 +98,7 @@ impl Exec {
         Reply::Busy { us, holder, remaining, front }
     }
 
-    /// [`Op::Set`], with the server's time in the reply: the cheapest way to learn it.
+    /// [`Op::TryAcquire`], with the server's time in the reply: the cheapest way to learn it.
     pub(super) async fn set_with_time(
         self: Arc<Self>,
         link: Arc<Link>,
@@ -106,7 +106,7 @@ impl Exec {
         token: Token,
         ttl: Duration,
     ) -> OpResult {
-        let op = Op::Set { token, ttl };
+        let op = Op::TryAcquire { token, ttl };
         let (cmd, put) = self.encode(&key, &op);
         let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
         let time = answers.pop().as_ref().and_then(reply::of_time);
@@ -158,7 +158,7 @@ impl Exec {
                 Ok(reply::wrong_type())
             }
             (Value::ServerError(error), ..) => return Err(failed(link, error)),
-            (value, Put::Native, Op::Set { token, .. }) => reply::of_set(client, *token, &value),
+            (value, Put::Native, Op::TryAcquire { token, .. }) => reply::of_set(client, *token, &value),
             (value, ..) => reply::of_script(client, op, &value),
         };
         reply.map_err(|reply::Garbled| garbled(link))

@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::connection::ConnectionOptions;
 
-use super::super::{EnterMode, Kind, Op, Token, Tuning};
+use super::super::{AcquireMode, Kind, Op, Token, Tuning};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
@@ -71,12 +71,12 @@ fn reply(bytes: &[u8]) {
     let Ok(value) = redis::parse_redis_value(bytes) else { return };
     let token = Token(7);
     let (ttl, claim) = (Duration::from_secs(10), Duration::from_secs(3));
-    let enter = |kind| Op::Enter { token, kind, ttl, claim, mode: EnterMode::Wait, fences: 1 };
+    let enter = |kind| Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
     let ops = [
-        Op::Set { token, ttl },
+        Op::TryAcquire { token, ttl },
         enter(Kind::Exclusive),
         enter(Kind::Shared),
-        Op::Leave { token, hold: None, since: super::super::ServerTime(0) },
+        Op::Release { token, hold: None, since: super::super::ServerTime(0) },
         Op::Renew { token, kind: Kind::Exclusive, ttl },
     ];
     for op in &ops {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::{EnterMode, Kind, Op, ServerTime, Token};
+use super::super::{AcquireMode, Kind, Op, ServerTime, Token};
 use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
 
 /// Operations in one run.
@@ -106,16 +106,16 @@ fn enter(rng: &mut Rng, key: &str, token: Token) -> Op {
     let kind = kind_of_token(key, token);
     let (ttl, claim) = (seconds(rng, &[60, 120, 300]), seconds(rng, &[40, 90]));
     let modes = [
-        EnterMode::Try,
-        EnterMode::Wait,
-        EnterMode::Wait,
-        EnterMode::Poll,
-        EnterMode::WaitAgain,
-        EnterMode::PollAgain,
+        AcquireMode::Try,
+        AcquireMode::Wait,
+        AcquireMode::Wait,
+        AcquireMode::Poll,
+        AcquireMode::WaitAgain,
+        AcquireMode::PollAgain,
     ];
     let mode = pick(rng, &modes);
     let fences = if kind == Kind::Exclusive { pick(rng, &[0, 0, 1, 5]) } else { 0 };
-    Op::Enter { token, kind, ttl, claim, mode, fences }
+    Op::Acquire { token, kind, ttl, claim, mode, fences }
 }
 
 fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
@@ -125,14 +125,14 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
             let hold = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, or so long ago that a gap is due.
             let since = pick(rng, &[0, now.0, now.0 - 60_000_000]);
-            Op::Leave { token, hold, since: ServerTime(since) }
+            Op::Release { token, hold, since: ServerTime(since) }
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
             Op::Renew { token, kind: kind_of_token(key, token), ttl }
         }
         18 if kind_of_token(key, token) == Kind::Exclusive => {
-            Op::Set { token, ttl: seconds(rng, &[60, 120, 300]) }
+            Op::TryAcquire { token, ttl: seconds(rng, &[60, 120, 300]) }
         }
         18 => enter(rng, key, token),
         _ => {
@@ -148,7 +148,7 @@ fn together(rng: &mut Rng) -> Vec<(Arc<str>, Op)> {
     let ttl = seconds(rng, &[60, 120]);
     let one = |(key, number): (&str, u64)| {
         let (token, claim) = (Token(number), Duration::from_secs(40));
-        (Arc::from(key), Op::Enter { token, kind, ttl, claim, mode: EnterMode::Try, fences: 0 })
+        (Arc::from(key), Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 })
     };
     // Of tokens that ask for this kind, wherever they are used.
     let number = 5 * rng.u64(1..3) + if kind == Kind::Exclusive { 2 } else { 0 };

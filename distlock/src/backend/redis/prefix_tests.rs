@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Backend, EnterMode, Kind, Op, OpResult, Reply, ServerTime, Token};
+use super::super::{AcquireMode, Backend, Kind, Op, OpResult, Reply, ServerTime, Token};
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, block_on};
 
@@ -29,13 +29,13 @@ impl Speller {
         [Speller::start(server, "a", "", "shop:k"), Speller::start(server, "b", "shop:", "k")]
     }
 
-    fn enter(&self, token: u64, kind: Kind, mode: EnterMode) -> OpResult {
+    fn enter(&self, token: u64, kind: Kind, mode: AcquireMode) -> OpResult {
         let claim = Duration::from_secs(3);
-        self.rig.send(self.key, Op::Enter { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
+        self.rig.send(self.key, Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
     }
 
     fn leave(&self, token: u64) -> Reply {
-        let op = Op::Leave { token: Token(token), hold: None, since: ServerTime(0) };
+        let op = Op::Release { token: Token(token), hold: None, since: ServerTime(0) };
         self.rig.send(self.key, op).unwrap()
     }
 
@@ -54,15 +54,15 @@ fn shared_and_limited_locks_of_the_other_spelling_are_of_another_kind_in_both_di
     let [a, b] = Speller::pair(&server);
     for kind in KINDS {
         for (first, second) in [(&a, &b), (&b, &a)] {
-            fresh(first.enter(1, kind, EnterMode::Try));
-            for mode in [EnterMode::Try, EnterMode::Wait] {
+            fresh(first.enter(1, kind, AcquireMode::Try));
+            for mode in [AcquireMode::Try, AcquireMode::Wait] {
                 match second.enter(2, kind, mode) {
                     Ok(Reply::WrongKind { found }) => assert!(found.contains("another prefix"), "{found}"),
                     other => panic!("{kind}: {other:?}"),
                 }
             }
             assert!(matches!(first.leave(1), Reply::Released { .. }));
-            fresh(second.enter(3, kind, EnterMode::Try));
+            fresh(second.enter(3, kind, AcquireMode::Try));
             assert!(matches!(second.leave(3), Reply::Released { .. }));
             assert_eq!(server.run::<i64>("DBSIZE"), 0);
         }
@@ -74,11 +74,11 @@ fn whoever_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
     let server = TestServer::start(&[]);
     let [a, b] = Speller::pair(&server);
     for kind in KINDS {
-        fresh(a.enter(1, kind, EnterMode::Try));
+        fresh(a.enter(1, kind, AcquireMode::Try));
         match kind {
             // A writer may wait for readers, whatever their prefix.
             Kind::Shared => {
-                assert!(matches!(b.enter(2, Kind::Exclusive, EnterMode::Wait), Ok(Reply::Busy { .. })));
+                assert!(matches!(b.enter(2, Kind::Exclusive, AcquireMode::Wait), Ok(Reply::Busy { .. })));
                 assert_eq!(b.leave(2), Reply::Cancelled);
             }
             _ => assert_eq!(b.leave(2), Reply::NotYours),
@@ -94,15 +94,15 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
     let server = TestServer::start(&[]);
     let [a, b] = Speller::pair(&server);
     for kind in KINDS {
-        fresh(b.enter(1, kind, EnterMode::Try));
+        fresh(b.enter(1, kind, AcquireMode::Try));
         // As if it had been acquired some time before.
         for name in ["shop:k", "shop:dl1:m:k"] {
             server.run::<i64>(&format!("PEXPIRE {name} 5000"));
         }
         assert!(block_on(a.rig.backend.force_release(&Arc::from(a.key))).unwrap());
-        fresh(a.enter(2, kind, EnterMode::Try));
+        fresh(a.enter(2, kind, AcquireMode::Try));
         assert_eq!(b.renew(1, kind), Reply::NotYours, "{kind}");
-        assert!(matches!(b.enter(3, kind, EnterMode::Try), Ok(Reply::WrongKind { .. })), "{kind}");
+        assert!(matches!(b.enter(3, kind, AcquireMode::Try), Ok(Reply::WrongKind { .. })), "{kind}");
         assert_eq!(b.leave(1), Reply::NotYours, "{kind}");
         assert!(matches!(a.renew(2, kind), Reply::Renewed { .. }), "{kind}");
         assert!(matches!(a.leave(2), Reply::Released { .. }), "{kind}");
@@ -114,12 +114,12 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
 fn exclusive_locks_of_both_spellings_exclude_each_other() {
     let server = TestServer::start(&[]);
     let [a, b] = Speller::pair(&server);
-    fresh(a.enter(1, Kind::Exclusive, EnterMode::Try));
+    fresh(a.enter(1, Kind::Exclusive, AcquireMode::Try));
     for kind in [Kind::Exclusive, Kind::Shared] {
-        assert!(matches!(b.enter(2, kind, EnterMode::Try), Ok(Reply::Busy { .. })));
+        assert!(matches!(b.enter(2, kind, AcquireMode::Try), Ok(Reply::Busy { .. })));
     }
     assert!(matches!(a.leave(1), Reply::Released { .. }));
-    fresh(b.enter(3, Kind::Exclusive, EnterMode::Try));
+    fresh(b.enter(3, Kind::Exclusive, AcquireMode::Try));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn locks_that_the_first_release_wrote_are_shared_with_it() {
         server.run::<()>(&format!("SET shop:k {marker} PXAT {ends}000"));
         server.run::<i64>(&format!("ZADD shop:dl1:m:k {ends}000000 dl1:old:1"));
         server.run::<i64>(&format!("PEXPIREAT shop:dl1:m:k {ends}000"));
-        fresh(b.enter(1, kind, EnterMode::Try));
+        fresh(b.enter(1, kind, AcquireMode::Try));
         assert_eq!(server.run::<String>("GET shop:k"), marker);
         assert!(matches!(b.leave(1), Reply::Released { .. }));
         assert_eq!(server.run::<Vec<String>>("ZRANGE shop:dl1:m:k 0 -1"), ["dl1:old:1"]);

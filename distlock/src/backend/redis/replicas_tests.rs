@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{EnterMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
+use super::super::{AcquireMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
 use super::test_server::{LONG, Rig, Seen, TestServer, finish, wait_until};
@@ -14,16 +14,16 @@ use crate::{LockError, LockManager};
 const TTL: Duration = Duration::from_secs(30);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: EnterMode) -> Op {
+fn enter(token: u64, mode: AcquireMode) -> Op {
     let claim = Duration::from_secs(3);
-    Op::Enter { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
+    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
 }
 
 fn leave(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 /// A master with two replicas.
@@ -112,7 +112,7 @@ fn too_few_confirmations_are_counted_in_the_reason() {
     trio.replicas[0].resume();
     // The engine asks again.
     wait_until("the replica has caught up", LONG, || {
-        matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. }))
+        matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. }))
     });
 }
 
@@ -195,7 +195,7 @@ fn a_line_that_falls_silent_is_given_up() {
     trio.master.run::<()>("CLIENT UNPAUSE");
     trio.resume_replicas();
     wait_until("the replicas confirm again", LONG, || {
-        matches!(rig.send("j", enter(2, EnterMode::Try)), Ok(Reply::Mine { .. }))
+        matches!(rig.send("j", enter(2, AcquireMode::Try)), Ok(Reply::Mine { .. }))
     });
 }
 
@@ -225,15 +225,15 @@ fn a_lost_link_ends_the_wait_for_its_replicas() {
     trio.resume_replicas();
     let error = pending.join().unwrap().unwrap_err();
     assert_eq!(error.kind, Failure::Unknown, "{error}");
-    assert!(matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
 }
 
 #[test]
 fn a_grant_is_delivered_once_the_replicas_have_it() {
     let trio = Trio::start();
     let (a, b) = (trio.rig("a", 0, LONG), trio.rig("b", 2, LONG));
-    a.send("k", enter(1, EnterMode::Try)).unwrap();
-    assert!(matches!(b.send("k", enter(2, EnterMode::Wait)), Ok(Reply::Busy { .. })));
+    a.send("k", enter(1, AcquireMode::Try)).unwrap();
+    assert!(matches!(b.send("k", enter(2, AcquireMode::Wait)), Ok(Reply::Busy { .. })));
     trio.stop_replicas();
     a.send("k", leave(1)).unwrap();
     wait_until("the grant waits for the replicas", LONG, || !trio.blocked().is_empty());
@@ -312,7 +312,7 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     let key = Arc::from("k");
     wait_until("locks are confirmed again", LONG * 2, || {
         matches!(
-            finish(rig.backend.send(&key, enter(0, EnterMode::Try))),
+            finish(rig.backend.send(&key, enter(0, AcquireMode::Try))),
             Ok(Reply::Fresh { .. } | Reply::Mine { .. })
         )
     });

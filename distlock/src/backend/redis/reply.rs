@@ -41,7 +41,7 @@ pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply,
 
 /// The reply of the script that carries out `op`.
 pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, Garbled> {
-    if let (Op::Leave { token, .. }, Value::BulkString(_)) = (op, value) {
+    if let (Op::Release { token, .. }, Value::BulkString(_)) = (op, value) {
         let released = text(Some(value))?.strip_prefix("RELEASED ").ok_or(Garbled)?;
         let ours = parse_token(client, released) == Some(*token);
         return if ours { Ok(Reply::Released { gap: false }) } else { Err(Garbled) };
@@ -53,15 +53,15 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
     }
     let rest = fields.get(2..).unwrap_or_default();
     match (op, status) {
-        (Op::Set { .. } | Op::Enter { .. }, "FRESH") => {
+        (Op::TryAcquire { .. } | Op::Acquire { .. }, "FRESH") => {
             let (us, fence) = won(rest)?;
             Ok(Reply::Fresh { us, fence })
         }
-        (Op::Set { .. } | Op::Enter { .. }, "MINE") => {
+        (Op::TryAcquire { .. } | Op::Acquire { .. }, "MINE") => {
             let (us, fence) = won(rest)?;
             Ok(Reply::Mine { us, fence })
         }
-        (Op::Set { .. } | Op::Enter { .. }, "BUSY") => {
+        (Op::TryAcquire { .. } | Op::Acquire { .. }, "BUSY") => {
             let [us, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)] = rest else {
                 return Err(Garbled);
             };
@@ -76,19 +76,19 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
                 front: *front == 1,
             })
         }
-        (Op::Set { .. } | Op::Enter { .. }, "WRONGTYPE") => Ok(wrong_type()),
-        (Op::Set { .. } | Op::Enter { .. }, "WRONGKIND") => match rest {
+        (Op::TryAcquire { .. } | Op::Acquire { .. }, "WRONGTYPE") => Ok(wrong_type()),
+        (Op::TryAcquire { .. } | Op::Acquire { .. }, "WRONGKIND") => match rest {
             [_, Value::BulkString(holder)] => {
                 Ok(Reply::WrongKind { found: other_kind(op, &String::from_utf8_lossy(holder)) })
             }
             _ => Err(Garbled),
         },
-        (Op::Leave { .. }, "RELEASED") => match rest {
+        (Op::Release { .. }, "RELEASED") => match rest {
             [Value::Int(gap)] => Ok(Reply::Released { gap: *gap == 1 }),
             _ => Err(Garbled),
         },
-        (Op::Leave { .. }, "CANCELLED") => Ok(Reply::Cancelled),
-        (Op::Leave { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotYours),
+        (Op::Release { .. }, "CANCELLED") => Ok(Reply::Cancelled),
+        (Op::Release { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotYours),
         (Op::Fence { .. }, "FENCED") => match rest {
             [last] => Ok(Reply::Fenced { last: number(last)? }),
             _ => Err(Garbled),
@@ -146,7 +146,7 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
 fn other_kind(op: &Op, holder: &str) -> Arc<str> {
     let found = kind_of(holder);
     match op {
-        Op::Enter { kind, .. } if *kind == found => {
+        Op::Acquire { kind, .. } if *kind == found => {
             format!("{found} of managers that spell the key with another prefix").into()
         }
         _ => found.to_string().into(),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_garbled() {
-        let leave = Op::Leave { token: Token(7), hold: None, since: ServerTime(0) };
+        let leave = Op::Release { token: Token(7), hold: None, since: ServerTime(0) };
         for value in [
             Value::Nil,
             Value::Okay,
@@ -304,8 +304,8 @@ mod tests {
     fn several_locks_are_answered_up_to_the_first_that_was_not_taken() {
         let ops = [7, 8, 9].map(|token| {
             let (ttl, kind) = (Duration::from_secs(1), Kind::Exclusive);
-            let mode = super::super::super::EnterMode::Try;
-            let op = Op::Enter { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
+            let mode = super::super::super::AcquireMode::Try;
+            let op = Op::Acquire { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
             (Arc::from("k"), op)
         });
         let fresh = |token: &str| Value::Array(vec![bulk("FRESH"), bulk(token), bulk("5")]);
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_key_without_expiry_is_told_from_one_about_to_expire() {
-        let op = Op::Set { token: Token(7), ttl: Duration::from_secs(1) };
+        let op = Op::TryAcquire { token: Token(7), ttl: Duration::from_secs(1) };
         let busy = |pttl| {
             let fields =
                 vec![bulk("BUSY"), bulk("dl1:c:7"), bulk("5"), bulk("x"), Value::Int(pttl), Value::Int(0)];

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::{Backend, EnterMode, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
+use super::super::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
 use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
@@ -15,11 +15,11 @@ use crate::LockManager;
 const TTL: Duration = Duration::from_secs(10);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
 fn leave(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 /// Sends until it succeeds.
@@ -113,12 +113,12 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     // Grants are pushed by the new master.
     b.wait_for_down();
     b.wait_until_up();
-    let enter = Op::Enter {
+    let enter = Op::Acquire {
         token: Token(2),
         kind: Kind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
-        mode: EnterMode::Wait,
+        mode: AcquireMode::Wait,
         fences: 0,
     };
     assert!(matches!(b.send("k", enter), Ok(Reply::Busy { .. })));

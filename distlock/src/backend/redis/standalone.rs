@@ -403,7 +403,7 @@ impl Backend for RedisBackend {
         let shared = &self.shared;
         match shared.link_or_connect() {
             Ok(link) => {
-                if let (true, Op::Set { token, ttl }) = (shared.config.member, &op) {
+                if let (true, Op::TryAcquire { token, ttl }) = (shared.config.member, &op) {
                     let exec = Arc::clone(&shared.exec);
                     return Sending::Pending(Box::pin(exec.set_with_time(
                         link,

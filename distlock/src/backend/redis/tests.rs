@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Backend, EnterMode, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
     Token, Tuning,
 };
 use super::test_scripted::{Answer, Scripted};
@@ -16,19 +16,19 @@ const TTL: Duration = Duration::from_secs(10);
 const CLAIM: Duration = Duration::from_secs(3);
 
 fn set(token: u64) -> Op {
-    Op::Set { token: Token(token), ttl: TTL }
+    Op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: EnterMode) -> Op {
+fn enter(token: u64, mode: AcquireMode) -> Op {
     fenced(token, mode, 0)
 }
 
-fn fenced(token: u64, mode: EnterMode, fences: u32) -> Op {
-    Op::Enter { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
+fn fenced(token: u64, mode: AcquireMode, fences: u32) -> Op {
+    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
 }
 
 fn leave(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 fn renew(token: u64, ttl: Duration) -> Op {
@@ -63,7 +63,7 @@ fn a_free_lock_is_fresh_and_is_the_plain_key_with_the_token() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     assert!(matches!(
-        rig.send("k", enter(1, EnterMode::Wait)),
+        rig.send("k", enter(1, AcquireMode::Wait)),
         Ok(Reply::Fresh { us: Some(_), fence: None })
     ));
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
@@ -92,12 +92,12 @@ fn set_is_answered_like_enter() {
 fn mine_extends_and_never_shortens() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    rig.send("k", enter(1, EnterMode::Try)).unwrap();
+    rig.send("k", enter(1, AcquireMode::Try)).unwrap();
     server.run::<()>("PEXPIRE k 60000");
-    assert!(matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
     assert!(server.run::<i64>("PTTL k") > 50_000);
     server.run::<()>("PEXPIRE k 500");
-    assert!(matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
     assert!(server.run::<i64>("PTTL k") > 9_000);
 }
 
@@ -119,14 +119,14 @@ fn a_try_does_not_queue_and_a_wait_does() {
     let server = TestServer::start(&[]);
     let (a, b, c) = (Rig::up(&server, "a"), Rig::up(&server, "b"), Rig::up(&server, "c"));
     a.send("k", set(1)).unwrap();
-    let (holder, remaining, front) = busy(b.send("k", enter(1, EnterMode::Try)));
+    let (holder, remaining, front) = busy(b.send("k", enter(1, AcquireMode::Try)));
     assert_eq!((holder.as_str(), front), ("dl1:a:1", false));
     assert!(matches!(remaining, Remaining::For(left) if left <= TTL));
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
-    assert!(busy(b.send("k", enter(2, EnterMode::Wait))).2, "first in the queue");
-    assert!(!busy(c.send("k", enter(1, EnterMode::Wait))).2, "second");
+    assert!(busy(b.send("k", enter(2, AcquireMode::Wait))).2, "first in the queue");
+    assert!(!busy(c.send("k", enter(1, AcquireMode::Wait))).2, "second");
     // A heartbeat keeps the place.
-    assert!(busy(b.send("k", enter(2, EnterMode::WaitAgain))).2);
+    assert!(busy(b.send("k", enter(2, AcquireMode::WaitAgain))).2);
     assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2", "dl1:c:1"]);
     let pttl: i64 = server.run("PTTL dl1:q:k");
     assert!((19_000..=20_000).contains(&pttl), "twice the keep time: {pttl}");
@@ -138,7 +138,7 @@ fn a_lock_without_expiry_is_reported_as_such() {
     let rig = Rig::up(&server, "a");
     server.run::<()>("SET k somebody");
     assert_eq!(
-        busy(rig.send("k", enter(1, EnterMode::Try))),
+        busy(rig.send("k", enter(1, AcquireMode::Try))),
         ("somebody".to_owned(), Remaining::Forever, false)
     );
 }
@@ -148,7 +148,7 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("RPUSH k x");
-    assert!(matches!(rig.send("k", enter(1, EnterMode::Wait)), Ok(Reply::WrongKind { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Wait)), Ok(Reply::WrongKind { .. })));
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotYours);
     assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotYours);
     let key = Arc::from("k");
@@ -163,24 +163,24 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
 fn fencing_tokens_rise_even_when_the_clock_steps_back() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    let first = fence(rig.send("k", fenced(1, EnterMode::Try, 3))).unwrap();
+    let first = fence(rig.send("k", fenced(1, AcquireMode::Try, 3))).unwrap();
     rig.send("k", leave(1)).unwrap();
-    let second = fence(rig.send("k", fenced(2, EnterMode::Try, 1))).unwrap();
+    let second = fence(rig.send("k", fenced(2, AcquireMode::Try, 1))).unwrap();
     assert!(second > first + 2, "{first} {second}");
     // As if minted before the clock was set back by an hour.
     let ahead = second + 3_600_000_000;
     server.run_words::<()>(&["SET", "dl1:f", &ahead.to_string()]);
-    assert_eq!(fence(rig.send("k", fenced(2, EnterMode::Try, 5))), Some(ahead + 1));
-    assert_eq!(fence(rig.send("j", fenced(3, EnterMode::Try, 1))), Some(ahead + 6));
+    assert_eq!(fence(rig.send("k", fenced(2, AcquireMode::Try, 5))), Some(ahead + 1));
+    assert_eq!(fence(rig.send("j", fenced(3, AcquireMode::Try, 1))), Some(ahead + 6));
 }
 
 #[test]
 fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     let server = TestServer::start(&[]);
     let (a, b, c) = (Rig::up(&server, "a"), Rig::up(&server, "b"), Rig::up(&server, "c"));
-    let held = fence(a.send("a key", fenced(1, EnterMode::Try, 1))).unwrap();
-    busy(b.send("a key", fenced(7, EnterMode::Wait, 2)));
-    busy(c.send("a key", enter(8, EnterMode::Wait)));
+    let held = fence(a.send("a key", fenced(1, AcquireMode::Try, 1))).unwrap();
+    busy(b.send("a key", fenced(7, AcquireMode::Wait, 2)));
+    busy(c.send("a key", enter(8, AcquireMode::Wait)));
     assert_eq!(a.send("a key", leave(1)).unwrap(), Reply::Released { gap: false });
     let since = match b.wait_for_push() {
         Push::Grant { key, token, us, since, fence } => {
@@ -193,7 +193,7 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     let pttl: i64 = server.run_words(&["PTTL", "a key"]);
     assert!((2_000..=3_000).contains(&pttl), "a grant lasts for its claim: {pttl}");
     // A run of hand-offs keeps its beginning.
-    b.send("a key", Op::Leave { token: Token(7), hold: None, since }).unwrap();
+    b.send("a key", Op::Release { token: Token(7), hold: None, since }).unwrap();
     assert!(matches!(
         c.wait_for_push(),
         Push::Grant { token: Token(8), since: kept, fence: None, .. } if kept == since
@@ -209,10 +209,10 @@ fn the_dead_and_those_who_do_not_listen_are_skipped() {
     a.send("k", set(1)).unwrap();
     {
         let gone = Rig::up(&server, "gone");
-        busy(gone.send("k", enter(1, EnterMode::Wait)));
+        busy(gone.send("k", enter(1, AcquireMode::Wait)));
     }
-    busy(d.send("k", enter(2, EnterMode::Wait)));
-    busy(d.send("k", enter(3, EnterMode::Wait)));
+    busy(d.send("k", enter(2, AcquireMode::Wait)));
+    busy(d.send("k", enter(3, AcquireMode::Wait)));
     // The entry of 2 has run out; that of `gone` has not, but nobody subscribes to its channel any more.
     server.run_words::<()>(&["HSET", "dl1:e:k", "dl1:d:2", "1 3000 0 w"]);
     assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
@@ -225,9 +225,9 @@ fn dead_entries_in_front_do_not_keep_a_waiter_from_being_the_front() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(1, EnterMode::Wait)));
+    busy(b.send("k", enter(1, AcquireMode::Wait)));
     server.run_words::<()>(&["HSET", "dl1:e:k", "dl1:b:1", "1 3000 0 w"]);
-    assert!(busy(b.send("k", enter(2, EnterMode::Wait))).2);
+    assert!(busy(b.send("k", enter(2, AcquireMode::Wait))).2);
     assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
 }
 
@@ -238,7 +238,7 @@ fn a_queue_of_the_dead_leaves_the_lock_free() {
     a.send("k", set(1)).unwrap();
     {
         let gone = Rig::up(&server, "gone");
-        busy(gone.send("k", enter(1, EnterMode::Wait)));
+        busy(gone.send("k", enter(1, AcquireMode::Wait)));
     }
     wait_until("the server has seen it go", Duration::from_secs(10), || {
         server.run::<Vec<String>>("PUBSUB CHANNELS dl1:c:gone").is_empty()
@@ -251,11 +251,11 @@ fn a_queue_of_the_dead_leaves_the_lock_free() {
 fn who_polls_is_granted_without_a_push_and_gets_its_fence_when_it_asks() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
-    let held = fence(a.send("k", fenced(1, EnterMode::Try, 1))).unwrap();
-    busy(b.send("k", fenced(2, EnterMode::Poll, 1)));
+    let held = fence(a.send("k", fenced(1, AcquireMode::Try, 1))).unwrap();
+    busy(b.send("k", fenced(2, AcquireMode::Poll, 1)));
     a.send("k", leave(1)).unwrap();
     assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
-    match b.send("k", fenced(2, EnterMode::PollAgain, 1)) {
+    match b.send("k", fenced(2, AcquireMode::PollAgain, 1)) {
         Ok(Reply::Mine { fence: Some(fence), .. }) => assert!(fence > held),
         other => panic!("{other:?}"),
     }
@@ -268,15 +268,15 @@ fn a_long_run_of_hand_offs_makes_a_gap_and_keeps_the_place() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
-    let long_ago = Op::Leave { token: Token(1), hold: None, since: ServerTime(1) };
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
+    let long_ago = Op::Release { token: Token(1), hold: None, since: ServerTime(1) };
     assert_eq!(a.send("k", long_ago).unwrap(), Reply::Released { gap: true });
     assert_eq!(b.wait_for_push(), Push::Gap { key: Arc::from("k"), token: Token(2) });
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
     // A plain poller takes its chance; b is still the front.
     server.run::<()>("SET k poller NX PX 10000");
-    assert!(busy(b.send("k", enter(2, EnterMode::WaitAgain))).2);
+    assert!(busy(b.send("k", enter(2, AcquireMode::WaitAgain))).2);
 }
 
 #[test]
@@ -289,8 +289,8 @@ fn without_gaps_in_the_tuning_there_are_none() {
     a.wait_until_up();
     let b = Rig::up(&server, "b");
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
-    let long_ago = Op::Leave { token: Token(1), hold: None, since: ServerTime(1) };
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
+    let long_ago = Op::Release { token: Token(1), hold: None, since: ServerTime(1) };
     assert_eq!(a.send("k", long_ago).unwrap(), Reply::Released { gap: false });
 }
 
@@ -299,14 +299,14 @@ fn a_hold_keeps_the_key_under_another_value() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
-    let hold = Op::Leave { token: Token(1), hold: Some(Duration::from_secs(5)), since: ServerTime(0) };
+    let hold = Op::Release { token: Token(1), hold: Some(Duration::from_secs(5)), since: ServerTime(0) };
     assert_eq!(rig.send("k", hold.clone()).unwrap(), Reply::Released { gap: false });
     assert_eq!(server.run::<String>("GET k"), "dl1:hold");
     assert!((4_000..=5_000).contains(&server.run::<i64>("PTTL k")));
     // Late commands of the old token move nothing.
     assert_eq!(rig.send("k", hold).unwrap(), Reply::NotYours);
     assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotYours);
-    assert_eq!(busy(rig.send("k", enter(2, EnterMode::Try))).0, "dl1:hold");
+    assert_eq!(busy(rig.send("k", enter(2, AcquireMode::Try))).0, "dl1:hold");
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn leaving_the_queue_is_cancelled_and_leaving_nothing_is_not_yours() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
     assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Cancelled);
     assert_eq!(b.send("k", leave(2)).unwrap(), Reply::NotYours);
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
@@ -326,9 +326,9 @@ fn a_direct_acquire_of_a_queued_token_takes_its_entry_away() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
     server.run::<()>("DEL k");
-    assert!(matches!(b.send("k", enter(2, EnterMode::WaitAgain)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(b.send("k", enter(2, AcquireMode::WaitAgain)), Ok(Reply::Fresh { .. })));
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
 }
 
@@ -339,7 +339,7 @@ fn force_release_takes_the_lock_from_anybody_and_serves_the_queue() {
     let key = Arc::from("k");
     assert!(!block_on(a.backend.force_release(&key)).unwrap());
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
     assert!(block_on(b.backend.force_release(&key)).unwrap());
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     assert_eq!(a.send("k", leave(1)).unwrap(), Reply::NotYours);
@@ -355,7 +355,7 @@ fn inspect_tells_holder_time_and_waiters() {
     let key = Arc::from("k");
     assert_eq!(block_on(a.backend.inspect(&key)).unwrap(), None);
     a.send("k", set(1)).unwrap();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
     let seen = block_on(a.backend.inspect(&key)).unwrap().unwrap();
     assert_eq!((&*seen.holder, seen.waiters), ("dl1:a:1", 1));
     assert!(seen.remaining.unwrap() > Duration::from_secs(9));
@@ -373,8 +373,8 @@ fn the_prefix_is_put_in_front_of_everything_and_taken_off_again() {
         rig
     };
     let (a, b) = (with_prefix("a"), with_prefix("b"));
-    a.send("k", fenced(1, EnterMode::Try, 1)).ok();
-    busy(b.send("k", enter(2, EnterMode::Wait)));
+    a.send("k", fenced(1, AcquireMode::Try, 1)).ok();
+    busy(b.send("k", enter(2, AcquireMode::Wait)));
     let mut keys: Vec<String> = server.run("KEYS *");
     keys.sort();
     assert_eq!(keys, ["shop:dl1:e:k", "shop:dl1:f", "shop:dl1:q:k", "shop:k"]);
@@ -389,16 +389,16 @@ fn scripts_are_loaded_with_the_link_and_again_after_a_flush() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("CONFIG RESETSTAT");
-    rig.send("k", enter(1, EnterMode::Try)).unwrap();
+    rig.send("k", enter(1, AcquireMode::Try)).unwrap();
     let stats: String = server.run("INFO commandstats");
     assert!(!stats.contains("cmdstat_eval:"), "loaded already: {stats}");
     server.run::<()>("SCRIPT FLUSH");
     assert!(matches!(rig.send("k", renew(1, TTL)), Ok(Reply::Renewed { .. })));
-    assert!(matches!(rig.send("k", enter(1, EnterMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
     assert!(!block_on(rig.backend.force_release(&Arc::from("k"))).unwrap());
     server.run::<()>("CONFIG RESETSTAT");
-    rig.send("k", enter(2, EnterMode::Try)).unwrap();
+    rig.send("k", enter(2, AcquireMode::Try)).unwrap();
     assert_eq!(rig.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
     let stats: String = server.run("INFO commandstats");
     assert!(!stats.contains("cmdstat_eval:"), "learned from the text: {stats}");
@@ -415,7 +415,7 @@ fn a_batch_answers_every_operation_in_order_even_after_a_flush() {
         batch.push((Arc::from(format!("k{number}")), renew(number, TTL)));
     }
     batch.push((Arc::from("k7"), leave(7)));
-    batch.push((Arc::from("k7"), enter(5_000, EnterMode::Try)));
+    batch.push((Arc::from("k7"), enter(5_000, AcquireMode::Try)));
     let results = block_on(rig.backend.send_batch(batch));
     assert_eq!(results.len(), 2_402);
     for pair in results[..2_400].chunks(2) {
@@ -431,7 +431,7 @@ fn operations_are_executed_in_the_order_of_their_first_poll() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     for number in 0..200 {
-        let first = rig.begin("k", enter(number, EnterMode::Try));
+        let first = rig.begin("k", enter(number, AcquireMode::Try));
         let second = rig.begin("k", leave(number));
         assert!(matches!(first.join().unwrap(), Ok(Reply::Fresh { .. })));
         assert_eq!(second.join().unwrap().unwrap(), Reply::Released { gap: false });
@@ -600,7 +600,7 @@ fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_lin
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run_words::<()>(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]);
-    assert_eq!(failure(rig.send("k", enter(1, EnterMode::Try))), Failure::Later);
+    assert_eq!(failure(rig.send("k", enter(1, AcquireMode::Try))), Failure::Later);
     assert_eq!(rig.wait_for_down().kind, Failure::Later, "the link is given up");
     let cause = rig.wait_for_down();
     assert_eq!(cause.kind, Failure::Later);
@@ -642,7 +642,7 @@ fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
     server.run::<()>("CONFIG SET maxmemory 1");
-    for op in [set(2), enter(2, EnterMode::Wait)] {
+    for op in [set(2), enter(2, AcquireMode::Wait)] {
         let error = rig.send("j", op).unwrap_err();
         assert_eq!(error.kind, Failure::Later);
         assert!(error.to_string().contains("maxmemory"), "{error}");
@@ -657,15 +657,15 @@ fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
     for kind in [Kind::Exclusive, Kind::Limited(1)] {
         let wait = |token, mode| {
             let claim = CLAIM;
-            Op::Enter { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
+            Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
         };
-        a.send("k", wait(1, EnterMode::Wait)).unwrap();
-        assert!(busy(b.send("k", wait(2, EnterMode::Wait))).2);
+        a.send("k", wait(1, AcquireMode::Wait)).unwrap();
+        assert!(busy(b.send("k", wait(2, AcquireMode::Wait))).2);
         server.run::<()>("CONFIG SET maxmemory 1");
-        assert!(busy(b.send("k", wait(2, EnterMode::WaitAgain))).2);
+        assert!(busy(b.send("k", wait(2, AcquireMode::WaitAgain))).2);
         // As if the holder had gone.
         server.run::<()>("DEL k dl1:m:k");
-        assert!(matches!(b.send("k", wait(2, EnterMode::WaitAgain)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(b.send("k", wait(2, AcquireMode::WaitAgain)), Ok(Reply::Fresh { .. })));
         assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
         server.run::<()>("CONFIG SET maxmemory 0");
         assert_eq!(server.run::<i64>("DBSIZE"), 0);
@@ -693,7 +693,7 @@ fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing(
         let server = TestServer::start(&["--save", "3600 1"]);
         let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
         a.send("k", set(1)).unwrap();
-        busy(b.send("k", enter(2, EnterMode::Wait)));
+        busy(b.send("k", enter(2, AcquireMode::Wait)));
         server.run::<()>(&format!("CONFIG SET {setting}"));
         if code == "MISCONF" {
             // In the place of the file.
@@ -704,7 +704,7 @@ fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing(
                 server.run::<String>("INFO persistence").contains("rdb_last_bgsave_status:err")
             });
         }
-        for op in [leave(1), renew(1, 2 * TTL), set(3), enter(3, EnterMode::Wait)] {
+        for op in [leave(1), renew(1, 2 * TTL), set(3), enter(3, AcquireMode::Wait)] {
             let error = a.send("k", op.clone()).unwrap_err();
             assert_eq!(error.kind, Failure::Later, "{op:?}: {error}");
             assert!(error.to_string().contains(code), "{error}");
@@ -792,10 +792,10 @@ fn the_least_privileges_that_are_documented_are_enough() {
         rig
     };
     let (a, b) = (connect("a"), connect("b"));
-    a.send("k", fenced(1, EnterMode::Try, 1)).unwrap();
+    a.send("k", fenced(1, AcquireMode::Try, 1)).unwrap();
     a.send("k", renew(1, TTL)).unwrap();
-    busy(b.send("k", fenced(2, EnterMode::Wait, 1)));
-    b.send("k", fenced(2, EnterMode::WaitAgain, 1)).unwrap();
+    busy(b.send("k", fenced(2, AcquireMode::Wait, 1)));
+    b.send("k", fenced(2, AcquireMode::WaitAgain, 1)).unwrap();
     a.send("k", leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     assert_eq!(a.send("j", set(3)).unwrap(), Reply::Fresh { us: None, fence: None });
@@ -832,7 +832,7 @@ fn without_pub_sub_locks_work_and_waiters_must_poll() {
     let other = Rig::up(&server, "b");
     rig.send("k", set(1)).unwrap();
     // A forbidden PUBLISH costs neither the release nor the waiter its place.
-    busy(other.send("k", enter(2, EnterMode::Wait)));
+    busy(other.send("k", enter(2, AcquireMode::Wait)));
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
     assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
 }
@@ -843,7 +843,7 @@ fn a_forbidden_script_is_refused_with_the_permissions_to_grant() {
     let url = with_user(&server, "noeval", "~* &* +@all -evalsha -eval");
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
     rig.wait_until_up();
-    let error = rig.send("k", enter(1, EnterMode::Try)).unwrap_err();
+    let error = rig.send("k", enter(1, AcquireMode::Try)).unwrap_err();
     assert_eq!(error.kind, Failure::Refused);
     assert!(error.to_string().contains("+evalsha"), "{error}");
 }
@@ -857,7 +857,7 @@ fn is_pushes(seen: &Seen, wanted: Pushes) -> Option<()> {
 fn grant_arrives(server: &TestServer, rig: &Rig) {
     server.run::<()>("SET k dl1:x:1 PX 10000");
     let holder = Rig::up(server, "x");
-    busy(rig.send("k", enter(7, EnterMode::Wait)));
+    busy(rig.send("k", enter(7, AcquireMode::Wait)));
     holder.send("k", leave(1)).unwrap();
     assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(7), .. }));
     rig.send("k", leave(7)).unwrap();

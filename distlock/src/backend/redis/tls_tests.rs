@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Backend, EnterMode, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
+use super::super::{AcquireMode, Backend, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
 use super::test_papers::Papers;
 use super::test_sentinels::Guarded;
@@ -28,18 +28,18 @@ fn persist<B: Backend>(rig: &Rig<B>, key: &str, op: &Op) -> Reply {
 }
 
 fn waiting(token: u64) -> Op {
-    Op::Enter {
+    Op::Acquire {
         token: Token(token),
         kind: Kind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
-        mode: EnterMode::Wait,
+        mode: AcquireMode::Wait,
         fences: 0,
     }
 }
 
 fn leaving(token: u64) -> Op {
-    Op::Leave { token: Token(token), hold: None, since: ServerTime(0) }
+    Op::Release { token: Token(token), hold: None, since: ServerTime(0) }
 }
 
 fn renewing(token: u64) -> Op {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Backend, EnterMode, Kind, Op, Remaining, Reply, Token};
+use super::super::{AcquireMode, Backend, Kind, Op, Remaining, Reply, Token};
 use super::test_server::{Rig, TestServer, block_on};
 
 const TTL: Duration = Duration::from_secs(10);
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-fn enter(token: u64, kind: Kind, mode: EnterMode) -> Op {
-    Op::Enter { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
+fn enter(token: u64, kind: Kind, mode: AcquireMode) -> Op {
+    Op::Acquire { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
 }
 
 /// Takes the three keys with the tokens `first`, `first + 1` and `first + 2`.
 fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Reply> {
-    let ops = (first..).map(|token| enter(token, kind, EnterMode::Try));
+    let ops = (first..).map(|token| enter(token, kind, AcquireMode::Try));
     let batch = KEYS.iter().map(|key| Arc::from(*key)).zip(ops).collect();
     block_on(rig.backend.send_together(batch)).into_iter().map(Result::unwrap).collect()
 }
@@ -37,7 +37,7 @@ fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written(
 fn the_command_ends_at_the_first_lock_that_is_not_free() {
     let server = TestServer::start(&[]);
     let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
-    other.send("b", enter(9, Kind::Exclusive, EnterMode::Try)).unwrap();
+    other.send("b", enter(9, Kind::Exclusive, AcquireMode::Try)).unwrap();
     for kind in [Kind::Exclusive, Kind::Shared] {
         let replies = take(&one, 1, kind);
         let [Reply::Fresh { .. }, Reply::Busy { us: Some(_), holder, remaining, front }, Reply::NotReached] =
@@ -49,7 +49,8 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
         assert!(!server.run::<bool>("EXISTS c"));
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
-        one.send("a", Op::Leave { token: Token(1), hold: None, since: super::super::ServerTime(0) }).unwrap();
+        one.send("a", Op::Release { token: Token(1), hold: None, since: super::super::ServerTime(0) })
+            .unwrap();
     }
     server.run::<()>("PERSIST b");
     let replies = take(&one, 1, Kind::Exclusive);
@@ -84,7 +85,7 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
 fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
-    rig.send("b", enter(9, Kind::Limited(2), EnterMode::Try)).unwrap();
+    rig.send("b", enter(9, Kind::Limited(2), AcquireMode::Try)).unwrap();
     for kind in [Kind::Exclusive, Kind::Shared] {
         let replies = take(&rig, 1, kind);
         assert!(
@@ -111,7 +112,7 @@ fn readers_share_the_locks_unless_a_writer_waits() {
     let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
     assert!(take(&one, 1, Kind::Shared).iter().all(Reply::is_acquired));
     assert!(take(&other, 1, Kind::Shared).iter().all(Reply::is_acquired));
-    let writer = other.send("b", enter(9, Kind::Exclusive, EnterMode::Wait)).unwrap();
+    let writer = other.send("b", enter(9, Kind::Exclusive, AcquireMode::Wait)).unwrap();
     assert!(matches!(writer, Reply::Busy { front: true, .. }), "{writer:?}");
     let replies = take(&one, 11, Kind::Shared);
     assert!(

@@ -321,7 +321,7 @@ impl World {
             match effect {
                 Effect::Send(context, op) if preempted => sends.push((context, op)),
                 Effect::Send(context, op) => {
-                    let mine = !matches!(context.purpose, Purpose::Enter { .. });
+                    let mine = !matches!(context.purpose, Purpose::Acquire { .. });
                     let awaiting = if mine { request.take() } else { None };
                     if let Some(more) = self.send(c, context, op, awaiting) {
                         rearm |= more.rearm;
@@ -354,7 +354,7 @@ impl World {
 
     fn send_all(&mut self, c: usize, list: Vec<(Context, Op)>, mut request: Option<usize>) {
         for (context, op) in list {
-            let mine = !matches!(context.purpose, Purpose::Enter { .. });
+            let mine = !matches!(context.purpose, Purpose::Acquire { .. });
             let awaiting = if mine { request.take() } else { None };
             if let Some(effects) = self.send(c, context, op, awaiting) {
                 self.perform(c, effects, None);

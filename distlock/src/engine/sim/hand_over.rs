@@ -7,7 +7,7 @@ use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
-use crate::backend::{EnterMode, Kind, Op, Reply, ServerTime, Token, token_text};
+use crate::backend::{AcquireMode, Kind, Op, Reply, ServerTime, Token, token_text};
 use crate::engine::cell::CellState;
 use crate::error::LostReason;
 
@@ -129,11 +129,11 @@ impl World {
 
     /// Who waits for one of several holders to leave asks again when the first of them may be out.
     pub(super) fn watch_ask(&mut self, key: usize, c: usize, before: &Before, op: &Op, reply: &Reply) {
-        let Op::Enter { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
+        let Op::Acquire { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
         self.keys[key].asked.insert((c, token), self.now);
         let inside = before.leases.iter().filter(|(_, kind, _)| *kind == Kind::Limited(limit));
         let Some(first) = inside.map(|(.., until)| *until).min() else { return };
-        if !matches!(reply, Reply::Busy { .. }) || mode == EnterMode::Try || self.cfg.is_short() {
+        if !matches!(reply, Reply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
             return;
         }
         let left = (first.0 - self.us().0) * 1_000;

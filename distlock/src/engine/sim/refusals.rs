@@ -55,11 +55,11 @@ impl World {
         let op = &self.jobs[job].op;
         let kind = match self.refusal? {
             Refusal::Later => Failure::Later,
-            Refusal::NoMemory if !matches!(op, Op::Set { .. } | Op::Enter { .. }) => return None,
+            Refusal::NoMemory if !matches!(op, Op::TryAcquire { .. } | Op::Acquire { .. }) => return None,
             Refusal::NoMemory | Refusal::NoPermission => Failure::Refused,
         };
         note!(self, "server: refuses {job} {:?}: {kind:?}", self.jobs[job].op);
-        if kind == Failure::Refused && matches!(self.jobs[job].op, Op::Leave { .. }) {
+        if kind == Failure::Refused && matches!(self.jobs[job].op, Op::Release { .. }) {
             let text = token_text(&self.name_of(job), self.jobs[job].context.token);
             self.never_left.insert(text);
         }
@@ -71,7 +71,7 @@ impl World {
     fn refuse_script(&mut self, job: usize, kind: Failure) {
         let followers = self.jobs[job].followers.clone();
         let all: Vec<usize> = std::iter::once(job).chain(followers).collect();
-        if matches!(self.jobs[job].op, Op::Enter { .. }) && kind == Failure::Refused {
+        if matches!(self.jobs[job].op, Op::Acquire { .. }) && kind == Failure::Refused {
             let done = self.rng.usize(0..=all.len());
             for part in &all[..done] {
                 self.jobs[*part].applied_at = self.now;

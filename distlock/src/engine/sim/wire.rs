@@ -85,7 +85,7 @@ impl World {
         let job = self.jobs.len();
         note!(self, "process {c}: sends {job}: {} {op:?}", context.key);
         let delay = self.delay();
-        let misplaced = !matches!(op, Op::Set { .. }) && self.chance(self.cfg.misplaced);
+        let misplaced = !matches!(op, Op::TryAcquire { .. }) && self.chance(self.cfg.misplaced);
         let detour = if misplaced { 2 * self.cfg.delay.1 * 1000 } else { 0 };
         let now = self.now;
         let both_broken = self.clients[c].link.broken == Some(Breakage::Both);
@@ -165,7 +165,7 @@ impl World {
 
     pub(super) fn carry_out(&mut self, job: usize) -> Reply {
         let op = self.jobs[job].op.clone();
-        let twice = matches!(op, Op::Enter { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
+        let twice = matches!(op, Op::Acquire { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
         let mut reply = self.carry_out_once(job, &op);
         if twice {
             reply = self.carry_out_once(job, &op);
@@ -185,12 +185,12 @@ impl World {
         self.value_may_have_changed(index);
         let text = token_text(&name, self.jobs[job].context.token);
         self.check_hand_over(index, &before, &text, &reply, &notes);
-        if matches!(op, Op::Enter { .. }) {
+        if matches!(op, Op::Acquire { .. }) {
             self.check_overtaking(&before, &text, &reply);
             self.watch_ask(index, self.jobs[job].client, &before, op, &reply);
         }
         match (op, &reply) {
-            (Op::Leave { token, hold, .. }, Reply::Released { .. }) => {
+            (Op::Release { token, hold, .. }, Reply::Released { .. }) => {
                 self.lease_was_left(index, &name, *token);
                 if hold.is_some() {
                     self.nobody_was_told(index);
@@ -198,11 +198,11 @@ impl World {
             }
             // In a gap: the next in the queue does not know that it is the first now.
             // Only who comes in knows of it: those who could come in too find out by their heartbeats.
-            (Op::Enter { .. }, Reply::Fresh { .. }) if !before.queue.is_empty() => {
+            (Op::Acquire { .. }, Reply::Fresh { .. }) if !before.queue.is_empty() => {
                 self.others_were_not_told(index)
             }
             (_, Reply::Cancelled) => self.nobody_was_told(index),
-            (Op::Leave { token, .. }, Reply::NotYours) if self.has_run_out(index, &name, *token) => {
+            (Op::Release { token, .. }, Reply::NotYours) if self.has_run_out(index, &name, *token) => {
                 self.nobody_was_told(index);
             }
             _ => {}
@@ -260,7 +260,7 @@ impl World {
             job.client == c
                 && job.context.token == token
                 && job.arrives.is_some()
-                && matches!(job.op, Op::Leave { .. })
+                && matches!(job.op, Op::Release { .. })
         })
     }
 
@@ -271,7 +271,7 @@ impl World {
                 && job.life == self.clients[c].life
                 && job.context.token == token
                 && job.failed_at > self.now
-                && matches!(job.op, Op::Leave { .. })
+                && matches!(job.op, Op::Release { .. })
         })
     }
 

@@ -6,7 +6,7 @@ fn the_first_attempt_is_one_plain_command() {
     let mut desk = Desk::new();
     desk.acquire(0, want());
     let (context, op) = desk.next();
-    assert_eq!(op, Op::Set { token: context.token, ttl: TTL });
+    assert_eq!(op, Op::TryAcquire { token: context.token, ttl: TTL });
     desk.fresh(context);
     let cell = desk.acquired();
     assert_eq!(token_text("c", cell.token), format!("dl1:c:{}", cell.token.0));
@@ -18,7 +18,7 @@ fn whoever_wants_a_fencing_token_asks_the_script() {
     let mut desk = Desk::new();
     desk.acquire(0, fenced());
     let (_, mode, fences) = desk.next_enter();
-    assert_eq!((mode, fences), (EnterMode::Wait, 2));
+    assert_eq!((mode, fences), (AcquireMode::Wait, 2));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_server_that_is_always_too_slow_is_out_of_reach() {
     desk.acquire(0, Want { ttl: ms(50), ..want() });
     for _ in 0..60 {
         let Some((context, op)) = desk.sent.pop_front() else { break };
-        if matches!(op, Op::Leave { .. }) {
+        if matches!(op, Op::Release { .. }) {
             continue;
         }
         desk.pass(ms(200));

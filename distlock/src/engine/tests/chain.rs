@@ -27,7 +27,7 @@ fn the_chain_ends_after_fifty_milliseconds() {
     assert_eq!(desk.release(&cell), Release::Leaving);
     let left = desk.next_leave().0.token;
     let (context, mode, _) = desk.next_enter();
-    assert_eq!((left, mode), (cell.token, EnterMode::Wait));
+    assert_eq!((left, mode), (cell.token, AcquireMode::Wait));
     assert_ne!(context.token, cell.token);
 }
 

@@ -15,7 +15,7 @@ fn every_holder_has_its_own_lease() {
     let first = desk.hold(limited());
     desk.acquire(1, limited());
     let (context, mode, _) = desk.next_enter();
-    assert_eq!(mode, EnterMode::Wait);
+    assert_eq!(mode, AcquireMode::Wait);
     desk.fresh(context);
     assert_ne!(desk.acquired().token, first.token);
 }
@@ -60,7 +60,7 @@ fn the_first_who_may_be_out_is_waited_for() {
     desk.answer(context, Ok(Reply::Busy { us, holder: MARKER.into(), remaining, front: true }));
     let waited = desk.sleep();
     assert!(waited >= ms(500) && waited <= ms(550), "{waited:?}");
-    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+    assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);
 }
 
 #[test]

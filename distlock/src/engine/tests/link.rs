@@ -44,7 +44,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     desk.cancel(ticket);
     desk.busy(context);
     let leaves: Vec<_> = desk.sent.drain(..).collect();
-    assert!(leaves.iter().all(|(context, op)| context.token == token && matches!(op, Op::Leave { .. })));
+    assert!(leaves.iter().all(|(context, op)| context.token == token && matches!(op, Op::Release { .. })));
     for (context, _) in leaves {
         desk.answer(context, Ok(Reply::Cancelled));
     }
@@ -103,5 +103,5 @@ fn waiters_ask_on_a_new_link() {
     desk.down();
     desk.up(true);
     let (context, mode, _) = desk.next_enter();
-    assert_eq!((context.token, mode), (token, EnterMode::WaitAgain));
+    assert_eq!((context.token, mode), (token, AcquireMode::WaitAgain));
 }

@@ -62,8 +62,11 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     let (second, ..) = desk.next_enter();
     let us = Some(desk.us());
     // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
-    let old =
-        if matches!(first.purpose, super::super::Purpose::Enter { seq: 1, .. }) { second } else { panic!() };
+    let old = if matches!(first.purpose, super::super::Purpose::Acquire { seq: 1, .. }) {
+        second
+    } else {
+        panic!()
+    };
     desk.answer(first, Ok(Reply::Mine { us, fence: Some(7) }));
     let cell = desk.acquired();
     desk.answer(old, Ok(Reply::Fresh { us, fence: Some(5) }));

@@ -27,8 +27,8 @@ use std::time::Duration;
 use super::cell::{CellState, LeaseCell, Ticket};
 use super::{Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Verdict, Want};
 use crate::backend::{
-    EnterMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Token,
-    Tuning,
+    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+    Token, Tuning,
 };
 use crate::clock::Time;
 use crate::error::LostReason;
@@ -164,16 +164,16 @@ impl Desk {
         self.sent.pop_front().expect("a command was sent")
     }
 
-    fn next_enter(&mut self) -> (Context, EnterMode, u32) {
+    fn next_enter(&mut self) -> (Context, AcquireMode, u32) {
         match self.next() {
-            (context, Op::Enter { mode, fences, .. }) => (context, mode, fences),
+            (context, Op::Acquire { mode, fences, .. }) => (context, mode, fences),
             (_, other) => panic!("{other:?} was sent instead of enter"),
         }
     }
 
     fn next_leave(&mut self) -> (Context, Option<Duration>) {
         match self.next() {
-            (context, Op::Leave { hold, .. }) => (context, hold),
+            (context, Op::Release { hold, .. }) => (context, hold),
             (_, other) => panic!("{other:?} was sent instead of leave"),
         }
     }
@@ -234,7 +234,7 @@ impl Desk {
         self.acquire(0, want);
         let (context, _) = self.next();
         let fence =
-            Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Enter { fences: 1.., .. }));
+            Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Acquire { fences: 1.., .. }));
         let us = Some(self.us());
         self.answer(context, Ok(Reply::Fresh { us, fence }));
         self.acquired()
@@ -246,7 +246,7 @@ impl Desk {
         let (context, _) = self.next();
         self.busy(context);
         let (context, mode, _) = self.next_enter();
-        assert_eq!(mode, EnterMode::Wait);
+        assert_eq!(mode, AcquireMode::Wait);
         let token = context.token;
         self.busy(context);
         token

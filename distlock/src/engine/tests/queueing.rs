@@ -6,7 +6,7 @@ fn the_heartbeat_comes_before_a_claim_would_end() {
     desk.queue(want());
     let slept = desk.sleep();
     assert!(slept <= ms(2_400) && slept >= ms(1_900), "{slept:?}");
-    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+    assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
     desk.timer();
     desk.up(true);
     for (context, op) in desk.sent.drain(..) {
-        if let Op::Enter { mode, .. } = op {
-            assert_ne!(mode, EnterMode::Try, "{context:?}");
+        if let Op::Acquire { mode, .. } = op {
+            assert_ne!(mode, AcquireMode::Try, "{context:?}");
         }
     }
 }
@@ -80,7 +80,7 @@ fn without_pushes_the_server_is_told() {
     let mut desk = Desk::new();
     desk.link(&LinkEvent::Pushes(Pushes::Off));
     desk.acquire(0, fenced());
-    assert_eq!(desk.next_enter().1, EnterMode::Poll);
+    assert_eq!(desk.next_enter().1, AcquireMode::Poll);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn after_a_new_subscription_everybody_asks() {
     let mut desk = Desk::new();
     desk.queue(want());
     desk.link(&LinkEvent::Pushes(Pushes::On));
-    assert_eq!(desk.next_enter().1, EnterMode::WaitAgain);
+    assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);
 }
 
 #[test]

@@ -48,7 +48,10 @@ fn free_keys_are_taken_by_one_command() {
     let batch = desk.next_together();
     desk.quiet();
     assert_eq!(batch.len(), 3);
-    assert!(batch.iter().all(|(_, op)| matches!(op, Op::Enter { mode: EnterMode::Try, .. })), "{batch:?}");
+    assert!(
+        batch.iter().all(|(_, op)| matches!(op, Op::Acquire { mode: AcquireMode::Try, .. })),
+        "{batch:?}"
+    );
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
     for key in keys() {
@@ -67,7 +70,7 @@ fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
     assert_eq!(&*desk.acquired().key, "a");
     desk.not_reached(2);
     let (context, mode, _) = desk.next_enter();
-    assert_eq!((&*context.key, mode), ("b", EnterMode::Wait));
+    assert_eq!((&*context.key, mode), ("b", AcquireMode::Wait));
     desk.quiet();
     desk.nobody_is_done();
 }
@@ -142,7 +145,7 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
     let batch = desk.next_together();
     desk.answer_all(batch, vec![Err(error(Failure::Refused)); 3]);
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::Set { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
     for who in [1, 2] {
         desk.next_leave();
         desk.not_reached(who);
@@ -160,7 +163,7 @@ fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
     let batch = desk.next_together();
     desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::Set { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
     desk.not_reached(1);
     desk.not_reached(2);
     desk.quiet();
@@ -174,9 +177,9 @@ fn an_answer_after_the_lease_has_run_out_is_no_lock() {
     desk.pass(ms(600));
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
-    let leaves = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Leave { .. })).count();
+    let leaves = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Release { .. })).count();
     assert_eq!(leaves, 3);
-    let asks: Vec<_> = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Enter { .. })).collect();
+    let asks: Vec<_> = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Acquire { .. })).collect();
     assert!(matches!(&asks[..], [(context, _)] if &*context.key == "a"), "{asks:?}");
     desk.not_reached(1);
     desk.not_reached(2);
@@ -195,7 +198,7 @@ fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
     desk.not_reached(1);
     desk.not_reached(2);
     while let Some((_, op)) = desk.sent.pop_front() {
-        assert!(matches!(op, Op::Leave { .. }), "{op:?}");
+        assert!(matches!(op, Op::Release { .. }), "{op:?}");
     }
     assert_eq!(desk.engine.rest(), 0);
 }
@@ -233,7 +236,7 @@ fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     desk.not_reached(1);
     desk.not_reached(2);
     let asked: Vec<_> = desk.sent.iter().map(|(context, op)| (&*context.key, op)).collect();
-    assert!(matches!(&asked[..], [("a", Op::Enter { .. }), ("c", Op::Set { .. })]), "{asked:?}");
+    assert!(matches!(&asked[..], [("a", Op::Acquire { .. }), ("c", Op::TryAcquire { .. })]), "{asked:?}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl World {
             return self.processes[process].council.answered(now, node, job, Err(error(Failure::NotSent)));
         }
         // As on the real servers: every answer tells the time.
-        let op = if let Op::Set { token, ttl } = op { take(token, ttl) } else { op };
+        let op = if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op };
         let index = self.jobs.len();
         self.stats.commands += 1;
         self.note(|| format!("process {process} → server {node}: {index}: {op:?}"));
@@ -137,7 +137,7 @@ impl World {
         let name = self.processes[process].name_in(life);
         let (key, op) = (self.jobs[index].key.clone(), self.jobs[index].op.clone());
         let mut notes = Vec::new();
-        let takes = !matches!(op, Op::Leave { .. } | Op::Renew { .. });
+        let takes = !matches!(op, Op::Release { .. } | Op::Renew { .. });
         let result = if takes && self.nodes[node].refuses_until > self.now {
             Err(error(Failure::Refused))
         } else if self.chance(self.cfg.later) {

@@ -16,17 +16,17 @@ impl World {
                 self.asked(process, round, key, token, sent, queues, result);
             }
             Some(Purpose::Renew { key, token, sent }) => self.renewed(process, key, token, sent, result),
-            Some(Purpose::Leave { key, token, until, .. })
+            Some(Purpose::Release { key, token, until, .. })
                 if result.is_err() && self.processes[process].clock.at(self.now) < until =>
             {
                 self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
             }
-            Some(Purpose::Leave { key, closed: Some(closed), .. })
+            Some(Purpose::Release { key, closed: Some(closed), .. })
                 if matches!(result, Ok(Reply::Released { .. })) && self.cfg.is_calm() =>
             {
                 self.keys[key].closed_until = closed;
             }
-            Some(Purpose::Leave { .. }) | None => {}
+            Some(Purpose::Release { .. }) | None => {}
         }
     }
 

@@ -10,7 +10,7 @@ use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
 use crate::backend::quorum::council::{Council, Effect, Now};
-use crate::backend::{EnterMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
+use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
 use crate::clock::Time;
 use crate::engine::sim::clocks::LocalClock;
 
@@ -60,7 +60,7 @@ pub(super) enum Step {
 pub(super) enum Purpose {
     Ask { key: usize, token: Token, sent: Time, queues: bool },
     Renew { key: usize, token: Token, sent: Time },
-    Leave { key: usize, token: Token, until: Time, closed: Option<u64> },
+    Release { key: usize, token: Token, until: Time, closed: Option<u64> },
 }
 
 /// One token on its way to the lock, or with it.
@@ -369,8 +369,8 @@ impl World {
         };
         let sent = self.processes[process].clock.at(self.now);
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
-        let mode = EnterMode::Wait;
-        let op = Op::Enter { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
+        let mode = AcquireMode::Wait;
+        let op = Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
         self.put(process, key, op, Purpose::Ask { key, token, sent, queues: true });
         if self.rng.bool() {
             let after = self.rng.u64(0..20 * MILLI);
@@ -387,16 +387,16 @@ impl World {
         let sent = self.processes[process].clock.at(self.now);
         let plain = !attempt.asked && attempt.fences == 0 && self.rng.bool();
         let (op, queues) = if plain {
-            (Op::Set { token, ttl }, false)
+            (Op::TryAcquire { token, ttl }, false)
         } else {
             let mode = match (attempt.once, attempt.asked) {
-                (true, _) => EnterMode::Try,
-                (false, false) => EnterMode::Wait,
-                (false, true) => EnterMode::WaitAgain,
+                (true, _) => AcquireMode::Try,
+                (false, false) => AcquireMode::Wait,
+                (false, true) => AcquireMode::WaitAgain,
             };
             let claim = ttl.min(Duration::from_secs(3));
-            let op = Op::Enter { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
-            (op, mode != EnterMode::Try)
+            let op = Op::Acquire { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
+            (op, mode != AcquireMode::Try)
         };
         if self.put(process, key, op, Purpose::Ask { key, token, sent, queues })
             && let Some(attempt) = &mut self.processes[process].attempts[key]
@@ -484,10 +484,10 @@ impl World {
     ) {
         let left = min_until.map(|min| min.since(self.processes[process].clock.at(self.now)));
         let hold = left.filter(|left| *left > Duration::from_millis(1));
-        let op = Op::Leave { token, hold, since: ServerTime(0) };
+        let op = Op::Release { token, hold, since: ServerTime(0) };
         // Half of it: clocks drift, and the release takes its time.
         let closed = hold.map(|hold| self.now + u64::try_from(hold.as_nanos()).unwrap_or(0) / 2);
-        if !self.put(process, key, op, Purpose::Leave { key, token, until, closed }) {
+        if !self.put(process, key, op, Purpose::Release { key, token, until, closed }) {
             self.processes[process].owed.push(Step::LeaveAgain { key, token, until });
         }
     }
