@@ -480,6 +480,6 @@ fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
         Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
-        Outcome::Acquired(_) | Outcome::NotReached | Outcome::Closed => LockError::Closed,
+        Outcome::Acquired(_) | Outcome::Skipped | Outcome::Closed => LockError::Closed,
     }
 }

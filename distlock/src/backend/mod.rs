@@ -1,7 +1,7 @@
 //! The contract between the engine and whatever keeps the locks.
 //!
 //! An operation is idempotent by its owner token, with two exceptions that the engine knows: [`Op::TryAcquire`] is
-//! never sent twice, and a repeated [`Op::Release`] may answer [`Reply::NotYours`]. Replies to operations sent
+//! never sent twice, and a repeated [`Op::Release`] may answer [`Reply::NotHeld`]. Replies to operations sent
 //! one after the other on an unbroken link are *executed* in the order sent; they may be *noticed* in another
 //! order, because different tasks await them.
 //!
@@ -160,21 +160,21 @@ pub(crate) enum AcquireMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Takes a free lock and nothing else: the cheapest command there is. A backend may carry it out as
-    /// `Acquire` with [`AcquireMode::Try`]. Replies: `Fresh`, `Mine`, `Busy`, `WrongKind`.
+    /// `Acquire` with [`AcquireMode::Try`]. Replies: `Acquired`, `AlreadyHeld`, `Busy`, `WrongKind`.
     TryAcquire { token: Token, ttl: Duration },
     /// Acquire, queue, heartbeat or claim. `claim` is for how long a grant made to this entry lives,
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
     Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
     /// done. With `hold` the key stays taken (by nobody) that much longer. `since` is when the current run of
-    /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotYours`.
+    /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
     Release { token: Token, hold: Option<Duration>, since: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
-    /// `NotYours`.
+    /// `NotHeld`.
     Renew { token: Token, kind: Kind, ttl: Duration },
     /// Raises the server's counter of fencing tokens to the last of `count` tokens that begin with `first`, if
     /// the lock is ours; for backends of several servers, which agree on tokens by it. Replies: `Fenced`,
-    /// `NotYours`.
+    /// `NotHeld`.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one server"))]
     Fence { token: Token, first: u64, count: u32 },
 }
@@ -206,12 +206,12 @@ pub(crate) enum Remaining {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.
-    Fresh {
+    Acquired {
         us: Option<ServerTime>,
         fence: Option<u64>,
     },
     /// The lock was ours already, and its lease is at least the ttl sent.
-    Mine {
+    AlreadyHeld {
         us: Option<ServerTime>,
         fence: Option<u64>,
     },
@@ -233,7 +233,7 @@ pub(crate) enum Reply {
     /// The lock was not ours, but the queue entry was; it is gone.
     Cancelled,
     /// Neither the lock nor a queue entry was ours.
-    NotYours,
+    NotHeld,
     Renewed {
         us: ServerTime,
     },
@@ -242,13 +242,13 @@ pub(crate) enum Reply {
         last: u64,
     },
     /// Nothing was done: the command ended at a key before this one (see [`Backend::send_together`]).
-    NotReached,
+    Skipped,
 }
 
 impl Reply {
     /// An operation that wanted the lock has it.
     pub(crate) fn is_acquired(&self) -> bool {
-        matches!(self, Reply::Fresh { .. } | Reply::Mine { .. })
+        matches!(self, Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
     }
 
     /// Somebody holds the lock, and the reply does not say who.
@@ -392,11 +392,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Carries out operations `Acquire` with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
-    /// including the first that does not get its lock. Those behind it are [`Reply::NotReached`]. One result
+    /// including the first that does not get its lock. Those behind it are [`Reply::Skipped`]. One result
     /// for each. Whatever else is said of [`Backend::send`] holds for the whole; what was [`Failure::Refused`] may
     /// have been carried out in part. Called only for as many keys as [`Backend::together`] allows.
     fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::NotReached)).collect()))
+        Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::Skipped)).collect()))
     }
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.

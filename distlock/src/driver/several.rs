@@ -84,7 +84,7 @@ impl Several {
                     lease_handle.cell.claim();
                     self.acquired.push(lease_handle);
                 }
-                AcquireResult::Not(Outcome::NotReached) => return Poll::Ready(None),
+                AcquireResult::Not(Outcome::Skipped) => return Poll::Ready(None),
                 AcquireResult::Not(outcome) => return Poll::Ready(Some(outcome)),
             }
         }

@@ -338,12 +338,14 @@ impl<W> Step<'_, W> {
             }
             match result {
                 // Another command of ours must have taken it; only `enter` says when.
-                Ok(Reply::Mine { us: None, .. }) => {
+                Ok(Reply::AlreadyHeld { us: None, .. }) => {
                     step.ask(&mut attempt);
                     Some(attempt)
                 }
-                Ok(Reply::Fresh { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
-                Ok(Reply::Mine { us, fence }) => step.got(attempt, sent, ttl, false, us, fence, fences),
+                Ok(Reply::Acquired { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
+                Ok(Reply::AlreadyHeld { us, fence }) => {
+                    step.got(attempt, sent, ttl, false, us, fence, fences)
+                }
                 Ok(Reply::Busy { us, holder, remaining, front }) => {
                     attempt.silent = None;
                     attempt.cause = None;
@@ -363,10 +365,10 @@ impl<W> Step<'_, W> {
                 Ok(
                     Reply::Released { .. }
                     | Reply::Cancelled
-                    | Reply::NotYours
+                    | Reply::NotHeld
                     | Reply::Renewed { .. }
                     | Reply::Fenced { .. }
-                    | Reply::NotReached,
+                    | Reply::Skipped,
                 ) => {
                     let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
                     step.failed(attempt, odd)

@@ -315,14 +315,14 @@ impl<W> Step<'_, W> {
         lease.ready.seen = lease.ready.seen.max(seq);
         match result {
             // Carried out before what we know already: threads may send in another order than they asked.
-            Ok(Reply::Fresh { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
-            Ok(Reply::Fresh { .. }) if !mutated!(FreshWhileHeldTakenAsMine) => {
+            Ok(Reply::Acquired { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
+            Ok(Reply::Acquired { .. }) if !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld) => {
                 // The lock was lost in between, and this command took it anew.
                 let (keep_until, longest) = (lease.min_until, lease.ready.longest);
                 self.lose_lease(token, LostReason::Expired);
                 self.undo_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
-            Ok(Reply::Mine { .. } | Reply::Fresh { .. }) => {
+            Ok(Reply::AlreadyHeld { .. } | Reply::Acquired { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
             }
             _ => {}

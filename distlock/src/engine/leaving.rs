@@ -74,8 +74,8 @@ impl<W> Step<'_, W> {
     /// The answer to a `leave`.
     pub(super) fn left(&mut self, release: PendingRelease, deadline: Time, result: OpResult) -> Verdict {
         match result {
-            Ok(Reply::NotYours) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
-            Ok(Reply::NotYours)
+            Ok(Reply::NotHeld) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
+            Ok(Reply::NotHeld)
                 if release.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
             {
                 Verdict::Lost(LostReason::Taken)
@@ -112,7 +112,7 @@ impl<W> Step<'_, W> {
     ) {
         match result {
             _ if mutated!(LateAnswerNotUndone) => return,
-            Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => {}
+            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
             // Its `leave` may have been answered already, and have been carried out before it.
             Err(error) if error.may_be_applied() => {}

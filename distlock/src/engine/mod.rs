@@ -110,7 +110,7 @@ pub(crate) enum Outcome {
     Closed,
     /// Of several keys: not decided, because one before this was not acquired by the same command. Nothing of
     /// it is left.
-    NotReached,
+    Skipped,
 }
 
 /// What a command was sent for; comes back with its result.
@@ -441,7 +441,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn observed(result: &OpResult) -> Option<ServerTime> {
     match result {
-        Ok(Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. }) => *us,
+        Ok(Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. }) => *us,
         Ok(Reply::Renewed { us }) => Some(*us),
         _ => None,
     }

@@ -19,8 +19,8 @@ macro_rules! mutated {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    FreshWhileHeldTakenAsMine,
-    MineDoesNotExtend,
+    AcquiredWhileHeldTakenAsAlreadyHeld,
+    AlreadyHeldDoesNotExtend,
     DeadlineFromReceipt,
     GrantDeadlineFromReceipt,
     StalePushSaturates,

@@ -108,7 +108,7 @@ impl<W> Step<'_, W> {
         // The lease was lost and taken anew, with the same token, since that was sent.
         let is_old = context.sent < lease.ready.asked && !mutated!(OldRefusalBelieved);
         match result {
-            Ok(Reply::Renewed { .. } | Reply::NotYours) if is_old => Verdict::None,
+            Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Verdict::None,
             Ok(Reply::Renewed { .. }) => {
                 let cell = lease.holds.first().map(|hold| hold.cell.clone());
                 let deadline = lease_end(context.sent, ttl);
@@ -121,8 +121,8 @@ impl<W> Step<'_, W> {
                 }
                 Verdict::Fine
             }
-            Ok(Reply::NotYours) if mutated!(ForceReleaseNotReported) => Verdict::None,
-            Ok(Reply::NotYours) => {
+            Ok(Reply::NotHeld) if mutated!(ForceReleaseNotReported) => Verdict::None,
+            Ok(Reply::NotHeld) => {
                 self.lose_lease(token, LostReason::Taken);
                 Verdict::Lost(LostReason::Taken)
             }

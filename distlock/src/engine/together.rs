@@ -4,7 +4,7 @@
 //! in different orders cannot deadlock. So the first key *leads*: its attempt is one as ever. Each key behind
 //! it *follows*: its attempt stands for the one command and never asks by itself. What the command does not
 //! decide for a follower (it ended before it, failed, or was not answered in time) ends the request there as
-//! [`Outcome::NotReached`], with a `leave` if something may have been applied. Whoever made the request goes
+//! [`Outcome::Skipped`], with a `leave` if something may have been applied. Whoever made the request goes
 //! on from the first key that was not acquired.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) enum Turn {
 impl<W> Engine<W> {
     /// Requests as many of `keys`, which are sorted and without duplicates, as can be taken by one command
     /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
-    /// [`Engine::acquire`] do, all but the first possibly as [`Outcome::NotReached`]. None is acquired unless
+    /// [`Engine::acquire`] do, all but the first possibly as [`Outcome::Skipped`]. None is acquired unless
     /// all before it are.
     pub(crate) fn acquire_together(
         &self,
@@ -83,7 +83,7 @@ impl<W> Engine<W> {
         let mut all_held = true;
         for (context, result) in answers {
             let (key, token) = (context.key.clone(), context.token);
-            if !all_held && matches!(&result, Ok(reply) if *reply != Reply::NotReached) {
+            if !all_held && matches!(&result, Ok(reply) if *reply != Reply::Skipped) {
                 // A key in front of it was taken, and is not held here any more.
                 let (withdrawn, more) = self.enter(&key, |shard, out| shard.withdraw(now, &key, token, out));
                 effects.join(more);
@@ -133,14 +133,14 @@ impl<W> Step<'_, W> {
     ) -> Turn {
         let lasts = deadline > self.now;
         match (part, result) {
-            (Part::Follows(_), Ok(Reply::Fresh { .. } | Reply::Mine { .. })) if lasts => {
+            (Part::Follows(_), Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })) if lasts => {
                 Turn::AsEver(attempt)
             }
             (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Turn::AsEver(attempt),
             (Part::Follows(ticket), result) => {
                 // What is refused for good may have been refused after some keys were taken.
                 let nothing_done = match result {
-                    Ok(reply) => *reply == Reply::NotReached,
+                    Ok(reply) => *reply == Reply::Skipped,
                     Err(error) => !error.may_be_applied(),
                 };
                 self.leave_out(&attempt, ticket, !nothing_done);
@@ -148,7 +148,7 @@ impl<W> Step<'_, W> {
             }
             // The command for this key alone may be allowed where that for several is not, and tells which
             // key is the matter.
-            (Part::Leads, Ok(Reply::NotReached)) => {
+            (Part::Leads, Ok(Reply::Skipped)) => {
                 self.ask_first(&mut attempt);
                 Turn::Over(Some(attempt))
             }
@@ -179,7 +179,7 @@ impl<W> Step<'_, W> {
             self.undo(attempt.token, attempt.longest);
         }
         if let Some(waiter) = self.state.waiters.remove(ticket) {
-            self.complete(waiter, Outcome::NotReached);
+            self.complete(waiter, Outcome::Skipped);
         }
     }
 }

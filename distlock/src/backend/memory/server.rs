@@ -139,7 +139,7 @@ impl Server {
         let mut goes_on = true;
         let one = |(key, op): &(Arc<str>, Op)| {
             if !goes_on {
-                return Reply::NotReached;
+                return Reply::Skipped;
             }
             let reply = self.apply(us, &Sender { client, key }, op, notes);
             goes_on = reply.is_acquired();
@@ -154,9 +154,9 @@ impl Server {
         match slot.live(us) {
             None => {
                 slot.value = Some(Value { holder: text, until: Some(plus(us, ttl)) });
-                Reply::Fresh { us: None, fence: None }
+                Reply::Acquired { us: None, fence: None }
             }
-            Some(value) if value.holder == text => Reply::Mine { us: None, fence: None },
+            Some(value) if value.holder == text => Reply::AlreadyHeld { us: None, fence: None },
             Some(_) => Reply::Busy {
                 us: None,
                 holder: slot.in_the_way(us, Kind::Exclusive),
@@ -172,8 +172,8 @@ impl Server {
         let until = plus(us, self.tuning.keep);
         let slot = self.slot(from.key);
         let (fresh, remaining) = match slot.admit(us, from, &ask) {
-            Admission::Fresh => (true, None),
-            Admission::Mine => (false, None),
+            Admission::Acquired => (true, None),
+            Admission::AlreadyHeld => (false, None),
             Admission::Full(remaining) => (false, Some(remaining)),
             Admission::Clash(found) => return Reply::WrongKind { found },
         };
@@ -193,7 +193,11 @@ impl Server {
             slot.remove(from.client, token);
         }
         let fence = self.mint(us, fences);
-        if fresh { Reply::Fresh { us: Some(us), fence } } else { Reply::Mine { us: Some(us), fence } }
+        if fresh {
+            Reply::Acquired { us: Some(us), fence }
+        } else {
+            Reply::AlreadyHeld { us: Some(us), fence }
+        }
     }
 
     fn release(
@@ -208,7 +212,7 @@ impl Server {
         let text = text(from, token);
         let slot = self.slot(from.key);
         if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
-            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotYours };
+            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotHeld };
         }
         if slot.is_marked(us) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
@@ -223,7 +227,7 @@ impl Server {
         let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if !ours && !blind {
             if !slot.remove(from.client, token) {
-                return Reply::NotYours;
+                return Reply::NotHeld;
             }
             // Whoever stood behind may be able to enter now.
             if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
@@ -355,14 +359,14 @@ impl Server {
                 slot.value = Some(Value { holder: text, until: Some(until) });
                 Reply::Renewed { us }
             }
-            _ => Reply::NotYours,
+            _ => Reply::NotHeld,
         }
     }
 
     fn fence(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, first: u64, count: u32) -> Reply {
         let text = text(from, token);
         if self.slot(from.key).live(us).is_none_or(|value| value.holder != text) {
-            return Reply::NotYours;
+            return Reply::NotHeld;
         }
         let last = self.last_fence;
         self.last_fence = last.max(first + u64::from(count) - 1);
@@ -434,8 +438,8 @@ struct Ask {
 
 /// What `enter` found.
 enum Admission {
-    Fresh,
-    Mine,
+    Acquired,
+    AlreadyHeld,
     /// Somebody else is in, for so long.
     Full(Remaining),
     /// The key is in use for another kind of lock.
@@ -455,14 +459,14 @@ impl Slot {
         let until = plus(us, ask.ttl);
         let Some(value) = self.live(us) else {
             self.put(us, ask.kind, text, until);
-            return Admission::Fresh;
+            return Admission::Acquired;
         };
         let (holder, value_until) = (value.holder.clone(), value.until);
         if holder == text {
-            if value_until.is_some_and(|old| old < until) && !mutated!(MineDoesNotExtend) {
+            if value_until.is_some_and(|old| old < until) && !mutated!(AlreadyHeldDoesNotExtend) {
                 value.until = Some(until);
             }
-            return Admission::Mine;
+            return Admission::AlreadyHeld;
         }
         let there = kind_of(&holder);
         let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
@@ -480,14 +484,14 @@ impl Slot {
         }
         if self.is_member(us, &text) {
             self.raise(us, &text, until);
-            return Admission::Mine;
+            return Admission::AlreadyHeld;
         }
         self.drop_dead(us);
         let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
         let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
         if (my_turn || passes) && self.has_room(us, ask.kind) {
             self.put(us, ask.kind, text, until);
-            return Admission::Fresh;
+            return Admission::Acquired;
         }
         let ends = self.members.iter().map(|(_, until)| *until);
         let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };

@@ -40,13 +40,13 @@ impl Council {
             {
                 self.owe(now, node, key, token, id);
             }
-            (Op::Release { .. }, Vote::Released | Vote::Cancelled | Vote::NotYours) if touched => {
+            (Op::Release { .. }, Vote::Released | Vote::Cancelled | Vote::NotHeld) if touched => {
                 let until = self.gone_by(now);
                 self.give_back_once_more(now, node, Owed { key, token, round: id, at: Time::MAX, until });
             }
             // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
             _ if abandoned => {}
-            (Op::Renew { .. }, Vote::NotYours) => {
+            (Op::Renew { .. }, Vote::NotHeld) => {
                 self.look_now(now);
                 self.repair(now, node, &key, token);
             }

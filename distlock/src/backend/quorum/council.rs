@@ -226,7 +226,7 @@ impl Council {
             if round.acquires() {
                 round.reserve.add(node);
             } else {
-                round.answered(node, Ok(Reply::NotYours), true);
+                round.answered(node, Ok(Reply::NotHeld), true);
             }
         }
         self.rounds.insert(id, round);
@@ -322,7 +322,7 @@ impl Council {
 
     fn look_at_clock(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
         let us = match result {
-            Ok(Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. }) => *us,
+            Ok(Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. }) => *us,
             Ok(Reply::Renewed { us }) => Some(*us),
             _ => None,
         };
@@ -371,10 +371,10 @@ impl Council {
                 // Without anybody left to ask, that is the end of it.
                 return self.decide(now, id);
             }
-            Some(Verdict::Carried(Reply::NotYours)) => {
+            Some(Verdict::Carried(Reply::NotHeld)) => {
                 let lost = (matches!(round.op, Op::Renew { .. }) && !round.left)
                     .then(|| (round.key.clone(), round.token));
-                self.conclude(now, id, false, Ok(Reply::NotYours));
+                self.conclude(now, id, false, Ok(Reply::NotHeld));
                 if let Some((key, token)) = lost {
                     self.give_back_what_is_left(now, id, &key, token);
                 }
@@ -426,7 +426,7 @@ impl Council {
         let votes: Vec<bool> =
             round.answers.iter().map(|answer| matches!(answer.vote, Vote::Ours { .. })).collect();
         let fence = match &result {
-            Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }) => *fence,
+            Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => *fence,
             _ => None,
         };
         let renewed = matches!(round.op, Op::Renew { .. }) && carried;

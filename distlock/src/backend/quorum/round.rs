@@ -22,7 +22,7 @@ pub(super) enum Vote {
         remaining: Remaining,
         front: bool,
     },
-    NotYours,
+    NotHeld,
     /// Our place in the queue is gone.
     Cancelled,
     Released,
@@ -272,12 +272,12 @@ impl Round {
                 .count()
         };
         if count(false) >= most {
-            Verdict::Carried(Reply::Mine { us: Some(us), fence })
+            Verdict::Carried(Reply::AlreadyHeld { us: Some(us), fence })
         } else if held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
             Verdict::Rejected(Err(OpError::new(Failure::Later, text)))
         } else {
-            Verdict::Carried(Reply::Fresh { us: Some(us), fence })
+            Verdict::Carried(Reply::Acquired { us: Some(us), fence })
         }
     }
 
@@ -356,13 +356,13 @@ impl Round {
         let most = majority(self.answers.len());
         let released = self.count(|vote| matches!(vote, Vote::Released));
         let cancelled = self.count(|vote| matches!(vote, Vote::Cancelled));
-        let not_ours = cancelled + self.count(|vote| matches!(vote, Vote::NotYours));
+        let not_ours = cancelled + self.count(|vote| matches!(vote, Vote::NotHeld));
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if released >= most || (open == 0 && released > 0 && not_ours < most) {
             return Some(Verdict::Carried(Reply::Released { gap: false }));
         }
         if not_ours >= most || (open == 0 && not_ours > 0) {
-            return Some(Verdict::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotYours }));
+            return Some(Verdict::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
         }
         (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
     }
@@ -372,7 +372,7 @@ impl Round {
         let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
         // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
         let not_ours = |young: bool| {
-            let forgot = |answer: &&Answer| matches!(answer.vote, Vote::NotYours) && answer.counts != young;
+            let forgot = |answer: &&Answer| matches!(answer.vote, Vote::NotHeld) && answer.counts != young;
             self.answers.iter().filter(forgot).count()
         };
         let too_many = self.answers.len() - most;
@@ -380,7 +380,7 @@ impl Round {
         if renewed >= most {
             Some(Verdict::Carried(Reply::Renewed { us }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
-            Some(Verdict::Carried(Reply::NotYours))
+            Some(Verdict::Carried(Reply::NotHeld))
         } else {
             (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
         }
@@ -411,14 +411,14 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
 
 fn vote_of(result: OpResult) -> Vote {
     match result {
-        Ok(Reply::Fresh { .. }) => Vote::Ours { fresh: true, last: None },
-        Ok(Reply::Mine { .. }) => Vote::Ours { fresh: false, last: None },
+        Ok(Reply::Acquired { .. }) => Vote::Ours { fresh: true, last: None },
+        Ok(Reply::AlreadyHeld { .. }) => Vote::Ours { fresh: false, last: None },
         Ok(Reply::Busy { holder, remaining, front, .. }) => Vote::Busy { holder, remaining, front },
         Ok(Reply::WrongKind { found }) => Vote::WrongKind(found),
         Ok(Reply::Released { .. }) => Vote::Released,
         Ok(Reply::Cancelled) => Vote::Cancelled,
         // No server is asked for several locks at once.
-        Ok(Reply::NotYours | Reply::NotReached) => Vote::NotYours,
+        Ok(Reply::NotHeld | Reply::Skipped) => Vote::NotHeld,
         Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => Vote::Renewed,
         Err(error) if mutated!(ErrorsAreConsent) => {
             drop(error);

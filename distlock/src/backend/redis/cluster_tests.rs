@@ -72,7 +72,8 @@ fn a_lock_and_all_that_belongs_to_it_live_in_one_slot_for_every_key() {
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let keys = ["k", "a}b", "{", "{}", "{}x", "{a}b", "x{y}{z}", "}{", "a b", "user:{42}:x", "1", "2", "3"];
     for key in keys {
-        let Ok(Reply::Fresh { fence: Some(first), .. }) = a.send(key, enter(1, AcquireMode::Try, 1)) else {
+        let Ok(Reply::Acquired { fence: Some(first), .. }) = a.send(key, enter(1, AcquireMode::Try, 1))
+        else {
             panic!("{key}")
         };
         assert!(matches!(b.send(key, enter(2, AcquireMode::Wait, 1)), Ok(Reply::Busy { front: true, .. })));
@@ -88,7 +89,7 @@ fn a_lock_and_all_that_belongs_to_it_live_in_one_slot_for_every_key() {
             other => panic!("{other:?}"),
         }
         assert!(block_on(a.backend.force_release(&Arc::from(key))).unwrap());
-        assert_eq!(b.send(key, leave(2)).unwrap(), Reply::NotYours);
+        assert_eq!(b.send(key, leave(2)).unwrap(), Reply::NotHeld);
     }
     for key in cluster.keys() {
         assert!(key.starts_with("dl1:f{"), "residue: {key}");
@@ -112,10 +113,10 @@ fn a_batch_is_shared_out_and_answered_in_order() {
     let results = block_on(rig.backend.send_batch(batch));
     assert_eq!(results.len(), 1_800);
     for (number, three) in results.chunks(3).enumerate() {
-        assert!(matches!(three[0], Ok(Reply::Fresh { .. })), "{three:?}");
+        assert!(matches!(three[0], Ok(Reply::Acquired { .. })), "{three:?}");
         assert!(matches!(three[1], Ok(Reply::Renewed { .. })), "{three:?}");
         let last = three[2].as_ref().unwrap();
-        assert_eq!(*last == Reply::NotYours, number % 7 == 0, "{three:?}");
+        assert_eq!(*last == Reply::NotHeld, number % 7 == 0, "{three:?}");
     }
     assert_eq!(cluster.keys().len(), 86);
 }
@@ -156,7 +157,7 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     // A key that is not there yet is made at the new node (ASK); one that still is stays.
-    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Fresh { us: None, fence: None });
+    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Acquired { us: None, fence: None });
     assert_eq!(
         cluster.servers[1].run_words::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "9"]),
         std::slice::from_ref(&free)
@@ -204,10 +205,10 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
     for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
-        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Acquired { .. })));
         let replies = take(&a, kind, 1);
         assert!(
-            matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]),
+            matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]),
             "{replies:?}"
         );
         a.send(&keys[0], leave(1)).unwrap();
@@ -236,7 +237,7 @@ fn readers_share_and_take_turns_with_a_writer_here_too() {
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let key = cluster.key_at(1);
     for (rig, token) in [(&a, 1), (&b, 2)] {
-        assert!(matches!(rig.send(&key, enter_as(Kind::Shared, token)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(rig.send(&key, enter_as(Kind::Shared, token)), Ok(Reply::Acquired { .. })));
     }
     assert!(matches!(b.send(&key, enter(3, AcquireMode::Wait, 0)), Ok(Reply::Busy { .. })));
     // Not past the writer that waits.
@@ -249,7 +250,7 @@ fn readers_share_and_take_turns_with_a_writer_here_too() {
     for (rig, token) in [(&a, 1), (&b, 2)] {
         assert!(matches!(rig.send(&key, renew_as(Kind::Shared, token)), Ok(Reply::Renewed { .. })));
     }
-    assert_eq!(a.send(&key, renew_as(Kind::Shared, 4)).unwrap(), Reply::NotYours);
+    assert_eq!(a.send(&key, renew_as(Kind::Shared, 4)).unwrap(), Reply::NotHeld);
     a.send(&key, leave(1)).unwrap();
     b.send(&key, leave(2)).unwrap();
     granted(&b, 3);
@@ -265,7 +266,7 @@ fn no_more_than_the_limit_get_in_here_too() {
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let (key, kind) = (cluster.key_at(2), Kind::Limited(2));
     for (rig, token) in [(&a, 1), (&b, 2)] {
-        assert!(matches!(rig.send(&key, enter_as(kind, token)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(rig.send(&key, enter_as(kind, token)), Ok(Reply::Acquired { .. })));
     }
     assert!(matches!(b.send(&key, enter_as(kind, 3)), Ok(Reply::Busy { .. })));
     assert!(matches!(a.send(&key, enter(4, AcquireMode::Wait, 0)), Ok(Reply::WrongKind { .. })));
@@ -369,7 +370,7 @@ fn losing_every_master_is_down_and_finding_them_again_is_up() {
         server.resume();
     }
     rig.wait_until_up();
-    assert!(matches!(persist(&rig, "k", &set(1)).0, Reply::Fresh { .. }));
+    assert!(matches!(persist(&rig, "k", &set(1)).0, Reply::Acquired { .. }));
 }
 
 #[test]
@@ -501,7 +502,7 @@ fn a_prefix_with_a_hash_tag_puts_everything_into_one_slot() {
     let rig = Rig::run(ClusterBackend::new(config).unwrap());
     rig.wait_until_up();
     for key in ["a", "b{c}", "}{"] {
-        assert!(matches!(rig.send(key, enter(1, AcquireMode::Wait, 1)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(rig.send(key, enter(1, AcquireMode::Wait, 1)), Ok(Reply::Acquired { .. })));
         assert!(matches!(rig.send(key, enter(2, AcquireMode::Wait, 1)), Ok(Reply::Busy { .. })));
         assert_eq!(rig.send(key, leave(2)).unwrap(), Reply::Cancelled);
         assert_eq!(rig.send(key, leave(1)).unwrap(), Reply::Released { gap: false });
@@ -596,7 +597,7 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     let slot = slot_of("", &key);
     cluster.begin_to_move(slot, 0, 1);
     let free = format!("free{{{}}}", super::slots::tag_of(slot));
-    assert!(matches!(a.send(&free, set(3)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(a.send(&free, set(3)), Ok(Reply::Acquired { .. })));
     cluster.move_keys(slot, 0, 1);
     cluster.end_to_move(slot, 0, 1);
     persist(&a, &free, &leave(3));

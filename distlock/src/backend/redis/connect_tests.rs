@@ -301,6 +301,6 @@ fn pushes_follow_the_commands_to_another_server_even_where_servers_do_not_tell_w
     wait_until("the new server has a listener", Duration::from_secs(10), || {
         new.client_ids(|line| line.contains(" sub=1 ")).len() == 1
     });
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
     assert_eq!(new.run::<String>("GET k"), "dl1:a:1");
 }

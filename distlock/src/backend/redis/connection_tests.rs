@@ -71,7 +71,7 @@ fn a_connection_that_is_made_anew_shows_what_counts_then() {
     }
     rig.wait_for_down();
     rig.wait_until_up();
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn credentials_that_end_are_renewed_on_the_connections_that_are_open() {
     let auths = log.lines().find_map(|line| line.strip_prefix("cmdstat_auth:calls=")?.split(',').next());
     assert!(auths.unwrap().parse::<usize>().unwrap() >= 2, "{log}");
     assert_eq!(server.client_ids(|line| line.contains("user=app")), before, "the same connections");
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_subscription_that_cannot_show_new_credentials_is_made_anew() {
         let now = listener();
         !now.is_empty() && now != first
     });
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_nodes_that_a_cluster_announces_are_reached_where_the_map_says() {
     rig.wait_until_up();
     assert!(asked.load(Ordering::SeqCst) > 0);
     let reply = finish(rig.backend.send(&Arc::from(cluster.key_at(0)), set(1)));
-    assert!(matches!(reply, Ok(Reply::Fresh { .. })), "{reply:?}");
+    assert!(matches!(reply, Ok(Reply::Acquired { .. })), "{reply:?}");
     let (_, nowhere) = by("nowhere.invalid");
     let cause = start(&nowhere).wait_for_down().to_string();
     assert!(cause.contains("nowhere.invalid"), "{cause}");

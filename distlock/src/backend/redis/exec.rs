@@ -116,7 +116,9 @@ impl Exec {
         } else {
             self.decode(&link, &op, put, answer)?
         };
-        if let Reply::Fresh { us, .. } | Reply::Mine { us, .. } | Reply::Busy { us, .. } = &mut reply {
+        if let Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. } =
+            &mut reply
+        {
             *us = us.or(time);
         }
         Ok(reply)

@@ -45,7 +45,7 @@ impl Speller {
 }
 
 fn fresh(result: OpResult) {
-    assert!(matches!(result, Ok(Reply::Fresh { .. })), "{result:?}");
+    assert!(matches!(result, Ok(Reply::Acquired { .. })), "{result:?}");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn whoever_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
                 assert!(matches!(b.enter(2, Kind::Exclusive, AcquireMode::Wait), Ok(Reply::Busy { .. })));
                 assert_eq!(b.leave(2), Reply::Cancelled);
             }
-            _ => assert_eq!(b.leave(2), Reply::NotYours),
+            _ => assert_eq!(b.leave(2), Reply::NotHeld),
         }
         assert_eq!(server.run::<i64>("EXISTS shop:k"), 1, "{kind}");
         assert!(matches!(a.renew(1, kind), Reply::Renewed { .. }));
@@ -101,9 +101,9 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
         }
         assert!(block_on(a.rig.backend.force_release(&Arc::from(a.key))).unwrap());
         fresh(a.enter(2, kind, AcquireMode::Try));
-        assert_eq!(b.renew(1, kind), Reply::NotYours, "{kind}");
+        assert_eq!(b.renew(1, kind), Reply::NotHeld, "{kind}");
         assert!(matches!(b.enter(3, kind, AcquireMode::Try), Ok(Reply::WrongKind { .. })), "{kind}");
-        assert_eq!(b.leave(1), Reply::NotYours, "{kind}");
+        assert_eq!(b.leave(1), Reply::NotHeld, "{kind}");
         assert!(matches!(a.renew(2, kind), Reply::Renewed { .. }), "{kind}");
         assert!(matches!(a.leave(2), Reply::Released { .. }), "{kind}");
         server.run::<()>("FLUSHALL");

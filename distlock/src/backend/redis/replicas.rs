@@ -202,7 +202,7 @@ impl Replicas {
 }
 
 fn acquires(result: &OpResult) -> bool {
-    matches!(result, Ok(Reply::Fresh { .. } | Reply::Mine { .. }))
+    matches!(result, Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }))
 }
 
 impl Line {

@@ -82,7 +82,7 @@ impl Trio {
 fn an_acquisition_counts_once_the_replicas_have_it() {
     let trio = Trio::start();
     let rig = trio.rig("a", 2, LONG);
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
     for replica in &trio.replicas {
         assert_eq!(replica.run::<String>("GET k"), "dl1:a:1");
     }
@@ -91,7 +91,7 @@ fn an_acquisition_counts_once_the_replicas_have_it() {
     wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
     assert!(!pending.is_finished());
     trio.resume_replicas();
-    assert!(matches!(pending.join().unwrap(), Ok(Reply::Fresh { .. })));
+    assert!(matches!(pending.join().unwrap(), Ok(Reply::Acquired { .. })));
     // What does not acquire is not confirmed.
     trio.stop_replicas();
     assert!(matches!(rig.send("j", set(3)), Ok(Reply::Busy { .. })));
@@ -112,7 +112,7 @@ fn too_few_confirmations_are_counted_in_the_reason() {
     trio.replicas[0].resume();
     // The engine asks again.
     wait_until("the replica has caught up", LONG, || {
-        matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. }))
+        matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. }))
     });
 }
 
@@ -164,7 +164,7 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     let lines = trio.master.client_ids(|line| line.contains(" cmd=wait "));
     assert_eq!(lines.len(), 1, "{lines:?}");
     trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &lines[0]]);
-    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Acquired { .. })));
     // While WAIT is under way.
     trio.stop_replicas();
     let pending = rig.begin("k", set(3));
@@ -174,7 +174,7 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     wait_until("it waits for them elsewhere", LONG, || trio.blocked().iter().any(|line| !cut.contains(line)));
     assert!(!pending.is_finished());
     trio.resume_replicas();
-    assert!(matches!(pending.join().unwrap(), Ok(Reply::Fresh { .. })));
+    assert!(matches!(pending.join().unwrap(), Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_line_that_falls_silent_is_given_up() {
     trio.master.run::<()>("CLIENT UNPAUSE");
     trio.resume_replicas();
     wait_until("the replicas confirm again", LONG, || {
-        matches!(rig.send("j", enter(2, AcquireMode::Try)), Ok(Reply::Mine { .. }))
+        matches!(rig.send("j", enter(2, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. }))
     });
 }
 
@@ -225,7 +225,7 @@ fn a_lost_link_ends_the_wait_for_its_replicas() {
     trio.resume_replicas();
     let error = pending.join().unwrap().unwrap_err();
     assert_eq!(error.kind, Failure::Unknown, "{error}");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn acquisitions_of_one_moment_share_a_confirmation() {
     });
     trio.resume_replicas();
     for reply in pending {
-        assert!(matches!(reply.join().unwrap(), Ok(Reply::Fresh { .. })));
+        assert!(matches!(reply.join().unwrap(), Ok(Reply::Acquired { .. })));
     }
     let stats: String = trio.master.run("INFO commandstats");
     let waits = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next());
@@ -294,7 +294,7 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     let confirmed = thread::scope(|scope| {
         let acquiring = scope.spawn(|| {
             let acquired = |number: &u64| {
-                matches!(rig.send(&format!("k{number}"), set(*number)), Ok(Reply::Fresh { .. }))
+                matches!(rig.send(&format!("k{number}"), set(*number)), Ok(Reply::Acquired { .. }))
             };
             (1..).take_while(acquired).count()
         });
@@ -313,7 +313,7 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     wait_until("locks are confirmed again", LONG * 2, || {
         matches!(
             finish(rig.backend.send(&key, enter(0, AcquireMode::Try))),
-            Ok(Reply::Fresh { .. } | Reply::Mine { .. })
+            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
         )
     });
     assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:0");

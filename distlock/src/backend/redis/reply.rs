@@ -22,11 +22,11 @@ pub(super) fn wrong_type() -> Reply {
 /// The reply to `SET NX GET`.
 pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply, Garbled> {
     match value {
-        Value::Nil => Ok(Reply::Fresh { us: None, fence: None }),
+        Value::Nil => Ok(Reply::Acquired { us: None, fence: None }),
         Value::BulkString(holder) => {
             let holder = String::from_utf8_lossy(holder);
             if parse_token(client, &holder) == Some(token) {
-                return Ok(Reply::Mine { us: None, fence: None });
+                return Ok(Reply::AlreadyHeld { us: None, fence: None });
             }
             Ok(Reply::Busy {
                 us: None,
@@ -55,11 +55,11 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
     match (op, status) {
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "FRESH") => {
             let (us, fence) = won(rest)?;
-            Ok(Reply::Fresh { us, fence })
+            Ok(Reply::Acquired { us, fence })
         }
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "MINE") => {
             let (us, fence) = won(rest)?;
-            Ok(Reply::Mine { us, fence })
+            Ok(Reply::AlreadyHeld { us, fence })
         }
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "BUSY") => {
             let [us, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)] = rest else {
@@ -88,7 +88,7 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
             _ => Err(Garbled),
         },
         (Op::Release { .. }, "CANCELLED") => Ok(Reply::Cancelled),
-        (Op::Release { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotYours),
+        (Op::Release { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotHeld),
         (Op::Fence { .. }, "FENCED") => match rest {
             [last] => Ok(Reply::Fenced { last: number(last)? }),
             _ => Err(Garbled),
@@ -120,7 +120,7 @@ pub(super) fn of_enter_all(
     if values.len() != batch.len().min(taken + 1) {
         return Err(Garbled);
     }
-    replies.resize(batch.len(), Reply::NotReached);
+    replies.resize(batch.len(), Reply::Skipped);
     Ok(replies)
 }
 
@@ -315,7 +315,7 @@ mod tests {
         };
         let read = |values: Vec<Value>| of_enter_all("c", &ops, &Value::Array(values));
         let replies = read(vec![fresh("dl1:c:7"), busy("dl1:c:8")]).unwrap();
-        assert!(matches!(&replies[..], [Reply::Fresh { .. }, Reply::Busy { .. }, Reply::NotReached]));
+        assert!(matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]));
         let replies = read(vec![fresh("dl1:c:7"), fresh("dl1:c:8"), fresh("dl1:c:9")]).unwrap();
         assert!(replies.iter().all(Reply::is_acquired));
         for odd in [

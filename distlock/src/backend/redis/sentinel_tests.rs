@@ -154,7 +154,7 @@ fn a_demoted_master_is_left_long_before_it_refuses() {
         back + demoted
     );
     assert!(left < Duration::from_secs(3), "{left:?}");
-    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Acquired { .. })));
     assert_eq!(guarded.servers[1].run::<String>("GET j"), "dl1:a:2");
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();

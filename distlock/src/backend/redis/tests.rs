@@ -37,7 +37,7 @@ fn renew(token: u64, ttl: Duration) -> Op {
 
 fn fence(result: OpResult) -> Option<u64> {
     match result {
-        Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }) => fence,
+        Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => fence,
         other => panic!("not acquired: {other:?}"),
     }
 }
@@ -59,12 +59,12 @@ fn failure(result: OpResult) -> Failure {
 // ---- the scripts ----
 
 #[test]
-fn a_free_lock_is_fresh_and_is_the_plain_key_with_the_token() {
+fn a_free_lock_is_acquired_and_is_the_plain_key_with_the_token() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     assert!(matches!(
         rig.send("k", enter(1, AcquireMode::Wait)),
-        Ok(Reply::Fresh { us: Some(_), fence: None })
+        Ok(Reply::Acquired { us: Some(_), fence: None })
     ));
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
     let pttl: i64 = server.run("PTTL k");
@@ -79,8 +79,8 @@ fn set_is_answered_like_enter() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("CONFIG RESETSTAT");
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Fresh { us: None, fence: None });
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Mine { us: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Acquired { us: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::AlreadyHeld { us: None, fence: None });
     assert_eq!(busy(rig.send("k", set(2))), ("dl1:a:1".to_owned(), Remaining::Unknown, false));
     server.run::<()>("RPUSH l x");
     assert!(matches!(rig.send("l", set(3)), Ok(Reply::WrongKind { .. })));
@@ -89,15 +89,15 @@ fn set_is_answered_like_enter() {
 }
 
 #[test]
-fn mine_extends_and_never_shortens() {
+fn already_held_extends_and_never_shortens() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.send("k", enter(1, AcquireMode::Try)).unwrap();
     server.run::<()>("PEXPIRE k 60000");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
     assert!(server.run::<i64>("PTTL k") > 50_000);
     server.run::<()>("PEXPIRE k 500");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
     assert!(server.run::<i64>("PTTL k") > 9_000);
 }
 
@@ -105,13 +105,13 @@ fn mine_extends_and_never_shortens() {
 fn renew_extends_and_never_shortens_or_creates() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotYours);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     rig.send("k", set(1)).unwrap();
     assert!(matches!(rig.send("k", renew(1, 6 * TTL)), Ok(Reply::Renewed { .. })));
     assert!(matches!(rig.send("k", renew(1, TTL)), Ok(Reply::Renewed { .. })));
     assert!(server.run::<i64>("PTTL k") > 50_000);
-    assert_eq!(rig.send("k", renew(2, TTL)).unwrap(), Reply::NotYours);
+    assert_eq!(rig.send("k", renew(2, TTL)).unwrap(), Reply::NotHeld);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
     let rig = Rig::up(&server, "a");
     server.run::<()>("RPUSH k x");
     assert!(matches!(rig.send("k", enter(1, AcquireMode::Wait)), Ok(Reply::WrongKind { .. })));
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotYours);
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotYours);
+    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
     let key = Arc::from("k");
     assert_eq!(block_on(rig.backend.inspect(&key)).unwrap_err().kind, Failure::Refused);
     let error = block_on(rig.backend.force_release(&key)).unwrap_err();
@@ -256,7 +256,7 @@ fn who_polls_is_granted_without_a_push_and_gets_its_fence_when_it_asks() {
     a.send("k", leave(1)).unwrap();
     assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
     match b.send("k", fenced(2, AcquireMode::PollAgain, 1)) {
-        Ok(Reply::Mine { fence: Some(fence), .. }) => assert!(fence > held),
+        Ok(Reply::AlreadyHeld { fence: Some(fence), .. }) => assert!(fence > held),
         other => panic!("{other:?}"),
     }
     assert!(server.run::<i64>("PTTL k") > 9_000, "the claim became a lease");
@@ -304,8 +304,8 @@ fn a_hold_keeps_the_key_under_another_value() {
     assert_eq!(server.run::<String>("GET k"), "dl1:hold");
     assert!((4_000..=5_000).contains(&server.run::<i64>("PTTL k")));
     // Late commands of the old token move nothing.
-    assert_eq!(rig.send("k", hold).unwrap(), Reply::NotYours);
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotYours);
+    assert_eq!(rig.send("k", hold).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
     assert_eq!(busy(rig.send("k", enter(2, AcquireMode::Try))).0, "dl1:hold");
 }
 
@@ -316,7 +316,7 @@ fn leaving_the_queue_is_cancelled_and_leaving_nothing_is_not_yours() {
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Cancelled);
-    assert_eq!(b.send("k", leave(2)).unwrap(), Reply::NotYours);
+    assert_eq!(b.send("k", leave(2)).unwrap(), Reply::NotHeld);
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1", "the holder is not touched");
 }
@@ -328,7 +328,7 @@ fn a_direct_acquire_of_a_queued_token_takes_its_entry_away() {
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     server.run::<()>("DEL k");
-    assert!(matches!(b.send("k", enter(2, AcquireMode::WaitAgain)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(b.send("k", enter(2, AcquireMode::WaitAgain)), Ok(Reply::Acquired { .. })));
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
 }
 
@@ -342,7 +342,7 @@ fn force_release_takes_the_lock_from_anybody_and_serves_the_queue() {
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     assert!(block_on(b.backend.force_release(&key)).unwrap());
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-    assert_eq!(a.send("k", leave(1)).unwrap(), Reply::NotYours);
+    assert_eq!(a.send("k", leave(1)).unwrap(), Reply::NotHeld);
     server.run::<()>("SET k somebody");
     assert!(block_on(b.backend.force_release(&key)).unwrap());
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
@@ -394,7 +394,7 @@ fn scripts_are_loaded_with_the_link_and_again_after_a_flush() {
     assert!(!stats.contains("cmdstat_eval:"), "loaded already: {stats}");
     server.run::<()>("SCRIPT FLUSH");
     assert!(matches!(rig.send("k", renew(1, TTL)), Ok(Reply::Renewed { .. })));
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::Mine { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
     assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
     assert!(!block_on(rig.backend.force_release(&Arc::from("k"))).unwrap());
     server.run::<()>("CONFIG RESETSTAT");
@@ -419,11 +419,11 @@ fn a_batch_answers_every_operation_in_order_even_after_a_flush() {
     let results = block_on(rig.backend.send_batch(batch));
     assert_eq!(results.len(), 2_402);
     for pair in results[..2_400].chunks(2) {
-        assert!(matches!(pair[0], Ok(Reply::Fresh { .. })), "{pair:?}");
+        assert!(matches!(pair[0], Ok(Reply::Acquired { .. })), "{pair:?}");
         assert!(matches!(pair[1], Ok(Reply::Renewed { .. })), "{pair:?}");
     }
     assert_eq!(*results[2_400].as_ref().unwrap(), Reply::Released { gap: false });
-    assert!(matches!(results[2_401], Ok(Reply::Fresh { .. })));
+    assert!(matches!(results[2_401], Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn operations_are_executed_in_the_order_of_their_first_poll() {
     for number in 0..200 {
         let first = rig.begin("k", enter(number, AcquireMode::Try));
         let second = rig.begin("k", leave(number));
-        assert!(matches!(first.join().unwrap(), Ok(Reply::Fresh { .. })));
+        assert!(matches!(first.join().unwrap(), Ok(Reply::Acquired { .. })));
         assert_eq!(second.join().unwrap().unwrap(), Reply::Released { gap: false });
     }
 }
@@ -452,7 +452,7 @@ fn the_script_takes_the_place_of_set_where_the_server_does_not_know_get() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.backend.pretend_old_server();
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Fresh { us: Some(_), fence: None })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { us: Some(_), fence: None })));
     assert!(matches!(rig.send("k", set(2)), Ok(Reply::Busy { us: Some(_), .. })));
 }
 
@@ -490,7 +490,7 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
     server.start_again();
     rig.wait_for_down();
     assert!(rig.wait_until_up().0, "the former links are dead");
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotYours);
+    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotHeld);
 }
 
 #[test]
@@ -665,7 +665,7 @@ fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
         assert!(busy(b.send("k", wait(2, AcquireMode::WaitAgain))).2);
         // As if the holder had gone.
         server.run::<()>("DEL k dl1:m:k");
-        assert!(matches!(b.send("k", wait(2, AcquireMode::WaitAgain)), Ok(Reply::Fresh { .. })));
+        assert!(matches!(b.send("k", wait(2, AcquireMode::WaitAgain)), Ok(Reply::Acquired { .. })));
         assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
         server.run::<()>("CONFIG SET maxmemory 0");
         assert_eq!(server.run::<i64>("DBSIZE"), 0);
@@ -798,7 +798,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     b.send("k", fenced(2, AcquireMode::WaitAgain, 1)).unwrap();
     a.send("k", leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Fresh { us: None, fence: None });
+    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Acquired { us: None, fence: None });
     a.send("j", leave(3)).unwrap();
     assert!(block_on(a.backend.force_release(&Arc::from("k"))).unwrap());
     // Without CLIENT KILL the former links may be alive.

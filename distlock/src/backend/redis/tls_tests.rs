@@ -58,7 +58,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
-    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
     a.send("k", leaving(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
@@ -157,7 +157,7 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
     server.run::<()>(&format!("CONFIG SET tls-ca-cert-file {}", papers.path("other.pem")));
     cut();
     rig.wait_until_up();
-    assert!(matches!(rig.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(rig.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
-    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Fresh { .. })));
+    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
@@ -200,7 +200,7 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
     }
     for at in 0..MASTERS {
         let key = cluster.key_at(at);
-        assert!(matches!(persist(&a, &key, &waiting(1)), Reply::Fresh { .. }));
+        assert!(matches!(persist(&a, &key, &waiting(1)), Reply::Acquired { .. }));
         assert!(matches!(persist(&b, &key, &waiting(2)), Reply::Busy { .. }));
         assert_eq!(cluster.servers[at].run::<String>(&format!("GET {key}")), "dl1:a:1");
         a.send(&key, leaving(1)).unwrap();

@@ -281,7 +281,7 @@ impl World {
         let context = self.jobs[job].context.clone();
         let request = self.jobs[job].verdict.take();
         self.time_was_heard(c, job, &result);
-        let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Fresh { .. })));
+        let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Acquired { .. })));
         let (verdict, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
         if let Some(request) = request {
             self.judged(request, &verdict);
@@ -299,7 +299,7 @@ impl World {
             let context = self.jobs[job].context.clone();
             note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
             self.time_was_heard(c, job, &result);
-            if matches!(result, Ok(Reply::Fresh { .. })) {
+            if matches!(result, Ok(Reply::Acquired { .. })) {
                 taken_anew.push((context.token, self.jobs[job].applied_at));
             }
             pairs.push((context, result));

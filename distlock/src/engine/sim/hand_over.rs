@@ -116,7 +116,7 @@ impl World {
 
     /// Somebody came in without having been served: nobody may have waited longer, unless the lock was free.
     pub(super) fn check_overtaking(&mut self, before: &Before, text: &str, reply: &Reply) {
-        let came_in = matches!(reply, Reply::Fresh { .. });
+        let came_in = matches!(reply, Reply::Acquired { .. });
         let queued = |entry: &&Queued| token_text(&entry.client, entry.token) != text;
         if came_in
             && !before.leases.is_empty()

@@ -176,7 +176,7 @@ impl World {
         for follower in self.jobs[job].followers.clone() {
             self.jobs[follower].applied_at = self.now;
             let goes_on = before.is_some() || mutated!(TogetherGoesOn);
-            let reply = if goes_on { self.carry_out(follower) } else { Reply::NotReached };
+            let reply = if goes_on { self.carry_out(follower) } else { Reply::Skipped };
             if before.is_none() && reply.is_acquired() {
                 self.fail("order", "the server took a key though one before it was not free");
             }

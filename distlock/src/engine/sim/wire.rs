@@ -198,11 +198,11 @@ impl World {
             }
             // In a gap: the next in the queue does not know that it is the first now.
             // Only who comes in knows of it: those who could come in too find out by their heartbeats.
-            (Op::Acquire { .. }, Reply::Fresh { .. }) if !before.queue.is_empty() => {
+            (Op::Acquire { .. }, Reply::Acquired { .. }) if !before.queue.is_empty() => {
                 self.others_were_not_told(index)
             }
             (_, Reply::Cancelled) => self.nobody_was_told(index),
-            (Op::Release { token, .. }, Reply::NotYours) if self.has_run_out(index, &name, *token) => {
+            (Op::Release { token, .. }, Reply::NotHeld) if self.has_run_out(index, &name, *token) => {
                 self.nobody_was_told(index);
             }
             _ => {}

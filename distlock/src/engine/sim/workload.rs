@@ -342,7 +342,7 @@ impl World {
                     None => self.pick_up(c, index),
                 }
             }
-            Outcome::NotReached => {
+            Outcome::Skipped => {
                 self.requests[index].state = State::Planned;
                 match self.requests[index].group {
                     Some(group) => self.several_may_go_on(c, group),
@@ -475,6 +475,6 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::Unavailable(error) => format!("unavailable, {:?}", error.kind),
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
-        Outcome::NotReached => "not reached".into(),
+        Outcome::Skipped => "skipped".into(),
     }
 }

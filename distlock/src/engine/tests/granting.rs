@@ -38,7 +38,7 @@ fn a_grant_that_leaves_less_than_half_the_claim_is_confirmed() {
     let (context, ..) = desk.next_enter();
     let (asked, us) = (desk.now, Some(desk.us()));
     desk.pass(ms(1));
-    desk.answer(context, Ok(Reply::Mine { us, fence: None }));
+    desk.answer(context, Ok(Reply::AlreadyHeld { us, fence: None }));
     let cell = desk.acquired();
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
@@ -113,7 +113,7 @@ pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     let cell = desk.acquired();
     let until = desk.until(&cell);
     let us = Some(desk.us());
-    desk.answer(before, Ok(Reply::Mine { us, fence: None }));
+    desk.answer(before, Ok(Reply::AlreadyHeld { us, fence: None }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -156,7 +156,7 @@ fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     let cell = desk.acquired();
     let until = desk.until(&cell);
     let us = Some(ServerTime(desk.us().0 + 1));
-    desk.answer(first, Ok(Reply::Fresh { us, fence: Some(900) }));
+    desk.answer(first, Ok(Reply::Acquired { us, fence: Some(900) }));
     assert!(desk.lost.is_empty());
     assert_eq!(desk.until(&cell), until);
 }

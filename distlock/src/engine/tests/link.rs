@@ -12,7 +12,7 @@ fn a_release_that_failed_is_owed_until_there_is_a_link() {
     desk.up(true);
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, cell.token);
-    assert!(matches!(desk.answer(context, Ok(Reply::NotYours)), Verdict::Fine));
+    assert!(matches!(desk.answer(context, Ok(Reply::NotHeld)), Verdict::Fine));
     assert_eq!(desk.engine.rest(), 0);
 }
 
@@ -52,9 +52,9 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     desk.timer();
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, token);
-    desk.answer(context, Ok(Reply::NotYours));
+    desk.answer(context, Ok(Reply::NotHeld));
     for (context, _) in desk.sent.drain(..).collect::<Vec<_>>() {
-        desk.answer(context, Ok(Reply::NotYours));
+        desk.answer(context, Ok(Reply::NotHeld));
     }
     assert_eq!(desk.engine.rest(), 0);
 }
@@ -69,7 +69,7 @@ fn what_is_owed_is_repeated_too_while_an_old_link_may_overtake_it() {
     desk.fails(context, Failure::Unknown);
     desk.up(false);
     let (context, _) = desk.next_leave();
-    desk.answer(context, Ok(Reply::NotYours));
+    desk.answer(context, Ok(Reply::NotHeld));
     desk.pass(TCP_USER_TIMEOUT);
     desk.timer();
     assert_eq!(desk.next_leave().0.token, cell.token);

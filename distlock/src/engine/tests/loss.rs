@@ -40,7 +40,7 @@ fn a_lock_found_ours_while_it_is_held_lasts_longer() {
     let (heartbeat, cell) = granted_while_asking(&mut desk);
     let asked = heartbeat.sent;
     let us = Some(desk.us());
-    desk.answer(heartbeat, Ok(Reply::Mine { us, fence: None }));
+    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { us, fence: None }));
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
 
@@ -67,9 +67,9 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     } else {
         panic!()
     };
-    desk.answer(first, Ok(Reply::Mine { us, fence: Some(7) }));
+    desk.answer(first, Ok(Reply::AlreadyHeld { us, fence: Some(7) }));
     let cell = desk.acquired();
-    desk.answer(old, Ok(Reply::Fresh { us, fence: Some(5) }));
+    desk.answer(old, Ok(Reply::Acquired { us, fence: Some(5) }));
     assert!(desk.lost.is_empty());
     desk.until(&cell);
 }
@@ -80,7 +80,7 @@ fn a_refused_renewal_is_a_loss() {
     desk.hold(want());
     desk.sleep();
     let (renewal, _) = desk.next();
-    let verdict = desk.answer(renewal, Ok(Reply::NotYours));
+    let verdict = desk.answer(renewal, Ok(Reply::NotHeld));
     assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
     assert_eq!(desk.lost, [LostReason::Taken]);
 }
@@ -100,7 +100,7 @@ pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none(
     assert_eq!(context.token, first.token);
     desk.fresh(context);
     let second = desk.acquired();
-    desk.answer(renewal, Ok(Reply::NotYours));
+    desk.answer(renewal, Ok(Reply::NotHeld));
     assert!(desk.lost.is_empty());
     desk.until(&second);
 }
@@ -136,10 +136,10 @@ fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    let verdict = desk.answer(context.clone(), Ok(Reply::NotYours));
+    let verdict = desk.answer(context.clone(), Ok(Reply::NotHeld));
     assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
     desk.pass(TTL);
-    let verdict = desk.answer(context, Ok(Reply::NotYours));
+    let verdict = desk.answer(context, Ok(Reply::NotHeld));
     assert!(matches!(verdict, Verdict::Fine));
 }
 
@@ -160,7 +160,7 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     let (context, ..) = desk.next_enter();
     assert_eq!(context.token, first.token);
     let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::Fresh { us, fence: Some(5_000) }));
+    desk.answer(context, Ok(Reply::Acquired { us, fence: Some(5_000) }));
     let third = desk.acquired();
     let until = desk.until(&third);
     let us = desk.us();
@@ -187,8 +187,8 @@ fn an_answer_from_before_the_lease_that_was_used_up_is_not_the_next_one() {
     }
     let (asked, ..) = desk.next_enter();
     let us = Some(desk.us());
-    desk.answer(heartbeat, Ok(Reply::Mine { us, fence: Some(1_000) }));
+    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { us, fence: Some(1_000) }));
     desk.nobody_is_done();
-    desk.answer(asked, Ok(Reply::Mine { us, fence: Some(2_000) }));
+    desk.answer(asked, Ok(Reply::AlreadyHeld { us, fence: Some(2_000) }));
     assert_eq!(desk.acquired().fence, Some(2_000));
 }

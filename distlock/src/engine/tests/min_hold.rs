@@ -93,7 +93,7 @@ fn a_lock_that_was_taken_away_is_not_kept() {
     let cell = desk.hold(held_for(9_000));
     desk.sleep();
     let (renewal, _) = desk.next();
-    desk.answer(renewal, Ok(Reply::NotYours));
+    desk.answer(renewal, Ok(Reply::NotHeld));
     desk.release(&cell);
     desk.quiet();
 }
@@ -138,7 +138,7 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     let cell = desk.acquired();
     desk.pass(ms(600));
     let us = Some(desk.us());
-    desk.answer(late, Ok(Reply::Mine { us, fence: None }));
+    desk.answer(late, Ok(Reply::AlreadyHeld { us, fence: None }));
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
     desk.release(&cell);
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));

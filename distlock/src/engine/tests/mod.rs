@@ -190,7 +190,7 @@ impl Desk {
 
     fn fresh(&mut self, context: Context) {
         let us = Some(self.us());
-        self.answer(context, Ok(Reply::Fresh { us, fence: None }));
+        self.answer(context, Ok(Reply::Acquired { us, fence: None }));
     }
 
     fn busy(&mut self, context: Context) {
@@ -236,7 +236,7 @@ impl Desk {
         let fence =
             Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Acquire { fences: 1.., .. }));
         let us = Some(self.us());
-        self.answer(context, Ok(Reply::Fresh { us, fence }));
+        self.answer(context, Ok(Reply::Acquired { us, fence }));
         self.acquired()
     }
 

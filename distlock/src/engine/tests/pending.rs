@@ -179,7 +179,7 @@ fn what_is_refused_after_it_was_given_up_is_undone_once_more() {
     desk.cancel(ticket);
     let (leave, _) = desk.next_leave();
     // Carried out before the command that it undoes: threads may send in another order than they asked.
-    desk.answer(leave, Ok(Reply::NotYours));
+    desk.answer(leave, Ok(Reply::NotHeld));
     let token = context.token;
     desk.fails(context, Failure::Refused);
     assert_eq!(desk.next_leave().0.token, token);
@@ -192,7 +192,7 @@ fn what_the_server_did_not_do_for_now_needs_no_undoing() {
     let (context, ..) = desk.next_enter();
     desk.cancel(ticket);
     let (leave, _) = desk.next_leave();
-    desk.answer(leave, Ok(Reply::NotYours));
+    desk.answer(leave, Ok(Reply::NotHeld));
     desk.fails(context, Failure::Later);
     desk.quiet();
 }

@@ -22,7 +22,7 @@ fn a_step_forward_in_a_reply_brings_deadlines_forward() {
     desk.take(effects);
     let (context, ..) = desk.next_enter();
     let us = Some(stepped(&desk, ms(4_000)));
-    desk.answer(context, Ok(Reply::Fresh { us, fence: Some(1) }));
+    desk.answer(context, Ok(Reply::Acquired { us, fence: Some(1) }));
     let moved = until.since(desk.until(&cell));
     assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
 }
@@ -57,7 +57,7 @@ fn after_a_step_backward_grants_are_confirmed() {
     desk.take(effects);
     let (context, ..) = desk.next_enter();
     let ServerTime(us) = desk.us();
-    desk.answer(context, Ok(Reply::Fresh { us: Some(ServerTime(us - 60_000_000)), fence: Some(1) }));
+    desk.answer(context, Ok(Reply::Acquired { us: Some(ServerTime(us - 60_000_000)), fence: Some(1) }));
     desk.acquired();
     desk.sent.clear();
     desk.grant(token, ServerTime(us - 60_000_000), None);
@@ -83,9 +83,9 @@ fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
     let late = ask(&mut desk, "b");
     desk.pass(ms(2));
     let us = Some(stepped(&desk, ms(4_000)));
-    desk.answer(late, Ok(Reply::Fresh { us, fence: Some(9) }));
+    desk.answer(late, Ok(Reply::Acquired { us, fence: Some(9) }));
     desk.acquired();
-    desk.answer(early, Ok(Reply::Fresh { us: executed, fence: Some(8) }));
+    desk.answer(early, Ok(Reply::Acquired { us: executed, fence: Some(8) }));
     let cell = desk.acquired();
     let shortened = asked.after(ms(10_000 - 100 - 2)).since(desk.until(&cell));
     assert!(shortened > ms(3_980) && shortened <= ms(4_000), "{shortened:?}");

@@ -76,7 +76,7 @@ fn a_lease_that_was_taken_is_lost_for_all_its_readers() {
     desk.sleep();
     let (context, op) = desk.next();
     assert!(matches!(op, Op::Renew { .. }), "{op:?}");
-    desk.answer(context, Ok(Reply::NotYours));
+    desk.answer(context, Ok(Reply::NotHeld));
     assert_eq!(desk.lost, [LostReason::Taken, LostReason::Taken]);
 }
 

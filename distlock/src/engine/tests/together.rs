@@ -25,7 +25,7 @@ impl Desk {
     }
 
     fn fresh_reply(&self) -> OpResult {
-        Ok(Reply::Fresh { us: Some(self.us()), fence: None })
+        Ok(Reply::Acquired { us: Some(self.us()), fence: None })
     }
 
     fn busy_reply(&self) -> OpResult {
@@ -33,9 +33,9 @@ impl Desk {
         Ok(Reply::Busy { us, holder: "dl1:other:1".into(), remaining, front: false })
     }
 
-    fn not_reached(&mut self, who: u32) {
+    fn skipped(&mut self, who: u32) {
         match self.outcome() {
-            (request, Outcome::NotReached) => assert_eq!(request, who),
+            (request, Outcome::Skipped) => assert_eq!(request, who),
             other => panic!("{other:?}"),
         }
     }
@@ -65,10 +65,10 @@ fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
     let batch = desk.next_together();
-    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::NotReached)];
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);
     assert_eq!(&*desk.acquired().key, "a");
-    desk.not_reached(2);
+    desk.skipped(2);
     let (context, mode, _) = desk.next_enter();
     assert_eq!((&*context.key, mode), ("b", AcquireMode::Wait));
     desk.quiet();
@@ -80,11 +80,11 @@ fn one_attempt_at_a_busy_key_ends_there() {
     let mut desk = Desk::new();
     desk.acquire_all(&Want { patience: Patience::Once, ..want() });
     let batch = desk.next_together();
-    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::NotReached)];
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);
     desk.acquired();
     assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));
-    desk.not_reached(2);
+    desk.skipped(2);
     desk.quiet();
 }
 
@@ -97,7 +97,7 @@ fn an_unknown_outcome_leaves_all_but_the_first() {
     desk.answer_all(batch, vec![Err(error(Failure::Unknown)); 3]);
     for (who, token) in [(1, tokens[1]), (2, tokens[2])] {
         assert_eq!(desk.next_leave().0.token, token);
-        desk.not_reached(who);
+        desk.skipped(who);
     }
     desk.sleep();
     let (context, ..) = desk.next_enter();
@@ -114,7 +114,7 @@ fn a_command_that_is_not_answered_is_not_waited_for() {
     assert_eq!(&*context.key, "a", "the first asks again");
     for who in [1, 2] {
         desk.next_leave();
-        desk.not_reached(who);
+        desk.skipped(who);
     }
     desk.quiet();
     let results = vec![desk.fresh_reply(); 3];
@@ -133,8 +133,8 @@ fn what_was_not_sent_is_not_undone() {
     let batch = desk.next_together();
     desk.down();
     desk.answer_all(batch, vec![Err(error(Failure::NotSent)); 3]);
-    desk.not_reached(1);
-    desk.not_reached(2);
+    desk.skipped(1);
+    desk.skipped(2);
     desk.quiet();
 }
 
@@ -148,7 +148,7 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
     assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
     for who in [1, 2] {
         desk.next_leave();
-        desk.not_reached(who);
+        desk.skipped(who);
     }
     // It may have been taken before the error.
     desk.fails(context, Failure::Refused);
@@ -164,8 +164,8 @@ fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
     desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
     let (context, op) = desk.next();
     assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
-    desk.not_reached(1);
-    desk.not_reached(2);
+    desk.skipped(1);
+    desk.skipped(2);
     desk.quiet();
 }
 
@@ -181,8 +181,8 @@ fn an_answer_after_the_lease_has_run_out_is_no_lock() {
     assert_eq!(leaves, 3);
     let asks: Vec<_> = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Acquire { .. })).collect();
     assert!(matches!(&asks[..], [(context, _)] if &*context.key == "a"), "{asks:?}");
-    desk.not_reached(1);
-    desk.not_reached(2);
+    desk.skipped(1);
+    desk.skipped(2);
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
     assert_eq!(&*desk.next_leave().0.key, "a");
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
-    desk.not_reached(1);
-    desk.not_reached(2);
+    desk.skipped(1);
+    desk.skipped(2);
     while let Some((_, op)) = desk.sent.pop_front() {
         assert!(matches!(op, Op::Release { .. }), "{op:?}");
     }
@@ -231,10 +231,10 @@ fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     desk.key = "c".into();
     desk.acquire(7, want());
     desk.quiet();
-    let results = vec![desk.busy_reply(), Ok(Reply::NotReached), Ok(Reply::NotReached)];
+    let results = vec![desk.busy_reply(), Ok(Reply::Skipped), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);
-    desk.not_reached(1);
-    desk.not_reached(2);
+    desk.skipped(1);
+    desk.skipped(2);
     let asked: Vec<_> = desk.sent.iter().map(|(context, op)| (&*context.key, op)).collect();
     assert!(matches!(&asked[..], [("a", Op::Acquire { .. }), ("c", Op::TryAcquire { .. })]), "{asked:?}");
 }

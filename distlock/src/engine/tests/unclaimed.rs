@@ -8,7 +8,7 @@ fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     let (context, _) = desk.next();
     let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::Fresh { us, fence: None }));
+    desk.answer(context, Ok(Reply::Acquired { us, fence: None }));
     desk.unclaimed()
 }
 

@@ -44,7 +44,7 @@ impl World {
         let now = self.processes[process].clock.at(self.now);
         let Some(attempt) = self.attempt(process, key, token) else {
             let in_vain = match result {
-                Ok(Reply::Fresh { .. } | Reply::Mine { .. }) => true,
+                Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => true,
                 Ok(Reply::Busy { .. }) => queues,
                 _ => false,
             };
@@ -56,7 +56,7 @@ impl World {
         };
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         match (result, attempt.held) {
-            (Ok(Reply::Fresh { fence, .. } | Reply::Mine { fence, .. }), None) => {
+            (Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }), None) => {
                 let deadline = lease_end(sent, ttl);
                 if deadline <= now {
                     self.processes[process].wanted[key] += 1;
@@ -86,15 +86,15 @@ impl World {
                     self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
                 }
             }
-            (Ok(Reply::Mine { fence, .. }), Some(_)) => {
+            (Ok(Reply::AlreadyHeld { fence, .. }), Some(_)) => {
                 self.extend(process, key, token, lease_end(sent, ttl));
                 if let Some(first) = fence {
                     self.uses_fences(process, key, token, first, fences);
                 }
             }
             // Carried out before the lock was found to be ours.
-            (Ok(Reply::Fresh { .. }), Some((_, by))) if round < by => {}
-            (Ok(Reply::Fresh { .. }), Some(_)) => self.lose(process, key, token),
+            (Ok(Reply::Acquired { .. }), Some((_, by))) if round < by => {}
+            (Ok(Reply::Acquired { .. }), Some(_)) => self.lose(process, key, token),
             (Ok(Reply::Busy { remaining, .. }), None) => {
                 self.stats.busy += 1;
                 if attempt.once {
@@ -130,7 +130,7 @@ impl World {
                     self.extend(process, key, token, lease_end(sent, attempt.ttl()));
                 }
             }
-            Ok(Reply::NotYours) => self.lose(process, key, token),
+            Ok(Reply::NotHeld) => self.lose(process, key, token),
             _ => {}
         }
     }

@@ -213,8 +213,8 @@ impl Sides {
             (a, b) => a == b,
         };
         let same = match (real, model) {
-            (Ok(Reply::Fresh { us, fence }), Ok(Reply::Fresh { us: other, fence: same }))
-            | (Ok(Reply::Mine { us, fence }), Ok(Reply::Mine { us: other, fence: same })) => {
+            (Ok(Reply::Acquired { us, fence }), Ok(Reply::Acquired { us: other, fence: same }))
+            | (Ok(Reply::AlreadyHeld { us, fence }), Ok(Reply::AlreadyHeld { us: other, fence: same })) => {
                 near(*us, *other) && fence == same
             }
             (Ok(Reply::Renewed { us }), Ok(Reply::Renewed { us: other })) => near(Some(*us), Some(*other)),
