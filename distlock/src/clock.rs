@@ -28,7 +28,7 @@ impl Time {
     }
 
     /// The time from `earlier` to `self`, zero if it is not earlier.
-    pub(crate) fn since(self, earlier: Time) -> Duration {
+    pub(crate) fn duration_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     fn a_deadline_lies_before_the_servers_expiry_and_never_before_the_send() {
         let sent = Time(1_000_000_000);
         let end = lease_end(sent, Duration::from_secs(10));
-        assert_eq!(end.since(sent), Duration::from_millis(9_898));
+        assert_eq!(end.duration_since(sent), Duration::from_millis(9_898));
         assert_eq!(lease_end(sent, Duration::from_millis(1)), sent);
     }
 
@@ -92,7 +92,7 @@ mod tests {
     fn arithmetic_saturates() {
         assert_eq!(Time::MAX.after(Duration::MAX), Time::MAX);
         assert_eq!(Time(5).before(Duration::MAX), Time(0));
-        assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
+        assert_eq!(Time(5).duration_since(Time(9)), Duration::ZERO);
     }
 
     #[test]

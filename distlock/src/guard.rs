@@ -154,7 +154,7 @@ impl Guard {
         }
         let now = clock::now();
         let remaining = |cell: &LeaseCell| match cell.state(now) {
-            CellState::Until(deadline) => deadline.since(now),
+            CellState::Until(deadline) => deadline.duration_since(now),
             CellState::Lost(_) | CellState::Released => Duration::ZERO,
         };
         self.cells().map(remaining).min().unwrap_or_default()
@@ -307,7 +307,7 @@ impl Part {
         }
         let released = driver::release(&self.lease_handle);
         let known = released.is_known();
-        Releasing::Own { cell, held: now.since(cell.since), released, known }
+        Releasing::Own { cell, held: now.duration_since(cell.since), released, known }
     }
 }
 

@@ -185,7 +185,7 @@ impl LockRequest {
         let started = clock::now();
         let result = trace::acquiring(&self.label, self.go()).await;
         match &result {
-            Ok(guard) => guard.trace_acquired(clock::now().since(started)),
+            Ok(guard) => guard.trace_acquired(clock::now().duration_since(started)),
             Err(error) => trace::not_acquired(&self.label, error),
         }
         result
@@ -267,7 +267,11 @@ impl LockRequest {
                     self.manager.core().sleep(retry.pause()).await;
                 }
                 Err(LockError::Busy { key, holder, .. }) => {
-                    return Err(LockError::Busy { key, holder, waited: clock::now().since(started) });
+                    return Err(LockError::Busy {
+                        key,
+                        holder,
+                        waited: clock::now().duration_since(started),
+                    });
                 }
                 other => return other,
             }

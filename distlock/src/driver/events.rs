@@ -48,8 +48,8 @@ impl Core {
             }
             LinkEvent::Up { .. } => match outage.take() {
                 None => Turn::Up,
-                Some(Outage { since, after_a_link: false }) => Turn::UpAtLast(now.since(since)),
-                Some(Outage { since, after_a_link: true }) => Turn::UpAgain(now.since(since)),
+                Some(Outage { since, after_a_link: false }) => Turn::UpAtLast(now.duration_since(since)),
+                Some(Outage { since, after_a_link: true }) => Turn::UpAgain(now.duration_since(since)),
             },
             LinkEvent::Pushes(_) => Turn::None,
         }

@@ -113,7 +113,7 @@ impl IoThread {
                 return;
             }
         }
-        sleep_on_a_thread(until.since(clock::now())).await;
+        sleep_on_a_thread(until.duration_since(clock::now())).await;
     }
 
     pub(super) fn rearm(&self) {
@@ -194,7 +194,7 @@ async fn timers(core: &Arc<Core>) {
         match core.engine.next_due() {
             None => core.io.rearm.notified().await,
             Some(due) => {
-                let wait = due.since(clock::now()).min(LONGEST_SLEEP);
+                let wait = due.duration_since(clock::now()).min(LONGEST_SLEEP);
                 tokio::select! {
                     () = core.io.rearm.notified() => {}
                     () = tokio::time::sleep(wait) => {}

@@ -148,7 +148,7 @@ impl<W> Step<'_, W> {
         if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
             && head.want.patience != super::Patience::Once
         {
-            return self.next_attempt(Some(end.since(self.now)));
+            return self.next_attempt(Some(end.duration_since(self.now)));
         }
         let mut attempt = Attempt::new(self.next_token(), kind);
         self.ask_first(&mut attempt);

@@ -351,7 +351,7 @@ fn lasts<W>(ready: &Ready, head: &Waiter<W>, now: Time) -> bool {
         return true;
     }
     match head.want.renewal {
-        Renewal::Keep => ready.deadline.since(now) >= CLAIM.min(head.want.ttl) / 2,
+        Renewal::Keep => ready.deadline.duration_since(now) >= CLAIM.min(head.want.ttl) / 2,
         Renewal::Never => ready.deadline >= lease_end(now, head.want.ttl),
     }
 }

@@ -183,7 +183,7 @@ impl<W> Step<'_, W> {
             let outcome = if unavailable && !mutated!(BusyForUnavailable) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
-                Outcome::Busy { holder: holder.clone(), waited: now.since(waiter.since) }
+                Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.since) }
             };
             self.complete(waiter, outcome);
         }
@@ -203,7 +203,7 @@ impl<W> Step<'_, W> {
             return;
         }
         for waiter in self.state.waiters.take_impatient() {
-            let waited = self.now.since(waiter.since);
+            let waited = self.now.duration_since(waiter.since);
             let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
             self.complete(waiter, busy);
         }

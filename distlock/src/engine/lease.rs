@@ -112,7 +112,7 @@ impl Lease {
 
     /// After a renewal was sent: the next try, if nothing is heard of this one.
     pub(super) fn plan_retry(&mut self, now: Time, ttl: Duration) {
-        let left = self.ready.deadline.since(now);
+        let left = self.ready.deadline.duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
         self.renew_at = now.after(pause);
     }

@@ -66,7 +66,7 @@ impl<W> Step<'_, W> {
         {
             self.pending.add(PendingRelease { at: Some(at), ..release });
         }
-        let hold = keep_until.map(|until| until.since(self.now)).filter(|hold| !hold.is_zero());
+        let hold = keep_until.map(|until| until.duration_since(self.now)).filter(|hold| !hold.is_zero());
         let op = Op::Release { token, hold: hold.map(whole_millis), since };
         self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
     }

@@ -119,7 +119,7 @@ fn before(known: Bounds, old: Bounds) -> Option<Step> {
 }
 
 fn aged(bounds: Bounds, now: Time) -> Bounds {
-    let slack = i128::try_from(drift(now.since(bounds.at)).as_nanos()).unwrap_or(i128::MAX / 4);
+    let slack = i128::try_from(drift(now.duration_since(bounds.at)).as_nanos()).unwrap_or(i128::MAX / 4);
     Bounds { low: bounds.low - slack, high: bounds.high + slack, at: now.max(bounds.at) }
 }
 

@@ -47,7 +47,7 @@ impl Memory {
     }
 
     fn now(&self) -> ServerTime {
-        let elapsed = clock::now().since(self.started);
+        let elapsed = clock::now().duration_since(self.started);
         ServerTime(self.wall_at_start.saturating_add(u64::try_from(elapsed.as_micros()).unwrap_or(0)))
     }
 

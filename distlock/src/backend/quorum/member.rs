@@ -120,7 +120,7 @@ impl Member {
 
     /// It was asked something, and has said nothing for so long.
     pub(super) fn is_silent(&self, now: Time, limit: Duration) -> bool {
-        self.unanswered > 0 && now.since(self.heard) > limit
+        self.unanswered > 0 && now.duration_since(self.heard) > limit
     }
 
     pub(super) fn counts(&self) -> bool {
@@ -197,7 +197,9 @@ impl Member {
             return;
         }
         let grown = match self.standing {
-            Standing::Young(since) | Standing::Stepped(since) => self.noting && now.since(since) >= after,
+            Standing::Young(since) | Standing::Stepped(since) => {
+                self.noting && now.duration_since(since) >= after
+            }
             Standing::Counts => true,
             Standing::Unknown => false,
         };

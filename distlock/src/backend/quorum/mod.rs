@@ -366,7 +366,7 @@ impl Desk<'_> {
     async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
         loop {
             let due = self.council.next_due();
-            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(clock::now()).min(LONGEST_SLEEP));
+            let pause = due.map_or(LONGEST_SLEEP, |due| due.duration_since(clock::now()).min(LONGEST_SLEEP));
             tokio::select! {
                 biased;
                 input = outbox.recv() => match input {

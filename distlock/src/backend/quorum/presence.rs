@@ -100,7 +100,7 @@ impl Council {
         let memory = member.looked(now.time, sent, origin);
         self.heard_origin(now, node, sent, origin, memory);
         self.grow_up(now);
-        if self.members.get(node).is_some_and(|member| now.time.since(member.kept) > KEEP) {
+        if self.members.get(node).is_some_and(|member| now.time.duration_since(member.kept) > KEEP) {
             self.keep_notes(now, node);
         }
         self.look_soon(now);
@@ -231,7 +231,7 @@ impl Council {
         else {
             return;
         };
-        if member.noting || !member.up || now.time.since(since) < self.grown_after() {
+        if member.noting || !member.up || now.time.duration_since(since) < self.grown_after() {
             return;
         }
         let Some(fences) = self.counter_elsewhere(now, node, since) else { return };
@@ -258,7 +258,7 @@ impl Council {
         let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
         let patience = self.grown_after() * 2;
         let highest = || self.members.iter().map(|member| member.fences).max().unwrap_or(0);
-        (enough || now.time.since(since) >= patience).then(highest)
+        (enough || now.time.duration_since(since) >= patience).then(highest)
     }
 
     /// A clock that does not agree with a majority may have been set while nobody of us looked.
@@ -272,7 +272,8 @@ impl Council {
             }
             let same =
                 self.members.iter().filter(|other| other.up && member.shows_the_time_of(other, now.time));
-            let agrees = member.up && (same.count() >= most || now.time.since(member.watched) >= after);
+            let agrees =
+                member.up && (same.count() >= most || now.time.duration_since(member.watched) >= after);
             self.members[node].agrees = agrees;
         }
     }

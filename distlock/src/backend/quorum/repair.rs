@@ -41,7 +41,7 @@ impl Council {
             return;
         }
         entry.missing.at.add(node);
-        let left = entry.leased_until.since(now.time);
+        let left = entry.leased_until.duration_since(now.time);
         let ttl = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         if entry.missing.asked.has(node) || ttl.is_zero() {
             return;

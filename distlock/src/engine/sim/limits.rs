@@ -43,7 +43,7 @@ impl World {
             (Some(_), begun) => begun?,
             (None, _) => request.cell()?.since,
         };
-        let beyond = |end: Time| until.since(end).as_millis();
+        let beyond = |end: Time| until.duration_since(end).as_millis();
         let capped = request.max_hold.map_or(Time::MAX, |max| since.after(max));
         if until > capped {
             return Some(format!("holds the lock {} ms beyond max_hold", beyond(capped)));
@@ -97,8 +97,8 @@ impl World {
         };
         let least = least.min(request.max_hold.unwrap_or(least));
         let least = least.saturating_sub(Duration::from_nanos(self.reaction()));
-        if until.since(local) < least {
-            let what = format!("request {index} got {} ms of it", until.since(local).as_millis());
+        if until.duration_since(local) < least {
+            let what = format!("request {index} got {} ms of it", until.duration_since(local).as_millis());
             self.fail("short lease", what);
         }
     }

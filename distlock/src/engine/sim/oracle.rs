@@ -372,7 +372,7 @@ impl World {
         let (request, client) = (&self.requests[index], &self.clients[c]);
         let calm = client.paused_until <= request.started && client.stood_still == 0;
         let local = client.clock.at(self.now);
-        let waited = local.since(request.asked) + Duration::from_millis(5);
+        let waited = local.duration_since(request.asked) + Duration::from_millis(5);
         if why != Failure::Refused
             && request.is_patient()
             && calm

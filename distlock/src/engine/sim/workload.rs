@@ -154,7 +154,7 @@ impl Request {
 
     /// How long it was to wait when it began to, if not for ever.
     pub(super) fn time_left(&self, clock: &LocalClock) -> Option<Duration> {
-        matches!(self.waits, Waits::For(_)).then(|| self.until.since(clock.at(self.started)))
+        matches!(self.waits, Waits::For(_)).then(|| self.until.duration_since(clock.at(self.started)))
     }
 
     /// Its time is up at `local`, whatever the engine says.

@@ -133,7 +133,7 @@ impl Desk {
             self.now = self.now.max(due);
             self.timer();
         }
-        self.now.since(start)
+        self.now.duration_since(start)
     }
 
     fn link(&mut self, event: &LinkEvent) {

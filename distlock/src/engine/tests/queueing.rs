@@ -134,5 +134,5 @@ fn a_silent_server_is_out_of_reach_for_those_behind_a_waiter_of_another_kind_too
     }
     assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
     assert!(matches!(desk.outcome(), (1, Outcome::Unavailable(_))));
-    assert_eq!(desk.now.since(start), ms(3_000));
+    assert_eq!(desk.now.duration_since(start), ms(3_000));
 }

@@ -23,7 +23,7 @@ fn a_step_forward_in_a_reply_brings_deadlines_forward() {
     let (context, ..) = desk.next_enter();
     let us = Some(stepped(&desk, ms(4_000)));
     desk.answer(context, Ok(Reply::Acquired { us, fence: Some(1) }));
-    let moved = until.since(desk.until(&cell));
+    let moved = until.duration_since(desk.until(&cell));
     assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
 }
 
@@ -34,7 +34,7 @@ fn a_step_forward_in_a_push_brings_deadlines_forward() {
     let until = desk.until(&cell);
     desk.pass(ms(10));
     desk.grant(Token(99), stepped(&desk, ms(4_000)), None);
-    let moved = until.since(desk.until(&cell));
+    let moved = until.duration_since(desk.until(&cell));
     assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
 }
 
@@ -87,7 +87,7 @@ fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
     desk.acquired();
     desk.answer(early, Ok(Reply::Acquired { us: executed, fence: Some(8) }));
     let cell = desk.acquired();
-    let shortened = asked.after(ms(10_000 - 100 - 2)).since(desk.until(&cell));
+    let shortened = asked.after(ms(10_000 - 100 - 2)).duration_since(desk.until(&cell));
     assert!(shortened > ms(3_980) && shortened <= ms(4_000), "{shortened:?}");
 }
 
@@ -118,6 +118,6 @@ fn a_step_backward_between_two_renewals_of_one_instant_loses_nothing() {
     desk.answer(after, Ok(Reply::Renewed { us: ServerTime(late - 60_000_000) }));
     desk.answer(before, Ok(Reply::Renewed { us }));
     assert!(desk.lost.is_empty());
-    assert!(desk.until(&first).since(desk.now) > TTL * 9 / 10);
-    assert!(desk.until(&second).since(desk.now) > TTL * 9 / 10);
+    assert!(desk.until(&first).duration_since(desk.now) > TTL * 9 / 10);
+    assert!(desk.until(&second).duration_since(desk.now) > TTL * 9 / 10);
 }

@@ -61,7 +61,7 @@ fn a_grant_lasts_a_ttl_and_no_longer() {
         }
     }
     assert_eq!(renewals, 1);
-    let lasted = desk.now.since(granted);
+    let lasted = desk.now.duration_since(granted);
     assert!(lasted >= ms(9_000) && lasted <= ms(10_200), "{lasted:?}");
 }
 

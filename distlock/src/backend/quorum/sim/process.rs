@@ -482,7 +482,7 @@ impl World {
         until: Time,
         min_until: Option<Time>,
     ) {
-        let left = min_until.map(|min| min.since(self.processes[process].clock.at(self.now)));
+        let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let hold = left.filter(|left| *left > Duration::from_millis(1));
         let op = Op::Release { token, hold, since: ServerTime(0) };
         // Half of it: clocks drift, and the release takes its time.
