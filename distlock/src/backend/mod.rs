@@ -88,13 +88,13 @@ impl Default for Tuning {
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Tuning {
-    /// Whether a run of hand-offs that began at `since` is to be interrupted by a gap now; both in microseconds of
+    /// Whether a run of hand-offs that began at `handoffs_began` is to be interrupted by a gap now; both in microseconds of
     /// one clock. The scripts say the same (see scripts/serve.lua).
     ///
     /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
     /// distance they would miss for ever who polls in a related one. There is one in each `every` of the clock, at a
     /// place that is as good as random, but the same for every process and script.
-    pub(crate) fn gap_is_due(&self, since: u64, now: u64) -> bool {
+    pub(crate) fn gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
         if self.gap.is_zero() || self.every.is_zero() {
             return !self.gap.is_zero();
         }
@@ -103,7 +103,7 @@ impl Tuning {
         let at = |number: f64| (number + place(number % 65_536.0)) * every;
         let number = (now / every).floor();
         let latest = if at(number) > now { at(number - 1.0) } else { at(number) };
-        (since as f64) < latest
+        (handoffs_began as f64) < latest
     }
 }
 
@@ -166,9 +166,9 @@ pub(crate) enum Op {
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
     Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
-    /// done. With `hold` the key stays taken (by nobody) that much longer. `since` is when the current run of
+    /// done. With `hold` the key stays taken (by nobody) that much longer. `handoffs_began` is when the current run of
     /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
-    Release { token: Token, hold: Option<Duration>, since: ServerTime },
+    Release { token: Token, hold: Option<Duration>, handoffs_began: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotHeld`.
     Renew { token: Token, kind: Kind, ttl: Duration },
@@ -348,8 +348,8 @@ pub(crate) enum LinkEvent {
 /// News from the server that nobody asked for. Hints: they may be late, doubled, or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// At `us` the lock was given to `token` for its claim time. `since`: see [`Op::Release`].
-    Grant { key: Arc<str>, token: Token, us: ServerTime, since: ServerTime, fence: Option<u64> },
+    /// At `us` the lock was given to `token` for its claim time. `handoffs_began`: see [`Op::Release`].
+    Grant { key: Arc<str>, token: Token, us: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
     /// The lock is left free for plain pollers; `token` is still first in the queue and may ask again after
     /// the gap.
     Gap { key: Arc<str>, token: Token },
@@ -442,10 +442,10 @@ mod tests {
     /// released every millisecond.
     fn wait(tuning: &Tuning, interval: u64, phase: u64) -> u64 {
         let gap = u64::try_from(tuning.gap.as_micros()).unwrap();
-        let (mut since, mut now, mut poll) = (START + phase, START + phase, START + phase);
+        let (mut handoffs_began, mut now, mut poll) = (START + phase, START + phase, START + phase);
         loop {
             now += MILLI;
-            if tuning.gap_is_due(since, now) {
+            if tuning.gap_is_due(handoffs_began, now) {
                 while poll < now {
                     poll += interval;
                 }
@@ -453,7 +453,7 @@ mod tests {
                     return poll - START - phase;
                 }
                 now += gap;
-                since = now;
+                handoffs_began = now;
             }
         }
     }
@@ -483,10 +483,10 @@ mod tests {
     #[test]
     fn gaps_are_a_small_share_of_the_time_and_none_comes_at_once() {
         let tuning = Tuning::default();
-        let (mut since, mut gaps) = (START, 0);
+        let (mut handoffs_began, mut gaps) = (START, 0);
         for now in (START..START + 60_000 * MILLI).step_by(1_000) {
-            if tuning.gap_is_due(since, now) {
-                (since, gaps) = (now, gaps + 1);
+            if tuning.gap_is_due(handoffs_began, now) {
+                (handoffs_began, gaps) = (now, gaps + 1);
             }
         }
         assert!((285..=300).contains(&gaps), "{gaps}");

@@ -40,7 +40,7 @@ pub(super) struct Attempt {
     /// Who held the lock when the server last said so.
     pub(super) holder: Option<Arc<str>>,
     /// When the run of hand-offs began in which the lock was given to us, if it was.
-    since: ServerTime,
+    handoffs_began: ServerTime,
     ask_at: Option<Time>,
     polls: u32,
     /// How often in a row the server has refused for now.
@@ -74,7 +74,7 @@ impl Attempt {
             claim: CLAIM,
             pair: None,
             holder: None,
-            since: ServerTime(0),
+            handoffs_began: ServerTime(0),
             ask_at: None,
             polls: 0,
             refusals: 0,
@@ -393,7 +393,7 @@ impl<W> Step<'_, W> {
         let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
         let deadline = lease_end(counted_from, ttl);
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
-        let since = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.since };
+        let handoffs_began = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.handoffs_began };
         if fresh && attempt.holder.is_some() {
             self.state.occupied = None;
         }
@@ -407,7 +407,7 @@ impl<W> Step<'_, W> {
             deadline,
             entered,
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
-            since,
+            handoffs_began,
             seen: attempt.seen,
             us,
             asked: sent,
@@ -433,9 +433,9 @@ impl<W> Step<'_, W> {
         }
         let kind = self.state.waiters.front()?.want.kind;
         let mut next = Attempt::new(self.next_token(), kind);
-        let since = attempt.late_since.unwrap_or(self.now);
-        next.late_since = Some(since);
-        next.silent = Some(since);
+        let handoffs_began = attempt.late_since.unwrap_or(self.now);
+        next.late_since = Some(handoffs_began);
+        next.silent = Some(handoffs_began);
         next.cause = Some(cause);
         self.ask(&mut next);
         Some(Box::new(next))
@@ -539,12 +539,18 @@ impl<W> Step<'_, W> {
     }
 
     /// A push says that the lock is ours since `us`.
-    pub(super) fn granted(&mut self, token: Token, us: ServerTime, since: ServerTime, fence: Option<u64>) {
+    pub(super) fn granted(
+        &mut self,
+        token: Token,
+        us: ServerTime,
+        handoffs_began: ServerTime,
+        fence: Option<u64>,
+    ) {
         self.with_attempt(|step, mut attempt| {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.since = since;
+            attempt.handoffs_began = handoffs_began;
             let Some(deadline) = step.grant_deadline(&attempt, us) else {
                 return step.confirm(attempt, us);
             };
@@ -552,14 +558,15 @@ impl<W> Step<'_, W> {
             let fences = if mutated!(GrantReservesOneChainUsesTwo) { fences + 1 } else { fences };
             let first = fence.unwrap_or(0);
             let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
-            step.state.occupied = Some(step.now.before(Duration::from_micros(us.0.saturating_sub(since.0))));
+            step.state.occupied =
+                Some(step.now.before(Duration::from_micros(us.0.saturating_sub(handoffs_began.0))));
             let ready = Ready {
                 token,
                 kind: attempt.kind,
                 deadline,
                 entered: step.now,
                 fences,
-                since,
+                handoffs_began,
                 seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
                 us: Some(us),
                 asked: step.now,
@@ -614,7 +621,7 @@ impl<W> Step<'_, W> {
     pub(super) fn ask_for_more(&mut self, ready: Ready) {
         let mut attempt = Attempt::new(ready.token, ready.kind);
         attempt.entered = Some(ready.entered);
-        attempt.since = ready.since;
+        attempt.handoffs_began = ready.handoffs_began;
         attempt.longest = ready.longest;
         // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
         attempt.seen = self.state.seq + 1;

@@ -338,9 +338,9 @@ impl<W> Step<'_, W> {
 
     /// Gives a lease back that nobody holds.
     fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
-        let since = if ready.kind == Kind::Exclusive { ready.since } else { ServerTime(0) };
+        let handoffs_began = if ready.kind == Kind::Exclusive { ready.handoffs_began } else { ServerTime(0) };
         let Ready { token, deadline, longest, .. } = *ready;
-        self.leave(&Leaving { token, keep_until, since, deadline, longest });
+        self.leave(&Leaving { token, keep_until, handoffs_began, deadline, longest });
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Ready {
     /// Reserved fencing tokens that nobody has used.
     pub(super) fences: Range<u64>,
     /// When the run of hand-offs began.
-    pub(super) since: ServerTime,
+    pub(super) handoffs_began: ServerTime,
     /// The newest `enter` that was answered.
     pub(super) seen: u64,
     /// The server's time when it was known to be ours, if it said.

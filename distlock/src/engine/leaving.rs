@@ -17,7 +17,7 @@ pub(super) struct Leaving {
     pub(super) token: Token,
     /// The key is to stay taken until then.
     pub(super) keep_until: Option<Time>,
-    pub(super) since: ServerTime,
+    pub(super) handoffs_began: ServerTime,
     /// Until when the lease was ours for certain.
     pub(super) deadline: Time,
     /// The longest ttl that any command for the token has asked for.
@@ -32,25 +32,26 @@ impl<W> Step<'_, W> {
 
     /// The same, but the key is to stay taken until then.
     pub(super) fn undo_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        self.leave(&Leaving { token, keep_until, since: ServerTime(0), deadline: Time(0), longest });
+        self.leave(&Leaving { token, keep_until, handoffs_began: ServerTime(0), deadline: Time(0), longest });
     }
 
     /// The same for a token that may stand in the queue.
     pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         // The mutant of the server knows by this that a cancellation is meant.
-        let since = if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
-        self.leave(&Leaving { token, keep_until: None, since, deadline: Time(0), longest });
+        let handoffs_began =
+            if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
+        self.leave(&Leaving { token, keep_until: None, handoffs_began, deadline: Time(0), longest });
     }
 
     /// Sends a `leave`.
     pub(super) fn leave(&mut self, leaving: &Leaving) {
-        let Leaving { token, keep_until, since, deadline, longest } = *leaving;
+        let Leaving { token, keep_until, handoffs_began, deadline, longest } = *leaving;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.keep + CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
-        self.send_leave(release, since, deadline);
+        self.send_leave(release, handoffs_began, deadline);
     }
 
     pub(super) fn leave_again(&mut self, release: PendingRelease) {
@@ -58,7 +59,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Sends it, and once more later if a command that it should follow may still overtake it.
-    fn send_leave(&mut self, mut release: PendingRelease, since: ServerTime, deadline: Time) {
+    fn send_leave(&mut self, mut release: PendingRelease, handoffs_began: ServerTime, deadline: Time) {
         release.sends = release.sends.saturating_add(1);
         let PendingRelease { token, sends, until, keep_until, .. } = release;
         if let Some(at) = self.env.link.settles_at(self.now, token)
@@ -67,7 +68,7 @@ impl<W> Step<'_, W> {
             self.pending.add(PendingRelease { at: Some(at), ..release });
         }
         let hold = keep_until.map(|until| until.duration_since(self.now)).filter(|hold| !hold.is_zero());
-        let op = Op::Release { token, hold: hold.map(whole_millis), since };
+        let op = Op::Release { token, hold: hold.map(whole_millis), handoffs_began };
         self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Note {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    Grant { us: ServerTime, since: ServerTime, fence: Option<u64> },
+    Grant { us: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
     Gap,
 }
 
@@ -117,7 +117,9 @@ impl Server {
             Op::Acquire { token, kind, ttl, claim, mode, fences } => {
                 self.acquire(us, from, Ask { token, kind, ttl, claim, mode, fences })
             }
-            Op::Release { token, hold, since } => self.release(us, from, token, hold, since, notes),
+            Op::Release { token, hold, handoffs_began } => {
+                self.release(us, from, token, hold, handoffs_began, notes)
+            }
             Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
             Op::Fence { token, first, count } => self.fence(us, from, token, first, count),
         };
@@ -206,12 +208,12 @@ impl Server {
         from: &Sender<'_>,
         token: Token,
         hold: Option<Duration>,
-        since: ServerTime,
+        handoffs_began: ServerTime,
         notes: &mut Vec<Note>,
     ) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
-        if mutated!(CancelWithoutTestingKey) && since == ServerTime(u64::MAX) {
+        if mutated!(CancelWithoutTestingKey) && handoffs_began == ServerTime(u64::MAX) {
             return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotHeld };
         }
         if slot.is_marked(us) && slot.members.iter().any(|(member, _)| *member == text) {
@@ -220,7 +222,7 @@ impl Server {
                 slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
             }
             slot.drop_expired_members(us);
-            self.serve(us, from.key, since, notes);
+            self.serve(us, from.key, handoffs_began, notes);
             return Reply::Released { gap: false };
         }
         let ours = slot.live(us).is_some_and(|value| value.holder == text);
@@ -232,7 +234,7 @@ impl Server {
             // Whoever stood behind may be able to enter now.
             if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
                 slot.drop_expired_members(us);
-                self.serve(us, from.key, since, notes);
+                self.serve(us, from.key, handoffs_began, notes);
             }
             return Reply::Cancelled;
         }
@@ -241,7 +243,7 @@ impl Server {
             slot.value = Some(Value { holder, until: Some(plus(us, hold)) });
             return Reply::Released { gap: false };
         }
-        self.hand_over(us, from.key, since, notes)
+        self.hand_over(us, from.key, handoffs_began, notes)
     }
 
     /// Frees the key, for the queue or (in a gap) for anybody.
@@ -249,29 +251,29 @@ impl Server {
         &mut self,
         us: ServerTime,
         key: &Arc<str>,
-        since: ServerTime,
+        handoffs_began: ServerTime,
         notes: &mut Vec<Note>,
     ) -> Reply {
-        let since = if since.0 == 0 { us } else { since };
+        let handoffs_began = if handoffs_began.0 == 0 { us } else { handoffs_began };
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = self.tuning.gap_is_due(since.0, us.0);
-        self.serve_since(us, key, since, pause, notes)
+        let pause = self.tuning.gap_is_due(handoffs_began.0, us.0);
+        self.serve_run(us, key, handoffs_began, pause, notes)
     }
 
-    fn serve(&mut self, us: ServerTime, key: &Arc<str>, since: ServerTime, notes: &mut Vec<Note>) {
-        let since = if since.0 == 0 { us } else { since };
-        self.serve_since(us, key, since, false, notes);
+    fn serve(&mut self, us: ServerTime, key: &Arc<str>, handoffs_began: ServerTime, notes: &mut Vec<Note>) {
+        let handoffs_began = if handoffs_began.0 == 0 { us } else { handoffs_began };
+        self.serve_run(us, key, handoffs_began, false, notes);
     }
 
     /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
     /// there is a pause.
-    fn serve_since(
+    fn serve_run(
         &mut self,
         us: ServerTime,
         key: &Arc<str>,
-        since: ServerTime,
+        handoffs_began: ServerTime,
         pause: bool,
         notes: &mut Vec<Note>,
     ) -> Reply {
@@ -309,7 +311,7 @@ impl Server {
                 return Reply::Released { gap: true };
             }
             let fence = entry.minted.or_else(|| self.mint(us, fences));
-            note(News::Grant { us, since, fence });
+            note(News::Grant { us, handoffs_began, fence });
             let holder = token_text(&client, token).into();
             self.slot(key).put(us, kind, holder, plus(us, entry.claim));
         }

@@ -136,7 +136,7 @@ impl Council {
                 }
             }
             Op::Release { token, hold, .. } => {
-                self.leave(now, id, key, Op::Release { token, hold, since: ServerTime(0) });
+                self.leave(now, id, key, Op::Release { token, hold, handoffs_began: ServerTime(0) });
             }
             Op::Renew { token, ttl, .. } => {
                 self.longest_ttl = self.longest_ttl.max(ttl);

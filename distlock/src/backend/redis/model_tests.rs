@@ -124,8 +124,8 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
         9..15 => {
             let hold = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, or so long ago that a gap is due.
-            let since = pick(rng, &[0, now.0, now.0 - 60_000_000]);
-            Op::Release { token, hold, since: ServerTime(since) }
+            let handoffs_began = pick(rng, &[0, now.0, now.0 - 60_000_000]);
+            Op::Release { token, hold, handoffs_began: ServerTime(handoffs_began) }
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));

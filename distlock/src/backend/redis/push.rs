@@ -330,11 +330,11 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
             let us = parts.next()?;
             let (us, from) = us.split_once('@').map_or((us, None), |(us, from)| (us, Some(from)));
             let us = ServerTime(us.parse().ok()?);
-            let since = ServerTime(parts.next()?.parse().ok()?);
+            let handoffs_began = ServerTime(parts.next()?.parse().ok()?);
             let fence: u64 = parts.next()?.parse().ok()?;
             let token = parse_token(&wire.client, parts.next()?)?;
             let key = Arc::from(wire.names.key_of(parts.next()?)?);
-            Some((Push::Grant { key, token, us, since, fence: (fence != 0).then_some(fence) }, from))
+            Some((Push::Grant { key, token, us, handoffs_began, fence: (fence != 0).then_some(fence) }, from))
         }
         "p" => {
             let (token, lock) = rest.split_once(' ')?;
@@ -361,7 +361,7 @@ mod tests {
                     key: Arc::from("a key"),
                     token: Token(7),
                     us: ServerTime(5),
-                    since: ServerTime(4),
+                    handoffs_began: ServerTime(4),
                     fence: Some(9)
                 },
                 None

@@ -49,8 +49,11 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
         assert!(!server.run::<bool>("EXISTS c"));
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
-        one.send("a", Op::Release { token: Token(1), hold: None, since: super::super::ServerTime(0) })
-            .unwrap();
+        one.send(
+            "a",
+            Op::Release { token: Token(1), hold: None, handoffs_began: super::super::ServerTime(0) },
+        )
+        .unwrap();
     }
     server.run::<()>("PERSIST b");
     let replies = take(&one, 1, Kind::Exclusive);

@@ -52,7 +52,9 @@ impl World {
                 self.watch_grant(index, c, token);
             }
             let push = match news {
-                News::Grant { us, since, fence } => Push::Grant { key, token, us, since, fence },
+                News::Grant { us, handoffs_began, fence } => {
+                    Push::Grant { key, token, us, handoffs_began, fence }
+                }
                 News::Gap => Push::Gap { key, token },
             };
             let twice = self.chance(self.cfg.push_twice);

@@ -156,7 +156,7 @@ impl Desk {
 
     fn grant(&mut self, token: Token, us: ServerTime, fence: Option<u64>) {
         let key = self.key.clone();
-        self.push(Push::Grant { key, token, us, since: us, fence });
+        self.push(Push::Grant { key, token, us, handoffs_began: us, fence });
     }
 
     /// The oldest command that nobody has looked at.

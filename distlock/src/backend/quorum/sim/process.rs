@@ -484,7 +484,7 @@ impl World {
     ) {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let hold = left.filter(|left| *left > Duration::from_millis(1));
-        let op = Op::Release { token, hold, since: ServerTime(0) };
+        let op = Op::Release { token, hold, handoffs_began: ServerTime(0) };
         // Half of it: clocks drift, and the release takes its time.
         let closed = hold.map(|hold| self.now + u64::try_from(hold.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, op, Purpose::Release { key, token, until, closed }) {

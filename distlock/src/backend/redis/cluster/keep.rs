@@ -471,7 +471,7 @@ mod tests {
             key: Arc::from("k"),
             token: Token(token),
             us: ServerTime(us),
-            since: ServerTime(0),
+            handoffs_began: ServerTime(0),
             fence: None,
         };
         let gap = Push::Gap { key: Arc::from("k"), token: Token(1) };

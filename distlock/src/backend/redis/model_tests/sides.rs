@@ -235,17 +235,19 @@ impl Sides {
             self.pushes[index] += 1;
             let real = self.rigs[index].wait_for_push();
             let model = match news {
-                News::Grant { us, since, fence } => Push::Grant { key, token, us, since, fence },
+                News::Grant { us, handoffs_began, fence } => {
+                    Push::Grant { key, token, us, handoffs_began, fence }
+                }
                 News::Gap => Push::Gap { key, token },
             };
             let same = match (&real, &model) {
                 (
-                    Push::Grant { key, token, us, since, fence },
-                    Push::Grant { key: name, token: number, us: at, since: from, fence: first },
+                    Push::Grant { key, token, us, handoffs_began, fence },
+                    Push::Grant { key: name, token: number, us: at, handoffs_began: from, fence: first },
                 ) => {
                     (key, token, fence) == (name, number, first)
                         && us.0.abs_diff(at.0) < TOLERANCE
-                        && since.0.abs_diff(from.0) < TOLERANCE
+                        && handoffs_began.0.abs_diff(from.0) < TOLERANCE
                 }
                 (real, model) => real == model,
             };

@@ -2,8 +2,8 @@
 -- have done. (In front of clock.lua, members.lua, leave.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  hold ms (0: none)  since us  settings  [from]
---        since: when the current run of hand-offs began; 0: it begins now
+-- ARGV   token  hold ms (0: none)  handoffs_began us  settings  [from]
+--        handoffs_began: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <gap ms, 0: none> <every us> <channel prefix>`, the same for every lock of a client
 --        every: the average distance of two gaps (see serve.lua)
 --               0: always; then whoever is told of it leaves the queue
@@ -39,7 +39,7 @@ if held == token and ARGV[2] == '0' then
 end
 
 local entries, counter, members = KEYS[3], KEYS[4], KEYS[5]
-local hold, since = tonumber(ARGV[2]), tonumber(ARGV[3])
+local hold, handoffs_began = tonumber(ARGV[2]), tonumber(ARGV[3])
 local count, gap, every, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
 count, gap, every = count == '1', tonumber(gap), tonumber(every)
 local from = ARGV[5] or ''

@@ -1,7 +1,7 @@
 -- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
 -- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
 -- them: lock, queue, entries, counter, members, token, us, reply, there, waiter (popped from the queue),
--- channels, count, gap, every, since, from; and what members.lua defines.
+-- channels, count, gap, every, handoffs_began, from; and what members.lua defines.
 --
 -- Whoever is told that the lock is his must then get it: PUBLISH comes before SET. A server that refuses writes for
 -- want of memory, replicas or disk does so at a script's first write only, so there must have been one before
@@ -10,8 +10,8 @@
 -- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
-if since == 0 then
-  since = us
+if handoffs_began == 0 then
+  handoffs_began = us
 end
 if from ~= '' then
   from = '@' .. from
@@ -31,7 +31,7 @@ if pause and every > 0 then
     latest = gap_at(number - 1)
   end
   -- Only what has gone on since before it is interrupted.
-  pause = since < latest
+  pause = handoffs_began < latest
 end
 
 -- Whether somebody listened, as far as one can know. A failed PUBLISH (no permission) must not cost a waiter
@@ -80,7 +80,7 @@ while waiter do
       if fences ~= '0' then
         fence = text(mint(counter, tonumber(fences), us))
       end
-      heard = publish('g ' .. text(us) .. from .. ' ' .. text(since) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+      heard = publish('g ' .. text(us) .. from .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
     end
     if heard and kind == 'e' then
       redis.call('HDEL', entries, waiter)
