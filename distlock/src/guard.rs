@@ -307,7 +307,7 @@ impl Part {
         }
         let released = driver::release(&self.lease_handle);
         let known = released.is_known();
-        Releasing::Own { cell, held: now.duration_since(cell.since), released, known }
+        Releasing::Own { cell, held: now.duration_since(cell.held_since), released, known }
     }
 }
 

@@ -395,10 +395,10 @@ impl<W> Step<'_, W> {
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
         let handoffs_began = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.handoffs_began };
         if fresh && attempt.holder.is_some() {
-            self.state.occupied = None;
+            self.state.no_gap_since = None;
         }
-        if self.state.occupied.is_none() {
-            self.state.occupied = Some(self.now);
+        if self.state.no_gap_since.is_none() {
+            self.state.no_gap_since = Some(self.now);
         }
         let first = fence.unwrap_or(0);
         let ready = Ready {
@@ -450,7 +450,7 @@ impl<W> Step<'_, W> {
         queues: bool,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
-        self.state.occupied = None;
+        self.state.no_gap_since = None;
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
@@ -558,7 +558,7 @@ impl<W> Step<'_, W> {
             let fences = if mutated!(GrantReservesOneChainUsesTwo) { fences + 1 } else { fences };
             let first = fence.unwrap_or(0);
             let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
-            step.state.occupied =
+            step.state.no_gap_since =
                 Some(step.now.before(Duration::from_micros(us.0.saturating_sub(handoffs_began.0))));
             let ready = Ready {
                 token,

@@ -62,7 +62,7 @@ pub(crate) struct LeaseCell {
     pub(crate) token: Token,
     pub(crate) fence: Option<u64>,
     /// When the hold began.
-    pub(crate) since: Time,
+    pub(crate) held_since: Time,
     /// The holder said `max_hold`: never held beyond this.
     cap: AtomicU64,
     word: AtomicU64,
@@ -84,7 +84,7 @@ impl LeaseCell {
         ticket: Ticket,
         token: Token,
         fence: Option<u64>,
-        since: Time,
+        held_since: Time,
         cap: Time,
         until: Time,
         gathering: Option<Arc<Gathering>>,
@@ -96,7 +96,7 @@ impl LeaseCell {
             ticket,
             token,
             fence,
-            since,
+            held_since,
             cap: AtomicU64::new(cap.0),
             word,
             claim: AtomicU8::new(UNCLAIMED),

@@ -91,8 +91,8 @@ impl<W> Step<'_, W> {
         if let Some(gathering) = &gathering {
             gathering.answered();
         }
-        let (label, since) = (want.label, now);
-        let cell = LeaseCell::new(key, label, ticket, token, fence, since, cap, until, gathering);
+        let (label, held_since) = (want.label, now);
+        let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, gathering);
         let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
@@ -220,15 +220,15 @@ impl<W> Step<'_, W> {
 
     /// A gap for plain pollers, when one is due.
     fn take_gap(&mut self, ready: &Ready) -> Option<Duration> {
-        let since = self.state.occupied?;
+        let no_gap_since = self.state.no_gap_since?;
         // By the server's clock where it is known, so that every process finds the same gaps.
         let micros = |time: Time| time.0 / 1000;
         let ahead = ready.us.map_or(0, |us| us.0.saturating_sub(micros(ready.entered)));
         let by_server = |time: Time| micros(time).saturating_add(ahead);
-        if !self.env.tuning.gap_is_due(by_server(since), by_server(self.now)) {
+        if !self.env.tuning.gap_is_due(by_server(no_gap_since), by_server(self.now)) {
             return None;
         }
-        self.state.occupied = None;
+        self.state.no_gap_since = None;
         Some(self.env.tuning.gap)
     }
 

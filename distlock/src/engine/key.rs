@@ -28,7 +28,7 @@ pub(super) struct KeyState<W> {
     /// What the shard's timers hold for this key; the key may be due later, never earlier.
     pub(super) timer: Option<Time>,
     /// Since when plain pollers have had no gap, as far as this process knows.
-    pub(super) occupied: Option<Time>,
+    pub(super) no_gap_since: Option<Time>,
 }
 
 impl<W> Default for KeyState<W> {
@@ -40,7 +40,7 @@ impl<W> Default for KeyState<W> {
             kept: Vec::new(),
             seq: 0,
             timer: None,
-            occupied: None,
+            no_gap_since: None,
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) struct Step<'a, W> {
 impl<W> Step<'_, W> {
     pub(super) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
-        let newcomer = Waiter { ticket, since: self.now, want, who };
+        let newcomer = Waiter { ticket, waiting_since: self.now, want, who };
         match self.refusal(&newcomer.want) {
             Some(outcome) => self.complete(newcomer, outcome),
             None => {
@@ -177,13 +177,13 @@ impl<W> Step<'_, W> {
             // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
             let unavailable = silent.is_some_and(|silent| {
                 link_is_down
-                    || (holder.is_none() && silent <= waiter.since)
+                    || (holder.is_none() && silent <= waiter.waiting_since)
                     || waiter.out_of_reach_at(silent) <= now
             });
             let outcome = if unavailable && !mutated!(BusyForUnavailable) {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
-                Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.since) }
+                Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.waiting_since) }
             };
             self.complete(waiter, outcome);
         }
@@ -203,7 +203,7 @@ impl<W> Step<'_, W> {
             return;
         }
         for waiter in self.state.waiters.take_impatient() {
-            let waited = self.now.duration_since(waiter.since);
+            let waited = self.now.duration_since(waiter.waiting_since);
             let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
             self.complete(waiter, busy);
         }

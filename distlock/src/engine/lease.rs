@@ -81,7 +81,7 @@ impl Lease {
     /// its ttl; a grant, which is shorter, is made as long as that.
     pub(super) fn is_worth_renewing(&self) -> bool {
         self.holds.iter().any(|hold| {
-            let is_short = self.ready.deadline < hold.cell.since.after(hold.ttl / 2);
+            let is_short = self.ready.deadline < hold.cell.held_since.after(hold.ttl / 2);
             hold.renewal == Renewal::Keep
                 && (hold.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
         })

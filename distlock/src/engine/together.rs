@@ -112,7 +112,7 @@ impl<W> Step<'_, W> {
         }
         let ticket = self.env.next_ticket();
         let (kind, ttl) = (want.kind, want.ttl);
-        self.state.waiters.push(Waiter { ticket, since: self.now, want: want.clone(), who: who() });
+        self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.longest = ttl;
         attempt.part = Some(if leads { Part::Leads } else { Part::Follows(ticket) });

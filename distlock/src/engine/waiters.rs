@@ -19,7 +19,7 @@ const NO_INDEX_BELOW: usize = 8;
 #[derive(Debug)]
 pub(super) struct Waiter<W> {
     pub(super) ticket: Ticket,
-    pub(super) since: Time,
+    pub(super) waiting_since: Time,
     pub(super) want: Want,
     pub(super) who: W,
 }
@@ -32,7 +32,7 @@ impl<W> Waiter<W> {
 
     /// When it gives up waiting for a server that has been silent since `silent`.
     pub(super) fn out_of_reach_at(&self, silent: Time) -> Time {
-        silent.max(self.since).after(self.want.reach)
+        silent.max(self.waiting_since).after(self.want.reach)
     }
 
     /// Its time is up.
@@ -43,7 +43,7 @@ impl<W> Waiter<W> {
 
     /// It may give up on the server before it gives up on the lock.
     fn depends_on_reach(&self) -> bool {
-        self.gives_up().is_none_or(|until| until > self.since.after(self.want.reach))
+        self.gives_up().is_none_or(|until| until > self.waiting_since.after(self.want.reach))
     }
 }
 
@@ -245,8 +245,8 @@ impl Index {
         }
         let reach = waiter.want.reach;
         match self.reach.iter_mut().find(|(found, _)| *found == reach) {
-            Some((_, class)) => class.push_back((waiter.since, ticket)),
-            None => self.reach.push((reach, VecDeque::from([(waiter.since, ticket)]))),
+            Some((_, class)) => class.push_back((waiter.waiting_since, ticket)),
+            None => self.reach.push((reach, VecDeque::from([(waiter.waiting_since, ticket)]))),
         }
     }
 
@@ -260,7 +260,7 @@ impl Index {
         let Some(silent) = silent else { return lock };
         let firsts = self.reach.iter().filter_map(|(reach, class)| {
             count_a_look();
-            class.front().map(|(since, _)| silent.max(*since).after(*reach))
+            class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*reach))
         });
         firsts.min().map_or(lock, |server| server.min(lock))
     }
@@ -280,8 +280,9 @@ impl Index {
             overdue.extend(self.gives_up.pop().map(|first| first.ticket));
         }
         for (reach, class) in &mut self.reach {
-            while let Some((since, ticket)) = class.front()
-                && (silent.is_some_and(|silent| silent.max(*since).after(*reach) <= now) || !waits(*ticket))
+            while let Some((waiting_since, ticket)) = class.front()
+                && (silent.is_some_and(|silent| silent.max(*waiting_since).after(*reach) <= now)
+                    || !waits(*ticket))
             {
                 overdue.push(*ticket);
                 class.pop_front();

@@ -41,7 +41,7 @@ impl World {
         // The limits of a request for several keys count from when it had all of them.
         let since = match (request.group, request.begun) {
             (Some(_), begun) => begun?,
-            (None, _) => request.cell()?.since,
+            (None, _) => request.cell()?.held_since,
         };
         let beyond = |end: Time| until.duration_since(end).as_millis();
         let capped = request.max_hold.map_or(Time::MAX, |max| since.after(max));
@@ -117,7 +117,7 @@ impl World {
                 && request.picked_up
                 && request
                     .cell()
-                    .is_some_and(|cell| cell.token == context.token && cell.since < context.sent);
+                    .is_some_and(|cell| cell.token == context.token && cell.held_since < context.sent);
             let wanted = request.longest.filter(|(asked, _)| *asked < context.sent);
             let wanted = wanted.map_or(request.ttl, |(_, ttl)| ttl);
             mine && wanted > *ttl && self.believed_until(*index).is_some()
