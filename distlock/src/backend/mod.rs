@@ -207,17 +207,17 @@ pub(crate) enum Remaining {
 pub(crate) enum Reply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.
     Acquired {
-        us: Option<ServerTime>,
+        server_time: Option<ServerTime>,
         fence: Option<u64>,
     },
     /// The lock was ours already, and its lease is at least the ttl sent.
     AlreadyHeld {
-        us: Option<ServerTime>,
+        server_time: Option<ServerTime>,
         fence: Option<u64>,
     },
     /// Somebody else holds it. `front`: our entry is the first in the queue.
     Busy {
-        us: Option<ServerTime>,
+        server_time: Option<ServerTime>,
         holder: Arc<str>,
         remaining: Remaining,
         front: bool,
@@ -235,7 +235,7 @@ pub(crate) enum Reply {
     /// Neither the lock nor a queue entry was ours.
     NotHeld,
     Renewed {
-        us: ServerTime,
+        server_time: ServerTime,
     },
     /// The highest fencing token that the server knew of before; 0: of none.
     Fenced {
@@ -348,8 +348,14 @@ pub(crate) enum LinkEvent {
 /// News from the server that nobody asked for. Hints: they may be late, doubled, or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// At `us` the lock was given to `token` for its claim time. `handoffs_began`: see [`Op::Release`].
-    Grant { key: Arc<str>, token: Token, us: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
+    /// At `server_time` the lock was given to `token` for its claim time. `handoffs_began`: see [`Op::Release`].
+    Grant {
+        key: Arc<str>,
+        token: Token,
+        server_time: ServerTime,
+        handoffs_began: ServerTime,
+        fence: Option<u64>,
+    },
     /// The lock is left free for plain pollers; `token` is still first in the queue and may ask again after
     /// the gap.
     Gap { key: Arc<str>, token: Token },

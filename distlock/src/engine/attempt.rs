@@ -338,20 +338,22 @@ impl<W> Step<'_, W> {
             }
             match result {
                 // Another command of ours must have taken it; only `enter` says when.
-                Ok(Reply::AlreadyHeld { us: None, .. }) => {
+                Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
                     step.ask(&mut attempt);
                     Some(attempt)
                 }
-                Ok(Reply::Acquired { us, fence }) => step.got(attempt, sent, ttl, true, us, fence, fences),
-                Ok(Reply::AlreadyHeld { us, fence }) => {
-                    step.got(attempt, sent, ttl, false, us, fence, fences)
+                Ok(Reply::Acquired { server_time, fence }) => {
+                    step.got(attempt, sent, ttl, true, server_time, fence, fences)
                 }
-                Ok(Reply::Busy { us, holder, remaining, front }) => {
+                Ok(Reply::AlreadyHeld { server_time, fence }) => {
+                    step.got(attempt, sent, ttl, false, server_time, fence, fences)
+                }
+                Ok(Reply::Busy { server_time, holder, remaining, front }) => {
                     attempt.silent = None;
                     attempt.cause = None;
                     attempt.refusals = 0;
                     attempt.entered = None;
-                    attempt.pair = us.filter(|_| queues).map(|us| (us, sent));
+                    attempt.pair = server_time.filter(|_| queues).map(|server_time| (server_time, sent));
                     attempt.holder = Some(holder.clone());
                     step.busy(attempt, &holder, remaining, front, queues)
                 }
@@ -386,14 +388,15 @@ impl<W> Step<'_, W> {
         sent: Time,
         ttl: Duration,
         fresh: bool,
-        us: Option<ServerTime>,
+        server_time: Option<ServerTime>,
         fence: Option<u64>,
         fences: u32,
     ) -> Option<Box<Attempt>> {
         let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
         let deadline = lease_end(counted_from, ttl);
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
-        let handoffs_began = if fresh { us.unwrap_or(ServerTime(0)) } else { attempt.handoffs_began };
+        let handoffs_began =
+            if fresh { server_time.unwrap_or(ServerTime(0)) } else { attempt.handoffs_began };
         if fresh && attempt.holder.is_some() {
             self.state.no_gap_since = None;
         }
@@ -409,7 +412,7 @@ impl<W> Step<'_, W> {
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
             handoffs_began,
             seen: attempt.seen,
-            us,
+            server_time,
             asked: sent,
             longest: attempt.longest,
         };
@@ -538,11 +541,11 @@ impl<W> Step<'_, W> {
         Some(attempt)
     }
 
-    /// A push says that the lock is ours since `us`.
+    /// A push says that the lock is ours since `server_time`.
     pub(super) fn granted(
         &mut self,
         token: Token,
-        us: ServerTime,
+        server_time: ServerTime,
         handoffs_began: ServerTime,
         fence: Option<u64>,
     ) {
@@ -551,15 +554,15 @@ impl<W> Step<'_, W> {
                 return Some(attempt);
             }
             attempt.handoffs_began = handoffs_began;
-            let Some(deadline) = step.grant_deadline(&attempt, us) else {
-                return step.confirm(attempt, us);
+            let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
+                return step.confirm(attempt, server_time);
             };
             let fences = u64::from(attempt.fences.unwrap_or(0)).min(u64::from(MAX_FENCES));
             let fences = if mutated!(GrantReservesOneChainUsesTwo) { fences + 1 } else { fences };
             let first = fence.unwrap_or(0);
             let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
             step.state.no_gap_since =
-                Some(step.now.before(Duration::from_micros(us.0.saturating_sub(handoffs_began.0))));
+                Some(step.now.before(Duration::from_micros(server_time.0.saturating_sub(handoffs_began.0))));
             let ready = Ready {
                 token,
                 kind: attempt.kind,
@@ -568,7 +571,7 @@ impl<W> Step<'_, W> {
                 fences,
                 handoffs_began,
                 seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
-                us: Some(us),
+                server_time: Some(server_time),
                 asked: step.now,
                 longest: attempt.longest,
             };

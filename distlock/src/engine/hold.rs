@@ -223,7 +223,8 @@ impl<W> Step<'_, W> {
         let no_gap_since = self.state.no_gap_since?;
         // By the server's clock where it is known, so that every process finds the same gaps.
         let micros = |time: Time| time.0 / 1000;
-        let ahead = ready.us.map_or(0, |us| us.0.saturating_sub(micros(ready.entered)));
+        let ahead =
+            ready.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(ready.entered)));
         let by_server = |time: Time| micros(time).saturating_add(ahead);
         if !self.env.tuning.gap_is_due(by_server(no_gap_since), by_server(self.now)) {
             return None;
@@ -315,7 +316,8 @@ impl<W> Step<'_, W> {
         lease.ready.seen = lease.ready.seen.max(seq);
         match result {
             // Carried out before what we know already: threads may send in another order than they asked.
-            Ok(Reply::Acquired { us: Some(us), .. }) if lease.ready.us.is_some_and(|known| *us <= known) => {}
+            Ok(Reply::Acquired { server_time: Some(server_time), .. })
+                if lease.ready.server_time.is_some_and(|known| *server_time <= known) => {}
             Ok(Reply::Acquired { .. }) if !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld) => {
                 // The lock was lost in between, and this command took it anew.
                 let (keep_until, longest) = (lease.min_until, lease.ready.longest);

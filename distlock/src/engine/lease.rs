@@ -24,7 +24,7 @@ pub(super) struct Ready {
     /// The newest `enter` that was answered.
     pub(super) seen: u64,
     /// The server's time when it was known to be ours, if it said.
-    pub(super) us: Option<ServerTime>,
+    pub(super) server_time: Option<ServerTime>,
     /// Refusals of what was sent before say nothing about this lease.
     pub(super) asked: Time,
     /// The longest ttl that any command for it has asked for.

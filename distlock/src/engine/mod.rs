@@ -257,7 +257,7 @@ impl<W> Engine<W> {
     fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
         observed(result)
             .filter(|_| self.clocks == Clocks::One)
-            .and_then(|us| lock(&self.server_clock).observe(us, context.sent, now))
+            .and_then(|server_time| lock(&self.server_clock).observe(server_time, context.sent, now))
     }
 
     fn reply_after(
@@ -283,8 +283,8 @@ impl<W> Engine<W> {
         let key = key.clone();
         let mut effects = match &push {
             // Before the grant is believed: its age is counted on the server's clock.
-            Push::Grant { us, .. } if self.clocks == Clocks::One => {
-                let stepped = lock(&self.server_clock).heard(*us, now);
+            Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
+                let stepped = lock(&self.server_clock).heard(*server_time, now);
                 self.allow_for(now, stepped)
             }
             Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
@@ -441,8 +441,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn observed(result: &OpResult) -> Option<ServerTime> {
     match result {
-        Ok(Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. }) => *us,
-        Ok(Reply::Renewed { us }) => Some(*us),
+        Ok(
+            Reply::Acquired { server_time, .. }
+            | Reply::AlreadyHeld { server_time, .. }
+            | Reply::Busy { server_time, .. },
+        ) => *server_time,
+        Ok(Reply::Renewed { server_time }) => Some(*server_time),
         _ => None,
     }
 }

@@ -56,9 +56,9 @@ impl ServerClock {
 
     /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
     /// below only, and shows steps forward only.
-    pub(crate) fn heard(&mut self, us: ServerTime, seen: Time) -> Option<Step> {
+    pub(crate) fn heard(&mut self, server_time: ServerTime, seen: Time) -> Option<Step> {
         let old = aged(self.bounds?, seen);
-        let low = i128::from(us.0) * 1000 - i128::from(seen.0);
+        let low = i128::from(server_time.0) * 1000 - i128::from(seen.0);
         if low <= old.high {
             return None;
         }
@@ -71,8 +71,8 @@ impl ServerClock {
 
     /// Takes in one reply, in any order. Reports a step once, and of every reply from before a step forward by how
     /// much what it grants ends earlier.
-    pub(crate) fn observe(&mut self, us: ServerTime, sent: Time, seen: Time) -> Option<Step> {
-        let server = i128::from(us.0) * 1000;
+    pub(crate) fn observe(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Option<Step> {
+        let server = i128::from(server_time.0) * 1000;
         let mut new =
             Bounds { low: server - i128::from(seen.0), high: server - i128::from(sent.0), at: seen };
         // The server's time is cut to whole microseconds.

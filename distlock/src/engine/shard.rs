@@ -272,9 +272,9 @@ impl<W> Shard<W> {
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
             Push::Gap { token, .. } => step.gap(token),
-            Push::Grant { token, us, handoffs_began, fence, .. } => {
+            Push::Grant { token, server_time, handoffs_began, fence, .. } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
-                    step.granted(token, us, handoffs_began, fence);
+                    step.granted(token, server_time, handoffs_began, fence);
                 } else if step.state.lease(token).is_none() {
                     step.unknown_grant(token);
                 }

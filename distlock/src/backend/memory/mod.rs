@@ -59,8 +59,8 @@ impl Memory {
         let Some(events) = self.events.get().and_then(Weak::upgrade) else { return };
         for Note { key, token, news, .. } in notes {
             events.push(match news {
-                News::Grant { us, handoffs_began, fence } => {
-                    Push::Grant { key, token, us, handoffs_began, fence }
+                News::Grant { server_time, handoffs_began, fence } => {
+                    Push::Grant { key, token, server_time, handoffs_began, fence }
                 }
                 News::Gap => Push::Gap { key, token },
             });

@@ -31,7 +31,7 @@ pub(crate) struct Note {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    Grant { us: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
+    Grant { server_time: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
     Gap,
 }
 
@@ -103,25 +103,25 @@ impl Server {
         self.listeners.insert(client.clone());
     }
 
-    /// Carries out one operation at `us`.
+    /// Carries out one operation at `server_time`.
     pub(crate) fn apply(
         &mut self,
-        us: ServerTime,
+        server_time: ServerTime,
         from: &Sender<'_>,
         op: &Op,
         notes: &mut Vec<Note>,
     ) -> Reply {
-        self.sweep(us);
+        self.sweep(server_time);
         let reply = match *op {
-            Op::TryAcquire { token, ttl } => self.try_acquire(us, from, token, ttl),
+            Op::TryAcquire { token, ttl } => self.try_acquire(server_time, from, token, ttl),
             Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                self.acquire(us, from, Ask { token, kind, ttl, claim, mode, fences })
+                self.acquire(server_time, from, Ask { token, kind, ttl, claim, mode, fences })
             }
             Op::Release { token, hold, handoffs_began } => {
-                self.release(us, from, token, hold, handoffs_began, notes)
+                self.release(server_time, from, token, hold, handoffs_began, notes)
             }
-            Op::Renew { token, ttl, .. } => self.renew(us, from, token, ttl),
-            Op::Fence { token, first, count } => self.fence(us, from, token, first, count),
+            Op::Renew { token, ttl, .. } => self.renew(server_time, from, token, ttl),
+            Op::Fence { token, first, count } => self.fence(server_time, from, token, first, count),
         };
         if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
             self.slots.remove(from.key);
@@ -133,7 +133,7 @@ impl Server {
     /// Carries out operations that take locks, in order, up to the first that does not get its lock.
     pub(crate) fn apply_together(
         &mut self,
-        us: ServerTime,
+        server_time: ServerTime,
         client: &Arc<str>,
         batch: &[(Arc<str>, Op)],
         notes: &mut Vec<Note>,
@@ -143,68 +143,74 @@ impl Server {
             if !goes_on {
                 return Reply::Skipped;
             }
-            let reply = self.apply(us, &Sender { client, key }, op, notes);
+            let reply = self.apply(server_time, &Sender { client, key }, op, notes);
             goes_on = reply.is_acquired();
             reply
         };
         batch.iter().map(one).collect()
     }
 
-    fn try_acquire(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+    fn try_acquire(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        token: Token,
+        ttl: Duration,
+    ) -> Reply {
         let text = text(from, token);
         let slot = self.slot(from.key);
-        match slot.live(us) {
+        match slot.live(server_time) {
             None => {
-                slot.value = Some(Value { holder: text, until: Some(plus(us, ttl)) });
-                Reply::Acquired { us: None, fence: None }
+                slot.value = Some(Value { holder: text, until: Some(plus(server_time, ttl)) });
+                Reply::Acquired { server_time: None, fence: None }
             }
-            Some(value) if value.holder == text => Reply::AlreadyHeld { us: None, fence: None },
+            Some(value) if value.holder == text => Reply::AlreadyHeld { server_time: None, fence: None },
             Some(_) => Reply::Busy {
-                us: None,
-                holder: slot.in_the_way(us, Kind::Exclusive),
+                server_time: None,
+                holder: slot.in_the_way(server_time, Kind::Exclusive),
                 remaining: Remaining::Unknown,
                 front: false,
             },
         }
     }
 
-    fn acquire(&mut self, us: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
+    fn acquire(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
         let Ask { token, kind, claim, mode, fences, .. } = ask;
-        let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(us, fences)).flatten();
-        let until = plus(us, self.tuning.keep);
+        let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(server_time, fences)).flatten();
+        let until = plus(server_time, self.tuning.keep);
         let slot = self.slot(from.key);
-        let (fresh, remaining) = match slot.admit(us, from, &ask) {
+        let (fresh, remaining) = match slot.admit(server_time, from, &ask) {
             Admission::Acquired => (true, None),
             Admission::AlreadyHeld => (false, None),
             Admission::Full(remaining) => (false, Some(remaining)),
             Admission::Clash(found) => return Reply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
-            let holder = slot.in_the_way(us, kind);
+            let holder = slot.in_the_way(server_time, kind);
             let mut front = false;
             if mode != AcquireMode::Try {
                 let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);
                 let client = from.client.clone();
                 let entry = Entry { client, token, kind, until, claim, fences, listens, minted };
-                front = slot.enqueue(us, entry);
+                front = slot.enqueue(server_time, entry);
             }
-            return Reply::Busy { us: Some(us), holder, remaining, front };
+            return Reply::Busy { server_time: Some(server_time), holder, remaining, front };
         }
         let again = matches!(mode, AcquireMode::WaitAgain | AcquireMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
         }
-        let fence = self.mint(us, fences);
+        let fence = self.mint(server_time, fences);
         if fresh {
-            Reply::Acquired { us: Some(us), fence }
+            Reply::Acquired { server_time: Some(server_time), fence }
         } else {
-            Reply::AlreadyHeld { us: Some(us), fence }
+            Reply::AlreadyHeld { server_time: Some(server_time), fence }
         }
     }
 
     fn release(
         &mut self,
-        us: ServerTime,
+        server_time: ServerTime,
         from: &Sender<'_>,
         token: Token,
         hold: Option<Duration>,
@@ -216,73 +222,79 @@ impl Server {
         if mutated!(CancelWithoutTestingKey) && handoffs_began == ServerTime(u64::MAX) {
             return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotHeld };
         }
-        if slot.is_marked(us) && slot.members.iter().any(|(member, _)| *member == text) {
+        if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(hold) = hold {
-                slot.members.push((format!("{HOLD}:{text}").into(), plus(us, hold)));
+                slot.members.push((format!("{HOLD}:{text}").into(), plus(server_time, hold)));
             }
-            slot.drop_expired_members(us);
-            self.serve(us, from.key, handoffs_began, notes);
+            slot.drop_expired_members(server_time);
+            self.serve(server_time, from.key, handoffs_began, notes);
             return Reply::Released { gap: false };
         }
-        let ours = slot.live(us).is_some_and(|value| value.holder == text);
+        let ours = slot.live(server_time).is_some_and(|value| value.holder == text);
         let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if !ours && !blind {
             if !slot.remove(from.client, token) {
                 return Reply::NotHeld;
             }
             // Whoever stood behind may be able to enter now.
-            if slot.is_marked(us) && !mutated!(NoServeAfterCancel) {
-                slot.drop_expired_members(us);
-                self.serve(us, from.key, handoffs_began, notes);
+            if slot.is_marked(server_time) && !mutated!(NoServeAfterCancel) {
+                slot.drop_expired_members(server_time);
+                self.serve(server_time, from.key, handoffs_began, notes);
             }
             return Reply::Cancelled;
         }
         if let Some(hold) = hold {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
-            slot.value = Some(Value { holder, until: Some(plus(us, hold)) });
+            slot.value = Some(Value { holder, until: Some(plus(server_time, hold)) });
             return Reply::Released { gap: false };
         }
-        self.hand_over(us, from.key, handoffs_began, notes)
+        self.hand_over(server_time, from.key, handoffs_began, notes)
     }
 
     /// Frees the key, for the queue or (in a gap) for anybody.
     fn hand_over(
         &mut self,
-        us: ServerTime,
+        server_time: ServerTime,
         key: &Arc<str>,
         handoffs_began: ServerTime,
         notes: &mut Vec<Note>,
     ) -> Reply {
-        let handoffs_began = if handoffs_began.0 == 0 { us } else { handoffs_began };
+        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = self.tuning.gap_is_due(handoffs_began.0, us.0);
-        self.serve_run(us, key, handoffs_began, pause, notes)
+        let pause = self.tuning.gap_is_due(handoffs_began.0, server_time.0);
+        self.serve_run(server_time, key, handoffs_began, pause, notes)
     }
 
-    fn serve(&mut self, us: ServerTime, key: &Arc<str>, handoffs_began: ServerTime, notes: &mut Vec<Note>) {
-        let handoffs_began = if handoffs_began.0 == 0 { us } else { handoffs_began };
-        self.serve_run(us, key, handoffs_began, false, notes);
+    fn serve(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        handoffs_began: ServerTime,
+        notes: &mut Vec<Note>,
+    ) {
+        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
+        self.serve_run(server_time, key, handoffs_began, false, notes);
     }
 
     /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
     /// there is a pause.
     fn serve_run(
         &mut self,
-        us: ServerTime,
+        server_time: ServerTime,
         key: &Arc<str>,
         handoffs_began: ServerTime,
         pause: bool,
         notes: &mut Vec<Note>,
     ) -> Reply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
-            if entry.until <= us && !mutated!(DeadEntriesNotSkipped) {
+            if entry.until <= server_time && !mutated!(DeadEntriesNotSkipped) {
                 continue;
             }
             let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
-            if !self.slot(key).has_room(us, kind) {
+            if !self.slot(key).has_room(server_time, kind) {
                 self.slot(key).queue.push_front(entry);
                 break;
             }
@@ -290,7 +302,7 @@ impl Server {
             let fences = if entry.listens { entry.fences } else { 0 };
             if !self.is_heard(&entry) {
                 // That is known when the tokens have been reserved.
-                self.mint(us, if pause { 0 } else { fences });
+                self.mint(server_time, if pause { 0 } else { fences });
                 continue;
             }
             let mut note = |news| {
@@ -310,10 +322,10 @@ impl Server {
                 }
                 return Reply::Released { gap: true };
             }
-            let fence = entry.minted.or_else(|| self.mint(us, fences));
-            note(News::Grant { us, handoffs_began, fence });
+            let fence = entry.minted.or_else(|| self.mint(server_time, fences));
+            note(News::Grant { server_time, handoffs_began, fence });
             let holder = token_text(&client, token).into();
-            self.slot(key).put(us, kind, holder, plus(us, entry.claim));
+            self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
         }
         Reply::Released { gap: false }
     }
@@ -328,46 +340,53 @@ impl Server {
         if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
     }
 
-    fn renew(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+    fn renew(&mut self, server_time: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
         let text = text(from, token);
-        let until = plus(us, ttl);
+        let until = plus(server_time, ttl);
         let slot = self.slot(from.key);
         let half = if mutated!(RenewalChecksOnlyTheMarker) {
-            slot.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+            slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
         } else {
             mutated!(RenewalChecksOnlyTheMembers)
-                && slot.members.iter().any(|(member, old)| *member == text && *old > us)
+                && slot.members.iter().any(|(member, old)| *member == text && *old > server_time)
         };
         if half {
-            return Reply::Renewed { us };
+            return Reply::Renewed { server_time };
         }
         let listed = slot.members.iter().find(|(member, _)| *member == text).map(|(_, until)| *until);
-        if slot.is_marked(us)
-            && let Some(old) = listed.filter(|old| *old > us)
+        if slot.is_marked(server_time)
+            && let Some(old) = listed.filter(|old| *old > server_time)
         {
             if old < until {
-                slot.raise(us, &text, until);
+                slot.raise(server_time, &text, until);
             }
-            return Reply::Renewed { us };
+            return Reply::Renewed { server_time };
         }
-        match slot.live(us) {
+        match slot.live(server_time) {
             Some(value) if value.holder == text => {
                 if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
                     value.until = Some(until);
                 }
-                Reply::Renewed { us }
+                Reply::Renewed { server_time }
             }
             None if mutated!(RenewCreates) => {
                 slot.value = Some(Value { holder: text, until: Some(until) });
-                Reply::Renewed { us }
+                Reply::Renewed { server_time }
             }
             _ => Reply::NotHeld,
         }
     }
 
-    fn fence(&mut self, us: ServerTime, from: &Sender<'_>, token: Token, first: u64, count: u32) -> Reply {
+    fn fence(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        token: Token,
+        first: u64,
+        count: u32,
+    ) -> Reply {
         let text = text(from, token);
-        if self.slot(from.key).live(us).is_none_or(|value| value.holder != text) {
+        if self.slot(from.key).live(server_time).is_none_or(|value| value.holder != text) {
             return Reply::NotHeld;
         }
         let last = self.last_fence;
@@ -375,25 +394,30 @@ impl Server {
         Reply::Fenced { last }
     }
 
-    fn mint(&mut self, us: ServerTime, fences: u32) -> Option<u64> {
+    fn mint(&mut self, server_time: ServerTime, fences: u32) -> Option<u64> {
         if fences == 0 {
             return None;
         }
-        let first = if mutated!(FenceWithoutMaximum) { us.0 } else { us.0.max(self.last_fence + 1) };
+        let first = if mutated!(FenceWithoutMaximum) {
+            server_time.0
+        } else {
+            server_time.0.max(self.last_fence + 1)
+        };
         let reserved = if mutated!(GrantReservesOneChainUsesTwo) { 1 } else { u64::from(fences) };
         self.last_fence = first + reserved - 1;
         Some(first)
     }
 
-    pub(crate) fn inspect(&mut self, us: ServerTime, key: &Arc<str>) -> Option<Inspection> {
+    pub(crate) fn inspect(&mut self, server_time: ServerTime, key: &Arc<str>) -> Option<Inspection> {
         let slot = self.slots.get_mut(key)?;
-        let waiters = u64::try_from(slot.queue.iter().filter(|entry| entry.until > us).count()).unwrap_or(0);
-        let value = slot.live(us)?.clone();
-        let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(us.0));
+        let waiters =
+            u64::try_from(slot.queue.iter().filter(|entry| entry.until > server_time).count()).unwrap_or(0);
+        let value = slot.live(server_time)?.clone();
+        let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(server_time.0));
         let kind = kind_of(&value.holder);
         let mut holders = Vec::new();
         if kind != Kind::Exclusive {
-            let alive = slot.members.iter().filter(|(_, until)| *until > us);
+            let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
             holders.extend(alive.map(|(member, until)| (member.clone(), left(*until))));
             holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
         }
@@ -402,10 +426,15 @@ impl Server {
     }
 
     /// Takes the lock from whoever holds it. False: it was free.
-    pub(crate) fn force_release(&mut self, us: ServerTime, key: &Arc<str>, notes: &mut Vec<Note>) -> bool {
-        let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(us).is_some());
+    pub(crate) fn force_release(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        notes: &mut Vec<Note>,
+    ) -> bool {
+        let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(server_time).is_some());
         if held {
-            self.hand_over(us, key, ServerTime(0), notes);
+            self.hand_over(server_time, key, ServerTime(0), notes);
         }
         held
     }
@@ -414,13 +443,13 @@ impl Server {
         self.slots.entry(key.clone()).or_default()
     }
 
-    fn sweep(&mut self, us: ServerTime) {
+    fn sweep(&mut self, server_time: ServerTime) {
         if self.slots.len() < self.sweep_at {
             return;
         }
         self.slots.retain(|_, slot| {
-            slot.queue.retain(|entry| entry.until > us);
-            slot.live(us).is_some() || !slot.queue.is_empty()
+            slot.queue.retain(|entry| entry.until > server_time);
+            slot.live(server_time).is_some() || !slot.queue.is_empty()
         });
         shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
@@ -456,11 +485,11 @@ fn marker(kind: Kind) -> Arc<str> {
 }
 
 impl Slot {
-    fn admit(&mut self, us: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
+    fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
         let text = text(from, ask.token);
-        let until = plus(us, ask.ttl);
-        let Some(value) = self.live(us) else {
-            self.put(us, ask.kind, text, until);
+        let until = plus(server_time, ask.ttl);
+        let Some(value) = self.live(server_time) else {
+            self.put(server_time, ask.kind, text, until);
             return Admission::Acquired;
         };
         let (holder, value_until) = (value.holder.clone(), value.until);
@@ -471,7 +500,8 @@ impl Slot {
             return Admission::AlreadyHeld;
         }
         let there = kind_of(&holder);
-        let left = |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(us.0)));
+        let left =
+            |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(server_time.0)));
         let clash = match (there, ask.kind) {
             (Kind::Limited(a), Kind::Limited(b)) => a != b,
             (Kind::Limited(_), _) | (Kind::Shared, Kind::Limited(_)) => true,
@@ -484,15 +514,15 @@ impl Slot {
         if there == Kind::Exclusive || ask.kind == Kind::Exclusive {
             return Admission::Full(value_until.map_or(Remaining::Forever, left));
         }
-        if self.is_member(us, &text) {
-            self.raise(us, &text, until);
+        if self.is_member(server_time, &text) {
+            self.raise(server_time, &text, until);
             return Admission::AlreadyHeld;
         }
-        self.drop_dead(us);
+        self.drop_dead(server_time);
         let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
         let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
-        if (my_turn || passes) && self.has_room(us, ask.kind) {
-            self.put(us, ask.kind, text, until);
+        if (my_turn || passes) && self.has_room(server_time, ask.kind) {
+            self.put(server_time, ask.kind, text, until);
             return Admission::Acquired;
         }
         let ends = self.members.iter().map(|(_, until)| *until);
@@ -501,13 +531,13 @@ impl Slot {
     }
 
     /// Whom one who asks for `kind` waits for: of several the last to go, or the first if one place is enough.
-    fn in_the_way(&mut self, us: ServerTime, kind: Kind) -> Arc<str> {
-        let Some(value) = self.live(us) else { return HOLD.into() };
+    fn in_the_way(&mut self, server_time: ServerTime, kind: Kind) -> Arc<str> {
+        let Some(value) = self.live(server_time) else { return HOLD.into() };
         let holder = value.holder.clone();
         if kind_of(&holder) == Kind::Exclusive {
             return holder;
         }
-        let alive = self.members.iter().filter(|(_, until)| *until > us);
+        let alive = self.members.iter().filter(|(_, until)| *until > server_time);
         let found = match kind {
             Kind::Exclusive => alive.max_by_key(|(_, until)| *until),
             Kind::Shared | Kind::Limited(_) => alive.min_by_key(|(_, until)| *until),
@@ -516,8 +546,8 @@ impl Slot {
     }
 
     /// Whether one more of `kind` can come in.
-    fn has_room(&mut self, us: ServerTime, kind: Kind) -> bool {
-        let Some(value) = self.live(us) else { return true };
+    fn has_room(&mut self, server_time: ServerTime, kind: Kind) -> bool {
+        let Some(value) = self.live(server_time) else { return true };
         let there = kind_of(&value.holder);
         match kind {
             Kind::Exclusive => false,
@@ -529,12 +559,12 @@ impl Slot {
     }
 
     /// Lets `holder` in.
-    fn put(&mut self, us: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
+    fn put(&mut self, server_time: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
         if kind == Kind::Exclusive {
             self.value = Some(Value { holder, until: Some(until) });
             return;
         }
-        if self.live(us).is_none() {
+        if self.live(server_time).is_none() {
             if !mutated!(MembersOutliveTheirMarker) {
                 self.members.clear();
             }
@@ -542,33 +572,33 @@ impl Slot {
         }
         self.members.retain(|(member, _)| *member != holder);
         self.members.push((holder, until));
-        self.drop_expired_members(us);
+        self.drop_expired_members(server_time);
     }
 
     /// Whether the marker is there and `holder` among those it stands for.
-    fn is_member(&mut self, us: ServerTime, holder: &Arc<str>) -> bool {
-        self.is_marked(us) && {
-            self.members.retain(|(_, until)| *until > us);
+    fn is_member(&mut self, server_time: ServerTime, holder: &Arc<str>) -> bool {
+        self.is_marked(server_time) && {
+            self.members.retain(|(_, until)| *until > server_time);
             self.members.iter().any(|(member, _)| member == holder)
         }
     }
 
-    fn is_marked(&mut self, us: ServerTime) -> bool {
-        self.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+    fn is_marked(&mut self, server_time: ServerTime) -> bool {
+        self.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
     }
 
-    fn raise(&mut self, us: ServerTime, holder: &Arc<str>, until: ServerTime) {
+    fn raise(&mut self, server_time: ServerTime, holder: &Arc<str>, until: ServerTime) {
         for (member, old) in &mut self.members {
             if member == holder && *old < until {
                 *old = until;
             }
         }
-        self.drop_expired_members(us);
+        self.drop_expired_members(server_time);
     }
 
     /// The marker lives as long as the last member, and not without any.
-    fn drop_expired_members(&mut self, us: ServerTime) {
-        self.members.retain(|(_, until)| *until > us);
+    fn drop_expired_members(&mut self, server_time: ServerTime) {
+        self.members.retain(|(_, until)| *until > server_time);
         let last = self.members.iter().map(|(_, until)| *until).max();
         match (last, &mut self.value) {
             (Some(last), Some(value)) => value.until = Some(last),
@@ -576,28 +606,30 @@ impl Slot {
         }
     }
 
-    fn drop_dead(&mut self, us: ServerTime) {
-        while self.queue.front().is_some_and(|first| first.until <= us) && !mutated!(DeadEntriesNotSkipped) {
+    fn drop_dead(&mut self, server_time: ServerTime) {
+        while self.queue.front().is_some_and(|first| first.until <= server_time)
+            && !mutated!(DeadEntriesNotSkipped)
+        {
             self.queue.pop_front();
         }
     }
 
-    fn live(&mut self, us: ServerTime) -> Option<&mut Value> {
-        if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= us)) {
+    fn live(&mut self, server_time: ServerTime) -> Option<&mut Value> {
+        if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= server_time)) {
             self.value = None;
         }
         self.value.as_mut()
     }
 
     /// Adds the entry or refreshes it where it stands. True if it is the first that is alive.
-    fn enqueue(&mut self, us: ServerTime, entry: Entry) -> bool {
+    fn enqueue(&mut self, server_time: ServerTime, entry: Entry) -> bool {
         let token = entry.token;
         let client = entry.client.clone();
         match self.queue.iter_mut().find(|e| e.token == token && e.client == client) {
             Some(old) => *old = entry,
             None => self.queue.push_back(entry),
         }
-        self.drop_dead(us);
+        self.drop_dead(server_time);
         self.queue.front().is_some_and(|first| first.token == token && first.client == client)
     }
 
@@ -612,8 +644,8 @@ fn text(from: &Sender<'_>, token: Token) -> Arc<str> {
     token_text(from.client, token).into()
 }
 
-fn plus(us: ServerTime, d: Duration) -> ServerTime {
-    ServerTime(us.0.saturating_add(micros(d)))
+fn plus(server_time: ServerTime, d: Duration) -> ServerTime {
+    ServerTime(server_time.0.saturating_add(micros(d)))
 }
 
 fn micros(d: Duration) -> u64 {

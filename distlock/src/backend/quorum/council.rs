@@ -28,7 +28,7 @@ pub(super) struct Now {
 
 impl Now {
     /// What stands for the server's time in replies: of all clocks, ours is the one that does not jump.
-    fn us(self) -> ServerTime {
+    fn server_time(self) -> ServerTime {
         ServerTime(self.time.0 / 1_000)
     }
 }
@@ -321,14 +321,19 @@ impl Council {
     }
 
     fn look_at_clock(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
-        let us = match result {
-            Ok(Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. }) => *us,
-            Ok(Reply::Renewed { us }) => Some(*us),
+        let server_time = match result {
+            Ok(
+                Reply::Acquired { server_time, .. }
+                | Reply::AlreadyHeld { server_time, .. }
+                | Reply::Busy { server_time, .. },
+            ) => *server_time,
+            Ok(Reply::Renewed { server_time }) => Some(*server_time),
             _ => None,
         };
-        if let (Some(us), Some(round), Some(member)) = (us, self.rounds.get(&id), self.members.get_mut(node))
+        if let (Some(server_time), Some(round), Some(member)) =
+            (server_time, self.rounds.get(&id), self.members.get_mut(node))
         {
-            let memory = member.heard_time(us, round.sent, now.time);
+            let memory = member.heard_time(server_time, round.sent, now.time);
             self.heard_of_memory(now, node, memory);
         }
     }
@@ -359,7 +364,7 @@ impl Council {
         let given = self.ledger.fences_given(round.token);
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.above = given;
-        let verdict = if round.decided { None } else { round.verdict(now.us(), held) };
+        let verdict = if round.decided { None } else { round.verdict(now.server_time(), held) };
         match verdict {
             Some(Verdict::WriteBack { first }) => {
                 // Two rounds may have seen the same highest counter: every block is given out once.

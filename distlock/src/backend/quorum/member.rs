@@ -212,8 +212,8 @@ impl Member {
 
     /// It said so between these times. A clock that was set forward has ended leases before their time, as if
     /// the server had forgotten them.
-    pub(super) fn heard_time(&mut self, us: ServerTime, sent: Time, seen: Time) -> Memory {
-        match self.clock.observe(us, sent, seen) {
+    pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Memory {
+        match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
                 // What is younger than that stays so.
                 self.standing = Standing::Stepped(seen);

@@ -112,7 +112,7 @@ impl Council {
         }
         self.heard_of_memory(now, node, memory);
         if let Some(member) = self.members.get_mut(node) {
-            let memory = member.heard_time(origin.us, sent, now.time);
+            let memory = member.heard_time(origin.server_time, sent, now.time);
             self.heard_of_memory(now, node, memory);
         }
     }
@@ -291,7 +291,7 @@ impl Council {
 
     /// Whoever lives too short to see a server grow up can still note when it was first met, and use such a note.
     fn note_meetings(&mut self, now: Now) {
-        let Some(us) = self.time_of_most(now) else { return };
+        let Some(server_time) = self.time_of_most(now) else { return };
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
             let (Standing::Young(since), Some(run_id), true) =
@@ -300,16 +300,17 @@ impl Council {
                 continue;
             };
             if let Some(met) = member.met {
-                let age = Duration::from_micros(us.saturating_sub(met.0)).saturating_sub(MAJORITIES_AGREE);
+                let age =
+                    Duration::from_micros(server_time.saturating_sub(met.0)).saturating_sub(MAJORITIES_AGREE);
                 member.standing = Standing::Young(since.min(now.time.before(age)));
             } else {
-                member.met = Some(ServerTime(us));
+                member.met = Some(ServerTime(server_time));
                 let note = Note {
                     run_id,
                     mark: Mark::None,
                     longest_ttl: Duration::ZERO,
                     fences: 0,
-                    met: Some(ServerTime(us)),
+                    met: Some(ServerTime(server_time)),
                 };
                 self.out.push(Effect::Note { node, note });
             }

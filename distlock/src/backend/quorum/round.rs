@@ -201,15 +201,15 @@ impl Round {
     }
 
     /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
-    pub(super) fn verdict(&self, us: ServerTime, held: bool) -> Option<Verdict> {
+    pub(super) fn verdict(&self, server_time: ServerTime, held: bool) -> Option<Verdict> {
         match self.op {
-            Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(us, held),
+            Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(server_time, held),
             Op::Release { .. } => self.given_back(),
-            Op::Renew { .. } | Op::Fence { .. } => self.renewed(us),
+            Op::Renew { .. } | Op::Fence { .. } => self.renewed(server_time),
         }
     }
 
-    fn acquired(&self, us: ServerTime, held: bool) -> Option<Verdict> {
+    fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Verdict> {
         let wrong = self.answers.iter().find_map(|answer| match &answer.vote {
             Vote::WrongKind(found) => Some(found.clone()),
             _ => None,
@@ -220,18 +220,18 @@ impl Round {
         let most = majority(self.answers.len());
         let (ours, open) = self.ours();
         if let Some(back) = &self.write_back {
-            return self.written_back(back, us, held);
+            return self.written_back(back, server_time, held);
         }
         if ours.len() < most {
             // Those in reserve are open, too.
-            return (ours.len() + open < most).then(|| Verdict::Rejected(self.rejection(us)));
+            return (ours.len() + open < most).then(|| Verdict::Rejected(self.rejection(server_time)));
         }
-        let Some((first, count)) = self.proposal else { return Some(self.entered(us, held, None)) };
+        let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
         let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
         let agreed =
             ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
         if agreed || mutated!(ProposalAlwaysTaken) {
-            return Some(self.entered(us, held, Some(first)));
+            return Some(self.entered(server_time, held, Some(first)));
         }
         let highest = ours.iter().filter_map(|vote| match vote {
             Vote::Ours { last, .. } => *last,
@@ -241,7 +241,7 @@ impl Round {
         Some(Verdict::WriteBack { first: above.saturating_add(1) })
     }
 
-    fn written_back(&self, back: &WriteBack, us: ServerTime, held: bool) -> Option<Verdict> {
+    fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Verdict> {
         let most = majority(self.answers.len());
         let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
         let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
@@ -249,7 +249,7 @@ impl Round {
         if done >= most && back.first < self.above {
             Some(Verdict::WriteBack { first: self.above })
         } else if done >= most {
-            Some(self.entered(us, held, Some(back.first)))
+            Some(self.entered(server_time, held, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
             Some(Verdict::Rejected(Err(OpError::new(Failure::Later, text))))
@@ -263,7 +263,7 @@ impl Round {
     }
 
     /// A majority is ours. Whether it was so before is for a majority to say, too.
-    fn entered(&self, us: ServerTime, held: bool, fence: Option<u64>) -> Verdict {
+    fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Verdict {
         let most = majority(self.answers.len());
         let count = |new: bool| {
             self.answers
@@ -272,12 +272,12 @@ impl Round {
                 .count()
         };
         if count(false) >= most {
-            Verdict::Carried(Reply::AlreadyHeld { us: Some(us), fence })
+            Verdict::Carried(Reply::AlreadyHeld { server_time: Some(server_time), fence })
         } else if held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
             Verdict::Rejected(Err(OpError::new(Failure::Later, text)))
         } else {
-            Verdict::Carried(Reply::Acquired { us: Some(us), fence })
+            Verdict::Carried(Reply::Acquired { server_time: Some(server_time), fence })
         }
     }
 
@@ -299,7 +299,7 @@ impl Round {
     }
 
     /// Why there is no majority.
-    fn rejection(&self, us: ServerTime) -> OpResult {
+    fn rejection(&self, server_time: ServerTime) -> OpResult {
         let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
         let busy = || {
             self.answers.iter().filter_map(|answer| match answer.vote {
@@ -315,7 +315,12 @@ impl Round {
         } else {
             until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
         };
-        Ok(Reply::Busy { us: Some(us), holder, remaining, front: busy().any(|(_, front)| front) })
+        Ok(Reply::Busy {
+            server_time: Some(server_time),
+            holder,
+            remaining,
+            front: busy().any(|(_, front)| front),
+        })
     }
 
     /// The failure that speaks for the others: one that will not go away, before one that may.
@@ -367,7 +372,7 @@ impl Round {
         (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
     }
 
-    fn renewed(&self, us: ServerTime) -> Option<Verdict> {
+    fn renewed(&self, server_time: ServerTime) -> Option<Verdict> {
         let most = majority(self.answers.len());
         let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
         // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
@@ -378,7 +383,7 @@ impl Round {
         let too_many = self.answers.len() - most;
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if renewed >= most {
-            Some(Verdict::Carried(Reply::Renewed { us }))
+            Some(Verdict::Carried(Reply::Renewed { server_time }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
             Some(Verdict::Carried(Reply::NotHeld))
         } else {

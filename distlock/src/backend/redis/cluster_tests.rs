@@ -157,7 +157,7 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     // A key that is not there yet is made at the new node (ASK); one that still is stays.
-    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Acquired { us: None, fence: None });
+    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
     assert_eq!(
         cluster.servers[1].run_words::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "9"]),
         std::slice::from_ref(&free)

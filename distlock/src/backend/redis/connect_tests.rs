@@ -182,7 +182,7 @@ fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_ti
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
     let renew = Op::Renew { token: Token(9), kind: Kind::Exclusive, ttl: TTL };
-    assert!(matches!(rig.send("k", renew), Ok(Reply::Renewed { us: ServerTime(5) })));
+    assert!(matches!(rig.send("k", renew), Ok(Reply::Renewed { server_time: ServerTime(5) })));
     // Such a proxy may share the keys out by the first one of a command.
     let keys = ["a", "b"].map(Arc::from);
     assert_eq!(rig.backend.together(&keys), 1);

@@ -92,10 +92,10 @@ impl Exec {
 
     /// Puts a holder's token where a reply has only the marker of a shared or limited lock.
     pub(super) async fn named(&self, link: &Link, key: &str, reply: Reply) -> Reply {
-        let Reply::Busy { us, holder, remaining, front } = reply else { return reply };
+        let Reply::Busy { server_time, holder, remaining, front } = reply else { return reply };
         let found = link.request(&self.wire.last_member(key)).await;
         let holder = found.ok().as_ref().and_then(reply::of_last_member).unwrap_or(holder);
-        Reply::Busy { us, holder, remaining, front }
+        Reply::Busy { server_time, holder, remaining, front }
     }
 
     /// [`Op::TryAcquire`], with the server's time in the reply: the cheapest way to learn it.
@@ -116,10 +116,11 @@ impl Exec {
         } else {
             self.decode(&link, &op, put, answer)?
         };
-        if let Reply::Acquired { us, .. } | Reply::AlreadyHeld { us, .. } | Reply::Busy { us, .. } =
-            &mut reply
+        if let Reply::Acquired { server_time, .. }
+        | Reply::AlreadyHeld { server_time, .. }
+        | Reply::Busy { server_time, .. } = &mut reply
         {
-            *us = us.or(time);
+            *server_time = server_time.or(time);
         }
         Ok(reply)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Origin {
     /// Changes with every start.
     pub(crate) run_id: String,
     /// What its wall clock says.
-    pub(crate) us: ServerTime,
+    pub(crate) server_time: ServerTime,
     /// The run in which somebody last found that it counts.
     pub(crate) vouched: Option<String>,
     /// When somebody first met this run, by the clocks of a majority.
@@ -108,7 +108,7 @@ impl Exec {
         }
         let text = |at: usize| answers.get(at).and_then(greet::text);
         let run_id = greet::field(text(0), "run_id").map(str::to_owned);
-        let (Some(run_id), Some(us)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
+        let (Some(run_id), Some(server_time)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
             return Err(errors::found(
                 Failure::Refused,
                 "the server does not tell its run and its time, so a quorum cannot know what it may have \
@@ -117,7 +117,7 @@ impl Exec {
         };
         let number = |at: usize| text(at).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
         Ok(Origin {
-            us,
+            server_time,
             vouched: text(2).map(str::to_owned),
             met: text(3)
                 .and_then(|met| met.strip_prefix(&run_id)?.strip_prefix(' ')?.parse().ok())

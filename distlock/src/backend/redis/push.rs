@@ -327,14 +327,19 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
     match kind {
         "g" => {
             let mut parts = rest.splitn(5, ' ');
-            let us = parts.next()?;
-            let (us, from) = us.split_once('@').map_or((us, None), |(us, from)| (us, Some(from)));
-            let us = ServerTime(us.parse().ok()?);
+            let server_time = parts.next()?;
+            let (server_time, from) = server_time
+                .split_once('@')
+                .map_or((server_time, None), |(server_time, from)| (server_time, Some(from)));
+            let server_time = ServerTime(server_time.parse().ok()?);
             let handoffs_began = ServerTime(parts.next()?.parse().ok()?);
             let fence: u64 = parts.next()?.parse().ok()?;
             let token = parse_token(&wire.client, parts.next()?)?;
             let key = Arc::from(wire.names.key_of(parts.next()?)?);
-            Some((Push::Grant { key, token, us, handoffs_began, fence: (fence != 0).then_some(fence) }, from))
+            Some((
+                Push::Grant { key, token, server_time, handoffs_began, fence: (fence != 0).then_some(fence) },
+                from,
+            ))
         }
         "p" => {
             let (token, lock) = rest.split_once(' ')?;
@@ -360,7 +365,7 @@ mod tests {
                 Push::Grant {
                     key: Arc::from("a key"),
                     token: Token(7),
-                    us: ServerTime(5),
+                    server_time: ServerTime(5),
                     handoffs_began: ServerTime(4),
                     fence: Some(9)
                 },

@@ -22,14 +22,14 @@ pub(super) fn wrong_type() -> Reply {
 /// The reply to `SET NX GET`.
 pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply, Garbled> {
     match value {
-        Value::Nil => Ok(Reply::Acquired { us: None, fence: None }),
+        Value::Nil => Ok(Reply::Acquired { server_time: None, fence: None }),
         Value::BulkString(holder) => {
             let holder = String::from_utf8_lossy(holder);
             if parse_token(client, &holder) == Some(token) {
-                return Ok(Reply::AlreadyHeld { us: None, fence: None });
+                return Ok(Reply::AlreadyHeld { server_time: None, fence: None });
             }
             Ok(Reply::Busy {
-                us: None,
+                server_time: None,
                 holder: Arc::from(holder),
                 remaining: Remaining::Unknown,
                 front: false,
@@ -54,19 +54,20 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
     let rest = fields.get(2..).unwrap_or_default();
     match (op, status) {
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "FRESH") => {
-            let (us, fence) = won(rest)?;
-            Ok(Reply::Acquired { us, fence })
+            let (server_time, fence) = won(rest)?;
+            Ok(Reply::Acquired { server_time, fence })
         }
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "MINE") => {
-            let (us, fence) = won(rest)?;
-            Ok(Reply::AlreadyHeld { us, fence })
+            let (server_time, fence) = won(rest)?;
+            Ok(Reply::AlreadyHeld { server_time, fence })
         }
         (Op::TryAcquire { .. } | Op::Acquire { .. }, "BUSY") => {
-            let [us, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)] = rest else {
+            let [server_time, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)] = rest
+            else {
                 return Err(Garbled);
             };
             Ok(Reply::Busy {
-                us: Some(server_time(us)?),
+                server_time: Some(parse_server_time(server_time)?),
                 holder: Arc::from(String::from_utf8_lossy(holder)),
                 remaining: match *remaining {
                     -1 => Remaining::Forever,
@@ -94,7 +95,7 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
             _ => Err(Garbled),
         },
         (Op::Renew { .. }, "RENEWED") => match rest {
-            [us] => Ok(Reply::Renewed { us: server_time(us)? }),
+            [server_time] => Ok(Reply::Renewed { server_time: parse_server_time(server_time)? }),
             _ => Err(Garbled),
         },
         _ => Err(Garbled),
@@ -223,13 +224,13 @@ pub(super) fn of_last_member(value: &Value) -> Option<Arc<str>> {
 
 fn won(rest: &[Value]) -> Result<(Option<ServerTime>, Option<u64>), Garbled> {
     match rest {
-        [us] => Ok((Some(server_time(us)?), None)),
-        [us, fence] => Ok((Some(server_time(us)?), Some(number(fence)?))),
+        [server_time] => Ok((Some(parse_server_time(server_time)?), None)),
+        [server_time, fence] => Ok((Some(parse_server_time(server_time)?), Some(number(fence)?))),
         _ => Err(Garbled),
     }
 }
 
-fn server_time(value: &Value) -> Result<ServerTime, Garbled> {
+fn parse_server_time(value: &Value) -> Result<ServerTime, Garbled> {
     number(value).map(ServerTime)
 }
 
@@ -257,7 +258,10 @@ mod tests {
     fn a_reply_that_names_another_token_is_garbled() {
         let op = Op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
-        assert_eq!(of_script("c", &op, &reply("dl1:c:7")).unwrap(), Reply::Renewed { us: ServerTime(5) });
+        assert_eq!(
+            of_script("c", &op, &reply("dl1:c:7")).unwrap(),
+            Reply::Renewed { server_time: ServerTime(5) }
+        );
         assert!(of_script("c", &op, &reply("dl1:c:8")).is_err());
         assert!(of_script("d", &op, &reply("dl1:c:7")).is_err());
     }

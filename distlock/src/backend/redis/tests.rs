@@ -64,7 +64,7 @@ fn a_free_lock_is_acquired_and_is_the_plain_key_with_the_token() {
     let rig = Rig::up(&server, "a");
     assert!(matches!(
         rig.send("k", enter(1, AcquireMode::Wait)),
-        Ok(Reply::Acquired { us: Some(_), fence: None })
+        Ok(Reply::Acquired { server_time: Some(_), fence: None })
     ));
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
     let pttl: i64 = server.run("PTTL k");
@@ -79,8 +79,8 @@ fn set_is_answered_like_enter() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("CONFIG RESETSTAT");
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Acquired { us: None, fence: None });
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::AlreadyHeld { us: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Acquired { server_time: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::AlreadyHeld { server_time: None, fence: None });
     assert_eq!(busy(rig.send("k", set(2))), ("dl1:a:1".to_owned(), Remaining::Unknown, false));
     server.run::<()>("RPUSH l x");
     assert!(matches!(rig.send("l", set(3)), Ok(Reply::WrongKind { .. })));
@@ -183,10 +183,10 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     busy(c.send("a key", enter(8, AcquireMode::Wait)));
     assert_eq!(a.send("a key", leave(1)).unwrap(), Reply::Released { gap: false });
     let handoffs_began = match b.wait_for_push() {
-        Push::Grant { key, token, us, handoffs_began, fence } => {
+        Push::Grant { key, token, server_time, handoffs_began, fence } => {
             assert_eq!(
                 (&*key, token, handoffs_began),
-                ("a key", Token(7), us),
+                ("a key", Token(7), server_time),
                 "the run begins with this grant"
             );
             assert!(fence.unwrap() > held);
@@ -457,8 +457,8 @@ fn the_script_takes_the_place_of_set_where_the_server_does_not_know_get() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.backend.pretend_old_server();
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { us: Some(_), fence: None })));
-    assert!(matches!(rig.send("k", set(2)), Ok(Reply::Busy { us: Some(_), .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { server_time: Some(_), fence: None })));
+    assert!(matches!(rig.send("k", set(2)), Ok(Reply::Busy { server_time: Some(_), .. })));
 }
 
 // ---- the links ----
@@ -733,7 +733,7 @@ fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
     let url = server.url();
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
-    assert!(matches!(rig.send("k", renew(9, TTL)), Ok(Reply::Renewed { us: ServerTime(5) })));
+    assert!(matches!(rig.send("k", renew(9, TTL)), Ok(Reply::Renewed { server_time: ServerTime(5) })));
     assert_eq!(failure(rig.send("k", renew(8, TTL))), Failure::Unknown);
     assert!(rig.wait_for_down().to_string().contains("not one to this question"));
     assert!(!rig.wait_until_up().0, "what cannot be killed may be alive");
@@ -803,7 +803,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     b.send("k", fenced(2, AcquireMode::WaitAgain, 1)).unwrap();
     a.send("k", leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Acquired { us: None, fence: None });
+    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
     a.send("j", leave(3)).unwrap();
     assert!(block_on(a.backend.force_release(&Arc::from("k"))).unwrap());
     // Without CLIENT KILL the former links may be alive.

@@ -25,7 +25,9 @@ fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written(
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
     let replies = take(&rig, 1, Kind::Exclusive);
-    assert!(replies.iter().all(|reply| matches!(reply, Reply::Acquired { us: Some(_), fence: None })));
+    assert!(
+        replies.iter().all(|reply| matches!(reply, Reply::Acquired { server_time: Some(_), fence: None }))
+    );
     for (key, token) in KEYS.iter().zip(1..) {
         assert_eq!(server.run::<String>(&format!("GET {key}")), format!("dl1:x:{token}"));
         assert!((9_000..=10_000).contains(&server.run::<i64>(&format!("PTTL {key}"))));
@@ -40,8 +42,11 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
     other.send("b", enter(9, Kind::Exclusive, AcquireMode::Try)).unwrap();
     for kind in [Kind::Exclusive, Kind::Shared] {
         let replies = take(&one, 1, kind);
-        let [Reply::Acquired { .. }, Reply::Busy { us: Some(_), holder, remaining, front }, Reply::Skipped] =
-            &replies[..]
+        let [
+            Reply::Acquired { .. },
+            Reply::Busy { server_time: Some(_), holder, remaining, front },
+            Reply::Skipped,
+        ] = &replies[..]
         else {
             panic!("{kind}: {replies:?}")
         };
@@ -73,7 +78,9 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
             }
             let replies = take(&rig, 1, kind);
             assert!(
-                replies.iter().all(|reply| matches!(reply, Reply::AlreadyHeld { us: Some(_), fence: None })),
+                replies
+                    .iter()
+                    .all(|reply| matches!(reply, Reply::AlreadyHeld { server_time: Some(_), fence: None })),
                 "{kind}: {replies:?}"
             );
             // That of a shared one is a marker, which lives as long as its members say.

@@ -188,15 +188,15 @@ impl World {
             return;
         }
         let key = self.keys[index].name.clone();
-        let us = self.us();
+        let server_time = self.server_time();
         let mut notes = Vec::new();
         self.value_may_have_changed(index);
         // Without the rest of it that is left: somebody types `DEL`.
         let plainly = self.keys[index].used_for != Use::Exclusive && self.rng.bool();
         let broken = if plainly {
-            self.server.delete_key(us, &key)
+            self.server.delete_key(server_time, &key)
         } else {
-            self.server.force_release(us, &key, &mut notes)
+            self.server.force_release(server_time, &key, &mut notes)
         };
         if broken {
             note!(self, "server: {key} released by force{}", if plainly { ", plainly" } else { "" });

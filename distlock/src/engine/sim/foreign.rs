@@ -63,8 +63,8 @@ impl World {
                 next(self, delay, PollerStep::Arrives);
             }
             PollerStep::Arrives => {
-                let us = self.us();
-                if self.server_is_up && self.server.set_plainly(us, &name, &text, TTL) {
+                let server_time = self.server_time();
+                if self.server_is_up && self.server.set_plainly(server_time, &name, &text, TTL) {
                     note!(self, "server: {name} taken by {text}");
                     self.value_may_have_changed(key);
                     next(self, delay, PollerStep::Got);
@@ -86,8 +86,8 @@ impl World {
                 next(self, delay, PollerStep::DeleteArrives);
             }
             PollerStep::DeleteArrives => {
-                let us = self.us();
-                if self.server_is_up && self.server.delete_plainly(us, &name, &text) {
+                let server_time = self.server_time();
+                if self.server_is_up && self.server.delete_plainly(server_time, &name, &text) {
                     note!(self, "server: {name} freed by {text}");
                 }
                 self.value_may_have_changed(key);

@@ -33,25 +33,25 @@ fn has_room(inside: impl Iterator<Item = Kind>, kind: Kind) -> bool {
 
 impl World {
     pub(super) fn before(&self, key: usize) -> Before {
-        let us = self.us();
+        let server_time = self.server_time();
         let name = &self.keys[key].name;
         Before {
-            leases: self.server.leases(us, name),
-            queue: self.server.queue(us, name),
+            leases: self.server.leases(server_time, name),
+            queue: self.server.queue(server_time, name),
             nobody: name.clone(),
         }
     }
 
     pub(super) fn value_may_have_changed(&mut self, key: usize) {
-        let us = self.us();
+        let server_time = self.server_time();
         let now = self.now;
-        let leases = self.server.leases(us, &self.keys[key].name);
+        let leases = self.server.leases(server_time, &self.keys[key].name);
         let watch = &mut self.keys[key];
-        if leases.is_empty() || watch.leases.iter().any(|lease| lease.until <= us) {
+        if leases.is_empty() || watch.leases.iter().any(|lease| lease.until <= server_time) {
             watch.run_since = None;
         }
         let leases = leases.into_iter().map(|(text, _, until)| {
-            let old = watch.leases.iter().find(|old| old.text == text && old.until > us);
+            let old = watch.leases.iter().find(|old| old.text == text && old.until > server_time);
             let since = old.map_or(now, |old| old.since);
             Lease { text, since, until }
         });
@@ -68,16 +68,16 @@ impl World {
         notes: &[Note],
     ) {
         for note in notes {
-            if let News::Grant { us, .. } = note.news {
-                self.check_run(key, us);
+            if let News::Grant { server_time, .. } = note.news {
+                self.check_run(key, server_time);
             }
         }
         let cancelled = *reply == Reply::Cancelled;
         if *reply != (Reply::Released { gap: false }) && !cancelled {
             return;
         }
-        let us = self.us();
-        let after = self.server.leases(us, &self.keys[key].name);
+        let server_time = self.server_time();
+        let after = self.server.leases(server_time, &self.keys[key].name);
         // Whoever is in: those who were, less the one who left, but for what `min_hold` keeps.
         let was_there = |text: &str| before.leases.iter().any(|(old, ..)| **old == *text) && *text != *left;
         let (mut inside, given): (Vec<_>, Vec<_>) = after
@@ -136,18 +136,18 @@ impl World {
         if !matches!(reply, Reply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
             return;
         }
-        let left = (first.0 - self.us().0) * 1_000;
+        let left = (first.0 - self.server_time().0) * 1_000;
         let due = left + left / 50 + self.reaction();
         let asked = self.now;
         self.after(due, Event::AskIsDue { key, client: c, token, asked });
     }
 
     pub(super) fn ask_is_due(&mut self, key: usize, c: usize, token: Token, asked: u64) {
-        let us = self.us();
+        let server_time = self.server_time();
         let client = &self.clients[c];
         let name = client.name.clone();
         let undisturbed = client.disturbed_at < asked && self.is_able(c) && self.cfg.in_order();
-        let queue = self.server.queue(us, &self.keys[key].name);
+        let queue = self.server.queue(server_time, &self.keys[key].name);
         let waits = queue.iter().any(|entry| entry.token == token && entry.client == name)
             && self.clients[c].engine.knows(&self.keys[key].name, token);
         if undisturbed && waits && self.keys[key].asked.get(&(c, token)) == Some(&asked) {
@@ -156,13 +156,13 @@ impl World {
         }
     }
 
-    pub(super) fn check_run(&mut self, key: usize, us: ServerTime) {
+    pub(super) fn check_run(&mut self, key: usize, server_time: ServerTime) {
         // Where several may hold the lock there are no gaps: plain pollers wait for the last to go.
         if self.keys[key].used_for != Use::Exclusive {
             return;
         }
         let every = u64::try_from(self.cfg.tuning.every.as_micros()).unwrap_or(0);
-        let since = *self.keys[key].run_since.get_or_insert(us);
+        let since = *self.keys[key].run_since.get_or_insert(server_time);
         let pushed = self.cfg.pushes
             && !self.cfg.is_short()
             && self.fault_at == 0
@@ -175,8 +175,8 @@ impl World {
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;
         let whole = self.cfg.is_whole() && self.cfg.push_breaks + self.cfg.steps_back + self.cfg.forces == 0;
         let most = every * 5 / 2 + self.cfg.longest_hold * 1000 + 200_000;
-        if pushed && whole && !self.cfg.tuning.gap.is_zero() && us.0 > since.0 + most {
-            self.fail("gap", format!("none for {} ms", (us.0 - since.0) / 1000));
+        if pushed && whole && !self.cfg.tuning.gap.is_zero() && server_time.0 > since.0 + most {
+            self.fail("gap", format!("none for {} ms", (server_time.0 - since.0) / 1000));
         }
     }
 
@@ -210,8 +210,9 @@ impl World {
 
     pub(super) fn grant_is_old(&mut self, key: usize, text: &Arc<str>, c: usize, since: u64) {
         let Some(lease) = self.keys[key].leases.iter().find(|lease| lease.text == *text) else { return };
-        let us = self.us();
-        let alive = lease.until > us && self.server.value(us, &self.keys[key].name).is_some();
+        let server_time = self.server_time();
+        let alive =
+            lease.until > server_time && self.server.value(server_time, &self.keys[key].name).is_some();
         let same_lease = lease.since == since;
         let undisturbed = self.is_able(c) && self.clients[c].disturbed_at < since;
         let Some((name, token)) = owner(text) else { return };

@@ -69,13 +69,13 @@ impl World {
             _ if !request.picked_up => false,
             None => true,
             Some(LostReason::MaxHold | LostReason::Shutdown) => {
-                let (us, c) = (self.us(), request.client);
+                let (server_time, c) = (self.server_time(), request.client);
                 let text = token_text(&self.clients[c].name, cell.token);
                 let name = &self.keys[request.key].name;
-                let leases = self.server.leases(us, name);
+                let leases = self.server.leases(server_time, name);
                 let until = leases.iter().find(|(lease, ..)| **lease == *text).map_or(0, |lease| lease.2.0);
                 let slack = request.ttl / 20 + Duration::from_nanos(self.reaction());
-                us.0 + u64::try_from(slack.as_micros()).unwrap_or(0) < until
+                server_time.0 + u64::try_from(slack.as_micros()).unwrap_or(0) < until
             }
             Some(LostReason::Expired | LostReason::Taken | LostReason::Released) => false,
         }
@@ -177,12 +177,12 @@ impl World {
     /// A token of a process that lives, on the server although the process wants nothing with it and does nothing
     /// about it.
     fn check_orphans(&mut self) {
-        let us = self.us();
+        let server_time = self.server_time();
         let mut orphans = Vec::new();
         for key in 0..self.keys.len() {
             let name = self.keys[key].name.clone();
-            let leases = self.server.leases(us, &name).into_iter().map(|(text, ..)| text);
-            let queue = self.server.queue(us, &name);
+            let leases = self.server.leases(server_time, &name).into_iter().map(|(text, ..)| text);
+            let queue = self.server.queue(server_time, &name);
             let queue = queue.iter().map(|entry| token_text(&entry.client, entry.token).into());
             for text in leases.chain(queue) {
                 if self.is_orphan(key, &text) {

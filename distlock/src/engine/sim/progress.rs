@@ -72,7 +72,7 @@ impl World {
     /// Nobody else could come in: those who have a place on the server cannot act, or may keep it; or the
     /// first in the queue cannot take it.
     fn room_is_excused(&self, key: usize) -> bool {
-        let us = self.us();
+        let server_time = self.server_time();
         let name = &self.keys[key].name;
         let readers = matches!(self.keys[key].used_for, Use::Readers(_));
         let stays = |(text, kind, _): &(Arc<str>, Kind, ServerTime)| {
@@ -84,8 +84,8 @@ impl World {
             !found.is_some_and(|c| self.is_able(c) && self.clients[c].engine.knows(name, entry.token))
         };
         !self.serves()
-            || self.server.leases(us, name).iter().any(stays)
-            || self.server.queue(us, name).iter().any(gone)
+            || self.server.leases(server_time, name).iter().any(stays)
+            || self.server.queue(server_time, name).iter().any(gone)
     }
 
     pub(super) fn vacancy_ends(&mut self, key: usize) {
@@ -99,8 +99,8 @@ impl World {
 
     /// Nobody could use the lock: those who have it on the server cannot act, or may keep it.
     pub(super) fn vacancy_is_excused(&self, key: usize) -> bool {
-        let us = self.us();
-        let leases = self.server.leases(us, &self.keys[key].name);
+        let server_time = self.server_time();
+        let leases = self.server.leases(server_time, &self.keys[key].name);
         if !self.serves() || leases.iter().any(|(text, ..)| self.may_stay(text)) {
             return true;
         }

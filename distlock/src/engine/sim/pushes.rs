@@ -52,8 +52,8 @@ impl World {
                 self.watch_grant(index, c, token);
             }
             let push = match news {
-                News::Grant { us, handoffs_began, fence } => {
-                    Push::Grant { key, token, us, handoffs_began, fence }
+                News::Grant { server_time, handoffs_began, fence } => {
+                    Push::Grant { key, token, server_time, handoffs_began, fence }
                 }
                 News::Gap => Push::Gap { key, token },
             };

@@ -28,11 +28,11 @@ impl World {
         }
         let end =
             soon + self.cfg.longest_ttl() + 25 * SECOND + if self.stepped_at > 0 { 100 * SECOND } else { 0 };
-        let us = self.us();
+        let server_time = self.server_time();
         if now < end {
             // Processes that live have cleared up already.
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
-            let left = self.server.contents(us).into_iter().find(|(_, text)| {
+            let left = self.server.contents(server_time).into_iter().find(|(_, text)| {
                 !self.may_be_left(text)
                     && owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
             });
@@ -41,7 +41,7 @@ impl World {
             }
             return Some(end);
         }
-        if let Some((key, text)) = self.server.contents(us).first() {
+        if let Some((key, text)) = self.server.contents(server_time).first() {
             let what = format!("{text} is left in {key}");
             self.fail("no residue", what);
         }

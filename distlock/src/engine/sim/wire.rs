@@ -176,11 +176,11 @@ impl World {
     fn carry_out_once(&mut self, job: usize, op: &Op) -> Reply {
         let key = self.jobs[job].context.key.clone();
         let name = self.name_of(job);
-        let us = self.us();
+        let server_time = self.server_time();
         let index = self.key_index(&key);
         let before = self.before(index);
         let mut notes = Vec::new();
-        let reply = self.server.apply(us, &Sender { client: &name, key: &key }, op, &mut notes);
+        let reply = self.server.apply(server_time, &Sender { client: &name, key: &key }, op, &mut notes);
         note!(self, "server: {job} {op:?} of {name}: {reply:?}");
         self.value_may_have_changed(index);
         let text = token_text(&name, self.jobs[job].context.token);

@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    pub(super) fn us(&self) -> crate::backend::ServerTime {
+    pub(super) fn server_time(&self) -> crate::backend::ServerTime {
         self.wall.at(self.now)
     }
 

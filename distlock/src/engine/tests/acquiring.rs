@@ -104,10 +104,10 @@ fn a_plain_attempt_that_finds_the_lock_ours_asks_since_when() {
     let mut desk = Desk::new();
     desk.acquire(0, want());
     let (context, _) = desk.next();
-    desk.answer(context, Ok(Reply::AlreadyHeld { us: None, fence: None }));
+    desk.answer(context, Ok(Reply::AlreadyHeld { server_time: None, fence: None }));
     desk.nobody_is_done();
     let (context, ..) = desk.next_enter();
-    let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::AlreadyHeld { us, fence: None }));
+    let server_time = Some(desk.server_time());
+    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
     desk.acquired();
 }

@@ -46,8 +46,8 @@ fn every_hold_has_its_own_fencing_token_from_the_reserved_range() {
     desk.nobody_is_done();
     let (context, _, fences) = desk.next_enter();
     assert_eq!((context.token, fences), (first.token, 2));
-    let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::AlreadyHeld { us, fence: Some(2_000) }));
+    let server_time = Some(desk.server_time());
+    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: Some(2_000) }));
     assert_eq!(desk.acquired().fence, Some(2_000));
 }
 
@@ -110,7 +110,7 @@ fn of_several_reservations_the_fewest_fencing_tokens_are_used() {
     desk.sleep();
     let (_, _, fences) = desk.next_enter();
     assert_eq!(fences, 5);
-    desk.grant(token, desk.us(), Some(1_000));
+    desk.grant(token, desk.server_time(), Some(1_000));
     let mut given = Vec::new();
     for _ in 0..2 {
         let cell = desk.acquired();

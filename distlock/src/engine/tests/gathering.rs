@@ -26,8 +26,8 @@ fn renew_for(desk: &mut Desk, d: Duration) -> usize {
         while let Some((context, op)) = desk.sent.pop_front() {
             assert!(matches!(op, Op::Renew { .. }), "{op:?}");
             renewals += 1;
-            let us = desk.us();
-            desk.answer(context, Ok(Reply::Renewed { us }));
+            let server_time = desk.server_time();
+            desk.answer(context, Ok(Reply::Renewed { server_time }));
         }
     }
     desk.now = end;
@@ -110,8 +110,8 @@ fn the_ttl_of_a_guard_that_is_not_renewed_counts_from_the_guard() {
     let (context, op) = desk.next();
     assert!(matches!(op, Op::Renew { ttl: TTL, .. }), "{op:?}");
     desk.pass(ms(5));
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     let end = began.after(ms(10_000 - 100 - 2));
     assert_eq!(desk.until(&cell), end);
     // And not again.

@@ -7,7 +7,7 @@ fn a_granted_lease_is_counted_from_the_last_answer() {
     let token = desk.queue(want());
     let asked = desk.now;
     desk.pass(ms(1_000));
-    let granted = desk.us();
+    let granted = desk.server_time();
     desk.pass(ms(5));
     desk.grant(token, granted, None);
     let cell = desk.acquired();
@@ -18,7 +18,7 @@ fn a_granted_lease_is_counted_from_the_last_answer() {
 #[test]
 fn a_stale_push_is_ignored() {
     let mut desk = Desk::new();
-    let before = desk.us();
+    let before = desk.server_time();
     desk.pass(ms(1));
     let token = desk.queue(want());
     desk.pass(ms(1));
@@ -31,14 +31,14 @@ fn a_stale_push_is_ignored() {
 fn a_grant_that_leaves_less_than_half_the_claim_is_confirmed() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
-    let granted = desk.us();
+    let granted = desk.server_time();
     desk.pass(ms(1_600));
     desk.grant(token, granted, None);
     desk.nobody_is_done();
     let (context, ..) = desk.next_enter();
-    let (asked, us) = (desk.now, Some(desk.us()));
+    let (asked, server_time) = (desk.now, Some(desk.server_time()));
     desk.pass(ms(1));
-    desk.answer(context, Ok(Reply::AlreadyHeld { us, fence: None }));
+    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
     let cell = desk.acquired();
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
@@ -51,7 +51,7 @@ fn a_grant_after_a_reconnection_is_confirmed() {
     desk.up(true);
     desk.next_enter();
     desk.pass(ms(1));
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     desk.nobody_is_done();
     desk.next_enter();
 }
@@ -61,8 +61,8 @@ fn a_grant_from_the_future_is_confirmed() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.pass(ms(10));
-    let ServerTime(us) = desk.us();
-    desk.grant(token, ServerTime(us + 2_000_000), None);
+    let ServerTime(server_time) = desk.server_time();
+    desk.grant(token, ServerTime(server_time + 2_000_000), None);
     desk.nobody_is_done();
     desk.next_enter();
 }
@@ -70,7 +70,7 @@ fn a_grant_from_the_future_is_confirmed() {
 #[test]
 fn a_grant_that_nobody_waits_for_is_given_back() {
     let mut desk = Desk::new();
-    desk.grant(Token(99), desk.us(), None);
+    desk.grant(Token(99), desk.server_time(), None);
     assert_eq!(desk.next_leave().0.token, Token(99));
 }
 
@@ -79,10 +79,10 @@ fn a_push_told_twice_means_nothing() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.pass(ms(1));
-    let us = desk.us();
-    desk.grant(token, us, None);
+    let server_time = desk.server_time();
+    desk.grant(token, server_time, None);
     desk.acquired();
-    desk.grant(token, us, None);
+    desk.grant(token, server_time, None);
     desk.quiet();
     desk.nobody_is_done();
 }
@@ -92,7 +92,7 @@ fn a_hold_without_renewal_needs_the_whole_ttl() {
     let mut desk = Desk::new();
     let token = desk.queue(Want { renewal: Renewal::Never, ..want() });
     desk.pass(ms(1));
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     desk.nobody_is_done();
     assert_eq!(desk.next_enter().0.token, token);
 }
@@ -109,11 +109,11 @@ pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     let (after, ..) = desk.next_enter();
     desk.busy(after);
     desk.pass(ms(100));
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     let cell = desk.acquired();
     let until = desk.until(&cell);
-    let us = Some(desk.us());
-    desk.answer(before, Ok(Reply::AlreadyHeld { us, fence: None }));
+    let server_time = Some(desk.server_time());
+    desk.answer(before, Ok(Reply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -132,7 +132,7 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     let (context, _, fences) = desk.next_enter();
     assert_eq!(fences, 4);
     desk.busy(context);
-    desk.grant(token, desk.us(), Some(1_000));
+    desk.grant(token, desk.server_time(), Some(1_000));
     for expected in [1_000, 1_001] {
         let cell = desk.acquired();
         assert_eq!(cell.fence, Some(expected));
@@ -152,11 +152,11 @@ fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     let (second, ..) = desk.next_enter();
     desk.busy(second);
     desk.pass(ms(5));
-    desk.grant(token, desk.us(), Some(1_000));
+    desk.grant(token, desk.server_time(), Some(1_000));
     let cell = desk.acquired();
     let until = desk.until(&cell);
-    let us = Some(ServerTime(desk.us().0 + 1));
-    desk.answer(first, Ok(Reply::Acquired { us, fence: Some(900) }));
+    let server_time = Some(ServerTime(desk.server_time().0 + 1));
+    desk.answer(first, Ok(Reply::Acquired { server_time, fence: Some(900) }));
     assert!(desk.lost.is_empty());
     assert_eq!(desk.until(&cell), until);
 }

@@ -55,9 +55,9 @@ fn the_first_who_may_be_out_is_waited_for() {
     let mut desk = Desk::new();
     desk.acquire(0, limited());
     let (context, ..) = desk.next_enter();
-    let us = Some(desk.us());
+    let server_time = Some(desk.server_time());
     let remaining = Remaining::For(ms(500));
-    desk.answer(context, Ok(Reply::Busy { us, holder: MARKER.into(), remaining, front: true }));
+    desk.answer(context, Ok(Reply::Busy { server_time, holder: MARKER.into(), remaining, front: true }));
     let waited = desk.sleep();
     assert!(waited >= ms(500) && waited <= ms(550), "{waited:?}");
     assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);

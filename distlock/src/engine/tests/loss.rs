@@ -8,8 +8,8 @@ fn the_deadline_comes_first() {
     let (renewal, op) = desk.next();
     assert!(matches!(op, Op::Renew { .. }));
     desk.now = desk.until(&cell);
-    let us = desk.us();
-    desk.answer(renewal, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(renewal, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.lost, [LostReason::Expired]);
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
 }
@@ -19,7 +19,7 @@ fn granted_while_asking(desk: &mut Desk) -> (Context, Arc<LeaseCell>) {
     let token = desk.queue(want());
     desk.sleep();
     let (heartbeat, ..) = desk.next_enter();
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     let cell = desk.acquired();
     (heartbeat, cell)
 }
@@ -39,8 +39,8 @@ fn a_lock_found_ours_while_it_is_held_lasts_longer() {
     let mut desk = Desk::new();
     let (heartbeat, cell) = granted_while_asking(&mut desk);
     let asked = heartbeat.sent;
-    let us = Some(desk.us());
-    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { us, fence: None }));
+    let server_time = Some(desk.server_time());
+    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
 
@@ -60,16 +60,16 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     let (first, ..) = desk.next_enter();
     desk.up(true);
     let (second, ..) = desk.next_enter();
-    let us = Some(desk.us());
+    let server_time = Some(desk.server_time());
     // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
     let old = if matches!(first.purpose, super::super::Purpose::Acquire { seq: 1, .. }) {
         second
     } else {
         panic!()
     };
-    desk.answer(first, Ok(Reply::AlreadyHeld { us, fence: Some(7) }));
+    desk.answer(first, Ok(Reply::AlreadyHeld { server_time, fence: Some(7) }));
     let cell = desk.acquired();
-    desk.answer(old, Ok(Reply::Acquired { us, fence: Some(5) }));
+    desk.answer(old, Ok(Reply::Acquired { server_time, fence: Some(5) }));
     assert!(desk.lost.is_empty());
     desk.until(&cell);
 }
@@ -159,12 +159,12 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     desk.release(&second);
     let (context, ..) = desk.next_enter();
     assert_eq!(context.token, first.token);
-    let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::Acquired { us, fence: Some(5_000) }));
+    let server_time = Some(desk.server_time());
+    desk.answer(context, Ok(Reply::Acquired { server_time, fence: Some(5_000) }));
     let third = desk.acquired();
     let until = desk.until(&third);
-    let us = desk.us();
-    desk.answer(renewal, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(renewal, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.until(&third), until);
 }
 
@@ -180,15 +180,15 @@ fn an_answer_from_before_the_lease_that_was_used_up_is_not_the_next_one() {
     let (heartbeat, ..) = desk.next_enter();
     desk.acquire(1, fenced());
     desk.acquire(2, fenced());
-    desk.grant(token, desk.us(), Some(1_000));
+    desk.grant(token, desk.server_time(), Some(1_000));
     for _ in 0..2 {
         let cell = desk.acquired();
         desk.release(&cell);
     }
     let (asked, ..) = desk.next_enter();
-    let us = Some(desk.us());
-    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { us, fence: Some(1_000) }));
+    let server_time = Some(desk.server_time());
+    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { server_time, fence: Some(1_000) }));
     desk.nobody_is_done();
-    desk.answer(asked, Ok(Reply::AlreadyHeld { us, fence: Some(2_000) }));
+    desk.answer(asked, Ok(Reply::AlreadyHeld { server_time, fence: Some(2_000) }));
     assert_eq!(desk.acquired().fence, Some(2_000));
 }

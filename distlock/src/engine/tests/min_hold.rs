@@ -114,7 +114,7 @@ fn it_is_kept_by_a_command_that_took_the_lock_anew() {
     let token = desk.queue(held_for(4_000));
     desk.sleep();
     let (heartbeat, ..) = desk.next_enter();
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     desk.acquired();
     desk.pass(ms(1));
     desk.fresh(heartbeat);
@@ -134,11 +134,11 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     desk.link(&LinkEvent::Pushes(Pushes::On));
     let (answered, ..) = desk.next_enter();
     desk.busy(answered);
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     let cell = desk.acquired();
     desk.pass(ms(600));
-    let us = Some(desk.us());
-    desk.answer(late, Ok(Reply::AlreadyHeld { us, fence: None }));
+    let server_time = Some(desk.server_time());
+    desk.answer(late, Ok(Reply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
     desk.release(&cell);
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));

@@ -81,7 +81,7 @@ impl Desk {
     }
 
     /// The server's clock now.
-    fn us(&self) -> ServerTime {
+    fn server_time(&self) -> ServerTime {
         ServerTime(1_790_000_000_000_000 + self.now.0 / 1000)
     }
 
@@ -154,9 +154,9 @@ impl Desk {
         self.take(effects);
     }
 
-    fn grant(&mut self, token: Token, us: ServerTime, fence: Option<u64>) {
+    fn grant(&mut self, token: Token, server_time: ServerTime, fence: Option<u64>) {
         let key = self.key.clone();
-        self.push(Push::Grant { key, token, us, handoffs_began: us, fence });
+        self.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
     }
 
     /// The oldest command that nobody has looked at.
@@ -189,8 +189,8 @@ impl Desk {
     }
 
     fn fresh(&mut self, context: Context) {
-        let us = Some(self.us());
-        self.answer(context, Ok(Reply::Acquired { us, fence: None }));
+        let server_time = Some(self.server_time());
+        self.answer(context, Ok(Reply::Acquired { server_time, fence: None }));
     }
 
     fn busy(&mut self, context: Context) {
@@ -198,9 +198,9 @@ impl Desk {
     }
 
     fn busy_behind(&mut self, context: Context, holder: &str, front: bool) {
-        let us = Some(self.us());
+        let server_time = Some(self.server_time());
         let remaining = Remaining::For(TTL);
-        self.answer(context, Ok(Reply::Busy { us, holder: holder.into(), remaining, front }));
+        self.answer(context, Ok(Reply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 
     fn fails(&mut self, context: Context, failure: Failure) -> Verdict {
@@ -235,8 +235,8 @@ impl Desk {
         let (context, _) = self.next();
         let fence =
             Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Acquire { fences: 1.., .. }));
-        let us = Some(self.us());
-        self.answer(context, Ok(Reply::Acquired { us, fence }));
+        let server_time = Some(self.server_time());
+        self.answer(context, Ok(Reply::Acquired { server_time, fence }));
         self.acquired()
     }
 

@@ -108,7 +108,7 @@ fn there_are_never_more_than_can_be_remembered() {
     desk.down();
     for number in 0..MOST + 100 {
         let token = Token(1_000 + u64::try_from(number).unwrap());
-        desk.grant(token, desk.us(), None);
+        desk.grant(token, desk.server_time(), None);
         answer_all(&mut desk, Failure::NotSent);
         desk.pass(ms(1));
     }

@@ -30,9 +30,9 @@ fn a_crashed_holder_is_asked_for_when_its_lease_has_run_out() {
     let (context, _) = desk.next();
     desk.busy(context);
     let (context, ..) = desk.next_enter();
-    let us = Some(desk.us());
+    let server_time = Some(desk.server_time());
     let (holder, remaining) = ("dl1:other:1".into(), Remaining::For(ms(700)));
-    desk.answer(context, Ok(Reply::Busy { us, holder, remaining, front: false }));
+    desk.answer(context, Ok(Reply::Busy { server_time, holder, remaining, front: false }));
     let slept = desk.sleep();
     assert!(slept >= ms(700) && slept <= ms(750), "{slept:?}");
 }

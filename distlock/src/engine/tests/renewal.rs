@@ -11,8 +11,8 @@ fn a_lease_is_renewed_when_two_thirds_are_left() {
     assert_eq!(op, Op::Renew { token: cell.token, kind: Kind::Exclusive, ttl: TTL });
     let asked = desk.now;
     desk.pass(ms(3));
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
 
@@ -21,7 +21,7 @@ fn a_grant_is_renewed_soon() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.pass(ms(1));
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     desk.acquired();
     assert!(desk.sleep() <= ms(100));
     assert!(matches!(desk.next().1, Op::Renew { .. }));
@@ -46,8 +46,8 @@ fn an_extension_never_shortens() {
     assert!(held);
     desk.take(effects);
     let (context, _) = desk.next();
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -75,8 +75,8 @@ fn a_lock_taken_away_from_here_is_asked_about_at_once() {
         desk.ask_whether_held();
         let (context, op) = desk.next();
         assert!(matches!(op, Op::Renew { token, .. } if token == cell.token), "{op:?}");
-        let us = desk.us();
-        desk.answer(context, Ok(Reply::Renewed { us }));
+        let server_time = desk.server_time();
+        desk.answer(context, Ok(Reply::Renewed { server_time }));
         assert!(desk.until(&cell) >= until);
         desk.ask_whether_held();
         let (context, _) = desk.next();
@@ -96,8 +96,8 @@ fn asking_about_a_lock_that_is_not_renewed_does_not_extend_it() {
     desk.ask_whether_held();
     let (context, op) = desk.next();
     assert!(matches!(op, Op::Renew { ttl, .. } if ttl <= ms(1)), "{op:?}");
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -118,8 +118,8 @@ fn later_renewals_use_the_ttl_of_an_extension() {
     let (_, effects) = desk.engine.extend(desk.now, &cell, TTL * 3);
     desk.take(effects);
     let (context, _) = desk.next();
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     desk.sleep();
     let (_, op) = desk.next();
     assert!(matches!(op, Op::Renew { ttl, .. } if ttl == TTL * 3), "{op:?}");
@@ -135,7 +135,7 @@ fn whoever_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
     let until = desk.until(&unrenewed);
     desk.sleep();
     let (context, _) = desk.next();
-    let us = desk.us();
-    desk.answer(context, Ok(Reply::Renewed { us }));
+    let server_time = desk.server_time();
+    desk.answer(context, Ok(Reply::Renewed { server_time }));
     assert_eq!(desk.until(&unrenewed), until);
 }

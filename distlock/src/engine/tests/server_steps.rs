@@ -2,8 +2,8 @@ use super::*;
 
 /// The server's clock as of now, set forward by `by`.
 fn stepped(desk: &Desk, by: Duration) -> ServerTime {
-    let ServerTime(us) = desk.us();
-    ServerTime(us + u64::try_from(by.as_micros()).unwrap())
+    let ServerTime(server_time) = desk.server_time();
+    ServerTime(server_time + u64::try_from(by.as_micros()).unwrap())
 }
 
 /// A process that has heard the server's time, and holds the lock without renewing it.
@@ -21,8 +21,8 @@ fn a_step_forward_in_a_reply_brings_deadlines_forward() {
     let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
     desk.take(effects);
     let (context, ..) = desk.next_enter();
-    let us = Some(stepped(&desk, ms(4_000)));
-    desk.answer(context, Ok(Reply::Acquired { us, fence: Some(1) }));
+    let server_time = Some(stepped(&desk, ms(4_000)));
+    desk.answer(context, Ok(Reply::Acquired { server_time, fence: Some(1) }));
     let moved = until.duration_since(desk.until(&cell));
     assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
 }
@@ -56,11 +56,14 @@ fn after_a_step_backward_grants_are_confirmed() {
     let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
     desk.take(effects);
     let (context, ..) = desk.next_enter();
-    let ServerTime(us) = desk.us();
-    desk.answer(context, Ok(Reply::Acquired { us: Some(ServerTime(us - 60_000_000)), fence: Some(1) }));
+    let ServerTime(server_time) = desk.server_time();
+    desk.answer(
+        context,
+        Ok(Reply::Acquired { server_time: Some(ServerTime(server_time - 60_000_000)), fence: Some(1) }),
+    );
     desk.acquired();
     desk.sent.clear();
-    desk.grant(token, ServerTime(us - 60_000_000), None);
+    desk.grant(token, ServerTime(server_time - 60_000_000), None);
     desk.nobody_is_done();
     assert_eq!(desk.next_enter().0.token, token);
 }
@@ -78,14 +81,14 @@ fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
     };
     let early = ask(&mut desk, "a");
     let asked = early.sent;
-    let executed = Some(desk.us());
+    let executed = Some(desk.server_time());
     desk.pass(ms(2));
     let late = ask(&mut desk, "b");
     desk.pass(ms(2));
-    let us = Some(stepped(&desk, ms(4_000)));
-    desk.answer(late, Ok(Reply::Acquired { us, fence: Some(9) }));
+    let server_time = Some(stepped(&desk, ms(4_000)));
+    desk.answer(late, Ok(Reply::Acquired { server_time, fence: Some(9) }));
     desk.acquired();
-    desk.answer(early, Ok(Reply::Acquired { us: executed, fence: Some(8) }));
+    desk.answer(early, Ok(Reply::Acquired { server_time: executed, fence: Some(8) }));
     let cell = desk.acquired();
     let shortened = asked.after(ms(10_000 - 100 - 2)).duration_since(desk.until(&cell));
     assert!(shortened > ms(3_980) && shortened <= ms(4_000), "{shortened:?}");
@@ -112,11 +115,11 @@ fn a_step_backward_between_two_renewals_of_one_instant_loses_nothing() {
     let [before, after] = [desk.next(), desk.next()].map(|(context, _)| context);
     assert_eq!(before.sent, after.sent);
     desk.pass(ms(1));
-    let us = desk.us();
+    let server_time = desk.server_time();
     desk.pass(ms(1));
-    let ServerTime(late) = desk.us();
-    desk.answer(after, Ok(Reply::Renewed { us: ServerTime(late - 60_000_000) }));
-    desk.answer(before, Ok(Reply::Renewed { us }));
+    let ServerTime(late) = desk.server_time();
+    desk.answer(after, Ok(Reply::Renewed { server_time: ServerTime(late - 60_000_000) }));
+    desk.answer(before, Ok(Reply::Renewed { server_time }));
     assert!(desk.lost.is_empty());
     assert!(desk.until(&first).duration_since(desk.now) > TTL * 9 / 10);
     assert!(desk.until(&second).duration_since(desk.now) > TTL * 9 / 10);

@@ -25,12 +25,12 @@ impl Desk {
     }
 
     fn fresh_reply(&self) -> OpResult {
-        Ok(Reply::Acquired { us: Some(self.us()), fence: None })
+        Ok(Reply::Acquired { server_time: Some(self.server_time()), fence: None })
     }
 
     fn busy_reply(&self) -> OpResult {
-        let (us, remaining) = (Some(self.us()), Remaining::For(TTL));
-        Ok(Reply::Busy { us, holder: "dl1:other:1".into(), remaining, front: false })
+        let (server_time, remaining) = (Some(self.server_time()), Remaining::For(TTL));
+        Ok(Reply::Busy { server_time, holder: "dl1:other:1".into(), remaining, front: false })
     }
 
     fn skipped(&mut self, who: u32) {

@@ -7,8 +7,8 @@ use crate::backend::Kind;
 fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     let (context, _) = desk.next();
-    let us = Some(desk.us());
-    desk.answer(context, Ok(Reply::Acquired { us, fence: None }));
+    let server_time = Some(desk.server_time());
+    desk.answer(context, Ok(Reply::Acquired { server_time, fence: None }));
     desk.unclaimed()
 }
 
@@ -45,7 +45,7 @@ fn a_grant_lasts_a_ttl_and_no_longer() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.pass(ms(1));
-    desk.grant(token, desk.us(), None);
+    desk.grant(token, desk.server_time(), None);
     let (cell, granted) = (desk.unclaimed(), desk.now);
     let mut renewals = 0;
     while matches!(cell.peek(desk.now), CellState::Until(_)) {
@@ -53,10 +53,10 @@ fn a_grant_lasts_a_ttl_and_no_longer() {
         desk.now = desk.now.max(due);
         desk.timer();
         while let Some((context, op)) = desk.sent.pop_front() {
-            let us = desk.us();
+            let server_time = desk.server_time();
             if matches!(op, Op::Renew { .. }) {
                 renewals += 1;
-                desk.answer(context, Ok(Reply::Renewed { us }));
+                desk.answer(context, Ok(Reply::Renewed { server_time }));
             }
         }
     }

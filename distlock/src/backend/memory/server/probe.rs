@@ -34,27 +34,31 @@ impl Server {
     }
 
     /// The value of the lock's key, and when it expires.
-    pub(crate) fn value(&self, us: ServerTime, key: &Arc<str>) -> Option<(Arc<str>, ServerTime)> {
+    pub(crate) fn value(&self, server_time: ServerTime, key: &Arc<str>) -> Option<(Arc<str>, ServerTime)> {
         let value = self.slots.get(key)?.value.as_ref()?;
         let until = value.until.unwrap_or(ServerTime(u64::MAX));
-        (until > us).then(|| (value.holder.clone(), until))
+        (until > server_time).then(|| (value.holder.clone(), until))
     }
 
     /// Who is in: the text in the key, or the members that its marker stands for; and until when.
-    pub(crate) fn leases(&self, us: ServerTime, key: &Arc<str>) -> Vec<(Arc<str>, Kind, ServerTime)> {
-        let Some((text, until)) = self.value(us, key) else { return Vec::new() };
+    pub(crate) fn leases(
+        &self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+    ) -> Vec<(Arc<str>, Kind, ServerTime)> {
+        let Some((text, until)) = self.value(server_time, key) else { return Vec::new() };
         match (kind_of(&text), self.slots.get(key)) {
             (Kind::Exclusive, _) | (_, None) => vec![(text, Kind::Exclusive, until)],
             (kind, Some(slot)) => {
-                let alive = slot.members.iter().filter(|(_, until)| *until > us);
+                let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
                 alive.map(|(member, until)| (member.clone(), kind, *until)).collect()
             }
         }
     }
 
-    pub(crate) fn queue(&self, us: ServerTime, key: &Arc<str>) -> Vec<Queued> {
+    pub(crate) fn queue(&self, server_time: ServerTime, key: &Arc<str>) -> Vec<Queued> {
         let Some(slot) = self.slots.get(key) else { return Vec::new() };
-        let alive = slot.queue.iter().filter(|entry| entry.until > us);
+        let alive = slot.queue.iter().filter(|entry| entry.until > server_time);
         alive
             .map(|entry| Queued {
                 client: entry.client.clone(),
@@ -66,19 +70,25 @@ impl Server {
     }
 
     /// `SET key text NX PX ttl`.
-    pub(crate) fn set_plainly(&mut self, us: ServerTime, key: &Arc<str>, text: &str, ttl: Duration) -> bool {
+    pub(crate) fn set_plainly(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        text: &str,
+        ttl: Duration,
+    ) -> bool {
         let slot = self.slot(key);
-        if slot.live(us).is_some() {
+        if slot.live(server_time).is_some() {
             return false;
         }
-        slot.value = Some(Value { holder: text.into(), until: Some(plus(us, ttl)) });
+        slot.value = Some(Value { holder: text.into(), until: Some(plus(server_time, ttl)) });
         true
     }
 
     /// Compare and delete, without serving the queue.
-    pub(crate) fn delete_plainly(&mut self, us: ServerTime, key: &Arc<str>, text: &str) -> bool {
+    pub(crate) fn delete_plainly(&mut self, server_time: ServerTime, key: &Arc<str>, text: &str) -> bool {
         let slot = self.slot(key);
-        let ours = slot.live(us).is_some_and(|value| &*value.holder == text);
+        let ours = slot.live(server_time).is_some_and(|value| &*value.holder == text);
         if ours {
             slot.value = None;
         }
@@ -86,31 +96,37 @@ impl Server {
     }
 
     /// `DEL key`, by somebody who knows nothing of the rest.
-    pub(crate) fn delete_key(&mut self, us: ServerTime, key: &Arc<str>) -> bool {
+    pub(crate) fn delete_key(&mut self, server_time: ServerTime, key: &Arc<str>) -> bool {
         let slot = self.slot(key);
-        let held = slot.live(us).is_some();
+        let held = slot.live(server_time).is_some();
         slot.value = None;
         held
     }
 
     /// One of several leases runs out.
-    pub(crate) fn expire_member(&mut self, us: ServerTime, key: &Arc<str>, text: &str) {
+    pub(crate) fn expire_member(&mut self, server_time: ServerTime, key: &Arc<str>, text: &str) {
         let slot = self.slot(key);
         for (_, until) in slot.members.iter_mut().filter(|(member, _)| **member == *text) {
-            *until = us;
+            *until = server_time;
         }
-        if slot.live(us).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
-            && !slot.members.iter().any(|(_, until)| *until > us)
+        if slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+            && !slot.members.iter().any(|(_, until)| *until > server_time)
         {
             slot.value = None;
         }
     }
 
     /// An entry in the queue runs out where it stands.
-    pub(crate) fn expire_entry(&mut self, us: ServerTime, key: &Arc<str>, client: &str, token: Token) {
+    pub(crate) fn expire_entry(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        client: &str,
+        token: Token,
+    ) {
         for entry in &mut self.slot(key).queue {
             if entry.token == token && *entry.client == *client {
-                entry.until = us;
+                entry.until = server_time;
             }
         }
     }
@@ -120,9 +136,13 @@ impl Server {
     }
 
     /// Those who wait and are alive: token, claim in milliseconds, fences, whether they listen, kind as in the scripts.
-    pub(crate) fn entries(&self, us: ServerTime, key: &Arc<str>) -> Vec<(String, u64, u32, bool, String)> {
+    pub(crate) fn entries(
+        &self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+    ) -> Vec<(String, u64, u32, bool, String)> {
         let Some(slot) = self.slots.get(key) else { return Vec::new() };
-        let alive = slot.queue.iter().filter(|entry| entry.until > us);
+        let alive = slot.queue.iter().filter(|entry| entry.until > server_time);
         let words = |kind: Kind| match kind {
             Kind::Exclusive => "e".to_owned(),
             Kind::Shared => "s".to_owned(),
@@ -160,13 +180,13 @@ impl Server {
     }
 
     /// Locks and queue entries, as token texts, with their keys.
-    pub(crate) fn contents(&self, us: ServerTime) -> Vec<(Arc<str>, String)> {
+    pub(crate) fn contents(&self, server_time: ServerTime) -> Vec<(Arc<str>, String)> {
         let mut all = Vec::new();
         for key in self.slots.keys() {
-            all.extend(self.value(us, key).map(|(text, _)| (key.clone(), text.to_string())));
-            let leases = self.leases(us, key);
+            all.extend(self.value(server_time, key).map(|(text, _)| (key.clone(), text.to_string())));
+            let leases = self.leases(server_time, key);
             all.extend(leases.iter().map(|(text, ..)| (key.clone(), text.to_string())));
-            let queued = self.queue(us, key);
+            let queued = self.queue(server_time, key);
             all.extend(queued.iter().map(|q| (key.clone(), token_text(&q.client, q.token))));
         }
         all.sort();

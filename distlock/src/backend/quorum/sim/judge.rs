@@ -95,7 +95,7 @@ impl World {
 
     fn holder_at(&self, node: usize, key: usize) -> Option<std::sync::Arc<str>> {
         let name = super::process::key_name(key);
-        self.nodes[node].server.value(self.us(node), &name).map(|(text, _)| text)
+        self.nodes[node].server.value(self.server_time(node), &name).map(|(text, _)| text)
     }
 
     /// Whoever left this on a server could have given it back long ago.
@@ -179,8 +179,8 @@ impl World {
     /// Everything was given back, everywhere, but by those who crashed.
     pub(super) fn look_for_residue(&mut self) {
         for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
-            let us = self.us(at);
-            for (key, text) in self.nodes[at].server.contents(us) {
+            let server_time = self.server_time(at);
+            for (key, text) in self.nodes[at].server.contents(server_time) {
                 let Some((name, _)) = owner(&text) else { continue };
                 if self.processes.iter().any(|process| &*process.name == name) {
                     self.fail(format!("residue: {text} is left in {key} of server {at}"));

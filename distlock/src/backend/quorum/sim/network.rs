@@ -133,7 +133,7 @@ impl World {
         if !current && link.up && link.former_links_dead {
             return;
         }
-        let us = self.us(node);
+        let server_time = self.server_time(node);
         let name = self.processes[process].name_in(life);
         let (key, op) = (self.jobs[index].key.clone(), self.jobs[index].op.clone());
         let mut notes = Vec::new();
@@ -143,7 +143,12 @@ impl World {
         } else if self.chance(self.cfg.later) {
             Err(error(Failure::Later))
         } else {
-            Ok(self.nodes[node].server.apply(us, &Sender { client: &name, key: &key }, &op, &mut notes))
+            Ok(self.nodes[node].server.apply(
+                server_time,
+                &Sender { client: &name, key: &key },
+                &op,
+                &mut notes,
+            ))
         };
         self.note(|| format!("server {node}: {index}: {result:?}"));
         self.jobs[index].result = Some(result);
@@ -285,7 +290,7 @@ impl World {
         let server = &self.nodes[node];
         let run_id = format!("{node}.{}", server.run);
         Origin {
-            us: server.wall.at(self.now),
+            server_time: server.wall.at(self.now),
             vouched: server.notes.counted.clone(),
             met: server.notes.met.clone().filter(|(run, _)| *run == run_id).map(|(_, met)| met),
             longest_ttl: server.notes.longest_ttl,

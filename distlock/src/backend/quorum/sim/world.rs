@@ -150,7 +150,7 @@ impl World {
         for index in 0..world.cfg.processes {
             let process = Process::new(&world.cfg, index, 0, &mut world.rng);
             if world.cfg.ahead {
-                let hour = 3_600_000_000 + world.us(0).0;
+                let hour = 3_600_000_000 + world.server_time(0).0;
                 world.nodes.iter_mut().for_each(|node| node.server.raise_counter(hour));
             }
             world.processes.push(process);
@@ -380,8 +380,8 @@ impl World {
             if !self.nodes[at].up {
                 continue;
             }
-            let (us, mut notes) = (self.us(at), Vec::new());
-            self.nodes[at].server.force_release(us, &name, &mut notes);
+            let (server_time, mut notes) = (self.server_time(at), Vec::new());
+            self.nodes[at].server.force_release(server_time, &name, &mut notes);
             self.tell_about(at, notes);
             self.loses_unnoticed(at);
         }
@@ -390,7 +390,7 @@ impl World {
         watch.believers.clear();
     }
 
-    pub(super) fn us(&self, node: usize) -> ServerTime {
+    pub(super) fn server_time(&self, node: usize) -> ServerTime {
         self.nodes[node].wall.at(self.now)
     }
 }

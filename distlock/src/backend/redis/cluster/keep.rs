@@ -56,13 +56,14 @@ impl Heard {
     /// False if this is a copy of what was heard before.
     fn is_new(&mut self, push: &Push) -> bool {
         let now = Instant::now();
-        let (token, us) = match push {
-            Push::Grant { token, us, .. } => (*token, Some(*us)),
+        let (token, server_time) = match push {
+            Push::Grant { token, server_time, .. } => (*token, Some(*server_time)),
             Push::Gap { token, .. } => (*token, None),
         };
         // The gaps of one waiter are told apart by the time between them.
         let known = self.0.iter().rev().any(|(other, at, seen)| {
-            (*other, *at) == (token, us) && (us.is_some() || now.duration_since(*seen) < COPIES)
+            (*other, *at) == (token, server_time)
+                && (server_time.is_some() || now.duration_since(*seen) < COPIES)
         });
         if known {
             return false;
@@ -70,7 +71,7 @@ impl Heard {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back((token, us, now));
+        self.0.push_back((token, server_time, now));
         true
     }
 }
@@ -467,10 +468,10 @@ mod tests {
     #[test]
     fn copies_of_a_push_are_dropped_and_the_next_one_is_not() {
         let mut heard = Heard::default();
-        let grant = |token, us| Push::Grant {
+        let grant = |token, server_time| Push::Grant {
             key: Arc::from("k"),
             token: Token(token),
-            us: ServerTime(us),
+            server_time: ServerTime(server_time),
             handoffs_began: ServerTime(0),
             fence: None,
         };

@@ -280,7 +280,7 @@ impl Shared {
         Ok(match reply {
             // The time of a node that does not serve the slot any more must not be compared with a grant's.
             Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
-                Reply::Busy { us: None, holder, remaining, front }
+                Reply::Busy { server_time: None, holder, remaining, front }
             }
             reply => reply,
         })

@@ -121,9 +121,9 @@ impl Sides {
 
     /// Who holds the key and who waits for it, by the model.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
-        let (us, key) = (ServerTime(0), Arc::from(key));
-        let holders = self.model.leases(us, &key).into_iter().map(|(text, ..)| text.to_string());
-        let queue = self.model.queue(us, &key);
+        let (server_time, key) = (ServerTime(0), Arc::from(key));
+        let holders = self.model.leases(server_time, &key).into_iter().map(|(text, ..)| text.to_string());
+        let queue = self.model.queue(server_time, &key);
         let queue = queue.iter().map(|entry| super::super::super::token_text(&entry.client, entry.token));
         holders.chain(queue).collect()
     }
@@ -131,19 +131,20 @@ impl Sides {
     /// Does it on both sides, and compares everything.
     pub(super) fn both(&mut self, deed: Deed) {
         self.log.push(format!("{deed:?}"));
-        let us = self.now();
+        let server_time = self.now();
         let mut notes = Vec::new();
         match deed {
             Deed::Send { client, key, op } => {
                 let real = self.rigs[client].send(key, op.clone());
                 let from = Sender { client: &CLIENTS[client].into(), key: &key.into() };
-                let model = self.model.apply(us, &from, &op, &mut notes);
+                let model = self.model.apply(server_time, &from, &op, &mut notes);
                 self.log.push(format!("    {real:?}"));
                 self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
             }
             Deed::Together { client, batch } => {
                 let real = block_on(self.rigs[client].backend.send_together(batch.clone()));
-                let model = self.model.apply_together(us, &CLIENTS[client].into(), &batch, &mut notes);
+                let model =
+                    self.model.apply_together(server_time, &CLIENTS[client].into(), &batch, &mut notes);
                 self.log.push(format!("    {real:?}"));
                 for (real, model) in real.into_iter().zip(model) {
                     self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
@@ -152,10 +153,10 @@ impl Sides {
             Deed::ForceRelease { client, key } => {
                 let key = Arc::from(key);
                 let real = block_on(self.rigs[client].backend.force_release(&key)).unwrap();
-                let model = self.model.force_release(us, &key, &mut notes);
+                let model = self.model.force_release(server_time, &key, &mut notes);
                 self.same("whether there was a lock", &real, &model);
             }
-            other => self.expire(us, other),
+            other => self.expire(server_time, other),
         }
         self.same_pushes(notes);
         for key in ["e", "p", "s", "t"] {
@@ -164,27 +165,27 @@ impl Sides {
         self.same_fence();
     }
 
-    fn expire(&mut self, us: ServerTime, deed: Deed) {
+    fn expire(&mut self, server_time: ServerTime, deed: Deed) {
         match deed {
             Deed::SetPlainly { key, ttl } => {
                 let millis = ttl.as_millis().to_string();
                 let real: Option<String> = self.run(&["SET", key, "py:1", "NX", "PX", &millis]);
-                let model = self.model.set_plainly(us, &key.into(), "py:1", ttl);
+                let model = self.model.set_plainly(server_time, &key.into(), "py:1", ttl);
                 self.same("whether the key was free", &real.is_some(), &model);
             }
             Deed::LoseValue { key, whole } => {
                 let members = format!("dl1:m:{key}");
                 let words = ["DEL", key, &members];
                 self.run::<()>(&words[..if whole { 3 } else { 2 }]);
-                self.model.delete_key(us, &key.into());
+                self.model.delete_key(server_time, &key.into());
             }
             Deed::ExpireMember { key } => {
                 let value: Option<String> = self.run(&["GET", key]);
-                let (members, past) = (format!("dl1:m:{key}"), (us.0 - 1_000_000).to_string());
-                let alive = self.real_members(key, value.as_deref(), us);
+                let (members, past) = (format!("dl1:m:{key}"), (server_time.0 - 1_000_000).to_string());
+                let alive = self.real_members(key, value.as_deref(), server_time);
                 if let Some((text, _)) = alive.iter().min_by_key(|(_, until)| *until) {
                     self.run::<()>(&["ZADD", &members, "XX", &past, text]);
-                    self.model.expire_member(us, &key.into(), text);
+                    self.model.expire_member(server_time, &key.into(), text);
                 }
                 if alive.len() == 1 {
                     // The marker expires with the last of them.
@@ -195,9 +196,14 @@ impl Sides {
                 let (entries, text) = (format!("dl1:e:{key}"), format!("dl1:{client}:{}", token.0));
                 let entry: Option<String> = self.run(&["HGET", &entries, &text]);
                 if let Some((_, rest)) = entry.as_deref().and_then(|entry| entry.split_once(' ')) {
-                    self.run::<()>(&["HSET", &entries, &text, &format!("{} {rest}", us.0 - 1_000_000)]);
+                    self.run::<()>(&[
+                        "HSET",
+                        &entries,
+                        &text,
+                        &format!("{} {rest}", server_time.0 - 1_000_000),
+                    ]);
                 }
-                self.model.expire_entry(us, &key.into(), &client, token);
+                self.model.expire_entry(server_time, &key.into(), &client, token);
             }
             Deed::LoseQueue { key } => {
                 self.run::<()>(&["DEL", &format!("dl1:q:{key}"), &format!("dl1:e:{key}")]);
@@ -213,15 +219,26 @@ impl Sides {
             (a, b) => a == b,
         };
         let same = match (real, model) {
-            (Ok(Reply::Acquired { us, fence }), Ok(Reply::Acquired { us: other, fence: same }))
-            | (Ok(Reply::AlreadyHeld { us, fence }), Ok(Reply::AlreadyHeld { us: other, fence: same })) => {
-                near(*us, *other) && fence == same
-            }
-            (Ok(Reply::Renewed { us }), Ok(Reply::Renewed { us: other })) => near(Some(*us), Some(*other)),
             (
-                Ok(Reply::Busy { us, holder, remaining, front }),
-                Ok(Reply::Busy { us: other, holder: name, remaining: left, front: first }),
-            ) => near(*us, *other) && holder == name && front == first && same_remaining(*remaining, *left),
+                Ok(Reply::Acquired { server_time, fence }),
+                Ok(Reply::Acquired { server_time: other, fence: same }),
+            )
+            | (
+                Ok(Reply::AlreadyHeld { server_time, fence }),
+                Ok(Reply::AlreadyHeld { server_time: other, fence: same }),
+            ) => near(*server_time, *other) && fence == same,
+            (Ok(Reply::Renewed { server_time }), Ok(Reply::Renewed { server_time: other })) => {
+                near(Some(*server_time), Some(*other))
+            }
+            (
+                Ok(Reply::Busy { server_time, holder, remaining, front }),
+                Ok(Reply::Busy { server_time: other, holder: name, remaining: left, front: first }),
+            ) => {
+                near(*server_time, *other)
+                    && holder == name
+                    && front == first
+                    && same_remaining(*remaining, *left)
+            }
             (real, model) => real == model,
         };
         if !same {
@@ -235,18 +252,24 @@ impl Sides {
             self.pushes[index] += 1;
             let real = self.rigs[index].wait_for_push();
             let model = match news {
-                News::Grant { us, handoffs_began, fence } => {
-                    Push::Grant { key, token, us, handoffs_began, fence }
+                News::Grant { server_time, handoffs_began, fence } => {
+                    Push::Grant { key, token, server_time, handoffs_began, fence }
                 }
                 News::Gap => Push::Gap { key, token },
             };
             let same = match (&real, &model) {
                 (
-                    Push::Grant { key, token, us, handoffs_began, fence },
-                    Push::Grant { key: name, token: number, us: at, handoffs_began: from, fence: first },
+                    Push::Grant { key, token, server_time, handoffs_began, fence },
+                    Push::Grant {
+                        key: name,
+                        token: number,
+                        server_time: at,
+                        handoffs_began: from,
+                        fence: first,
+                    },
                 ) => {
                     (key, token, fence) == (name, number, first)
-                        && us.0.abs_diff(at.0) < TOLERANCE
+                        && server_time.0.abs_diff(at.0) < TOLERANCE
                         && handoffs_began.0.abs_diff(from.0) < TOLERANCE
                 }
                 (real, model) => real == model,
@@ -263,21 +286,24 @@ impl Sides {
     }
 
     fn same_state(&mut self, key: &'static str) {
-        let us = self.now();
+        let server_time = self.now();
         let name: Arc<str> = key.into();
         let value: Option<String> = self.run(&["GET", key]);
-        let model = self.model.value(us, &name);
+        let model = self.model.value(server_time, &name);
         self.same(&format!("the value of {key}"), &value, &model.as_ref().map(|(text, _)| text.to_string()));
         let left: i64 = self.run(&["PTTL", key]);
         let ends = model.map_or(0, |(_, until)| until.0);
-        let real_ends = if left < 0 { 0 } else { us.0 + left.unsigned_abs() * 1_000 };
+        let real_ends = if left < 0 { 0 } else { server_time.0 + left.unsigned_abs() * 1_000 };
         let near = ends.abs_diff(real_ends) < TOLERANCE;
         self.same(&format!("when {key} expires: {real_ends} and {ends}"), &near, &true);
-        let real = self.real_members(key, value.as_deref(), us);
+        let real = self.real_members(key, value.as_deref(), server_time);
         let mut model: Vec<Lease> = Vec::new();
         if value.is_some_and(|value| kind_of(&value) != Kind::Exclusive) {
             model.extend(
-                self.model.leases(us, &name).into_iter().map(|(text, _, until)| (text.to_string(), until.0)),
+                self.model
+                    .leases(server_time, &name)
+                    .into_iter()
+                    .map(|(text, _, until)| (text.to_string(), until.0)),
             );
         }
         model.sort();
@@ -285,28 +311,28 @@ impl Sides {
         self.same(&format!("who holds {key}"), &texts(&real), &texts(&model));
         let near = real.iter().zip(&model).all(|(real, model)| real.1.abs_diff(model.1) < TOLERANCE);
         self.same(&format!("until when {key} is held: {real:?} and {model:?}"), &near, &true);
-        let real = self.real_queue(key, us);
-        let model: Vec<Waiting> = self.model.entries(us, &name);
+        let real = self.real_queue(key, server_time);
+        let model: Vec<Waiting> = self.model.entries(server_time, &name);
         self.same(&format!("who waits for {key}"), &real, &model);
     }
 
-    fn real_members(&mut self, key: &str, value: Option<&str>, us: ServerTime) -> Vec<Lease> {
+    fn real_members(&mut self, key: &str, value: Option<&str>, server_time: ServerTime) -> Vec<Lease> {
         if value.is_none_or(|value| kind_of(value) == Kind::Exclusive) {
             return Vec::new();
         }
         let all: Vec<(String, u64)> = self.run(&["ZRANGE", &format!("dl1:m:{key}"), "0", "-1", "WITHSCORES"]);
-        let mut alive: Vec<Lease> = all.into_iter().filter(|(_, until)| *until > us.0).collect();
+        let mut alive: Vec<Lease> = all.into_iter().filter(|(_, until)| *until > server_time.0).collect();
         alive.sort();
         alive
     }
 
-    fn real_queue(&mut self, key: &str, us: ServerTime) -> Vec<Waiting> {
+    fn real_queue(&mut self, key: &str, server_time: ServerTime) -> Vec<Waiting> {
         let queue: Vec<String> = self.run(&["LRANGE", &format!("dl1:q:{key}"), "0", "-1"]);
         let entries: HashMap<String, String> = self.run(&["HGETALL", &format!("dl1:e:{key}")]);
         let waiting = |token: String| {
             let entry: Vec<&str> = entries.get(&token)?.split(' ').collect();
             let [until, claim, fences, how, kind] = entry[..] else { return None };
-            let alive = until.parse::<u64>().ok()? > us.0;
+            let alive = until.parse::<u64>().ok()? > server_time.0;
             alive.then_some((token, claim.parse().ok()?, fences.parse().ok()?, how == "w", kind.to_owned()))
         };
         queue.into_iter().filter_map(waiting).collect()

@@ -12,9 +12,9 @@ end
 
 -- Reserves `count` consecutive fencing tokens and returns the first. They rise with the clock, so that they
 -- go on rising after the counter was lost, and by at least one when the clock stands still or steps back.
-local function mint(counter, count, us)
+local function mint(counter, count, server_time)
   local last = tonumber(redis.call('GET', counter) or 0) or 0
-  local first = math.max(last + 1, us)
+  local first = math.max(last + 1, server_time)
   redis.call('SET', counter, text(first + count - 1), 'PX', 2592000000)
   return first
 end

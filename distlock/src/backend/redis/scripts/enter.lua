@@ -7,18 +7,18 @@
 --              wait  queue; the grant is pushed
 --              poll  queue; nobody listens for pushes
 --              held, heldpoll: wait, poll with a token that may be queued already
--- Reply  {FRESH, token, us [, first fence]}   the lock was free and is ours
---        {MINE, token, us [, first fence]}    it was ours; its lease is at least ttl now
---        {BUSY, token, us, holder (of several the last to go), its PTTL, 1 if we are the front of the queue}
---        {WRONGTYPE, token, us}               the key is not a string
---        {WRONGKIND, token, us, marker}       the key is a limited lock
+-- Reply  {FRESH, token, server_time [, first fence]}   the lock was free and is ours
+--        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
+--        {BUSY, token, server_time, holder (of several the last to go), its PTTL, 1 if we are the front of the queue}
+--        {WRONGTYPE, token, server_time}               the key is not a string
+--        {WRONGKIND, token, server_time, marker}       the key is a limited lock
 --
 -- A free lock is taken by whoever asks, not served to the queue: the caller is provably alive.
 
 local lock, queue, entries, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl, mode = ARGV[1], ARGV[2], ARGV[6]
 local again = mode == 'held' or mode == 'heldpoll'
-local us = now()
+local server_time = now()
 
 if again then
   -- Whoever is queued keeps the place, and gets a lock that is free, even where there is no memory for more: that
@@ -33,12 +33,12 @@ else
   holder = redis.pcall('GET', lock)
   if type(holder) == 'table' then
     if string.find(holder.err, 'WRONGTYPE', 1, true) then
-      return {'WRONGTYPE', token, text(us)}
+      return {'WRONGTYPE', token, text(server_time)}
     end
     return holder
   end
   if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
-    return {'WRONGKIND', token, text(us), holder}
+    return {'WRONGKIND', token, text(server_time), holder}
   end
   if holder == 'dl1:s' then
     -- Who may use exclusive locks only is refused, and sees the marker.
@@ -59,8 +59,8 @@ if status then
   end
   local fences = tonumber(ARGV[5])
   if fences > 0 then
-    return {status, token, text(us), text(mint(counter, fences, us))}
+    return {status, token, text(server_time), text(mint(counter, fences, server_time))}
   end
-  return {status, token, text(us)}
+  return {status, token, text(server_time)}
 end
 

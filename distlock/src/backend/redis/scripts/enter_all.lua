@@ -5,27 +5,27 @@
 -- ARGV   ttl ms  then a token for each lock
 -- Reply  for each lock, up to and including the first that is not ours now, what enter replies in mode `try`
 
-local ttl, us = ARGV[1], text(now())
+local ttl, server_time = ARGV[1], text(now())
 local replies = {}
 
 for i, lock in ipairs(KEYS) do
   local token = ARGV[i + 1]
   if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
-    replies[i] = {'FRESH', token, us}
+    replies[i] = {'FRESH', token, server_time}
   else
     local holder = redis.pcall('GET', lock)
     if type(holder) == 'table' then
       if not string.find(holder.err, 'WRONGTYPE', 1, true) then
         return holder
       end
-      replies[i] = {'WRONGTYPE', token, us}
+      replies[i] = {'WRONGTYPE', token, server_time}
       return replies
     end
     if holder ~= token then
       if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
-        replies[i] = {'WRONGKIND', token, us, holder}
+        replies[i] = {'WRONGKIND', token, server_time, holder}
       else
-        replies[i] = {'BUSY', token, us, holder or '', redis.call('PTTL', lock), 0}
+        replies[i] = {'BUSY', token, server_time, holder or '', redis.call('PTTL', lock), 0}
       end
       return replies
     end
@@ -33,7 +33,7 @@ for i, lock in ipairs(KEYS) do
     if redis.call('PTTL', lock) < tonumber(ttl) then
       redis.call('PEXPIRE', lock, ttl)
     end
-    replies[i] = {'MINE', token, us}
+    replies[i] = {'MINE', token, server_time}
   end
 end
 return replies

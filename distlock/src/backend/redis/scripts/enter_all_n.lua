@@ -7,5 +7,5 @@
 -- Reply  for each lock, up to and including the first that is not ours now, what enter_n replies in mode `try`
 
 local lock, queue, entries, members, token
-local ttl, kind, us = tonumber(ARGV[1]), ARGV[2], now()
+local ttl, kind, server_time = tonumber(ARGV[1]), ARGV[2], now()
 local marker = 'dl1:' .. kind

@@ -9,7 +9,7 @@ for i = 1, #KEYS / 4 do
   if status == 'ERROR' then
     return holder
   end
-  replies[i] = {status, token, text(us), holder, left, left and 0}
+  replies[i] = {status, token, text(server_time), holder, left, left and 0}
   if status ~= 'FRESH' and status ~= 'MINE' then
     break
   end

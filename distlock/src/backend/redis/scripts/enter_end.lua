@@ -4,4 +4,4 @@ local place = 0
 if mode ~= 'try' then
   place = enqueue('e')
 end
-return {'BUSY', token, text(us), holder or '', redis.call('PTTL', lock), place}
+return {'BUSY', token, text(server_time), holder or '', redis.call('PTTL', lock), place}

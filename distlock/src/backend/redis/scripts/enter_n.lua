@@ -5,9 +5,9 @@
 -- ARGV   token  ttl ms  claim ms  keep ms  0  mode  kind
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
--- Reply  {FRESH, token, us}, {MINE, token, us}, {WRONGTYPE, token, us} as for enter
---        {BUSY, token, us, a holder, ms until somebody may be out, 1 if we are the front}
---        {WRONGKIND, token, us, marker or holder}   the key is a lock of another kind; or, if it is our own marker,
+-- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter
+--        {BUSY, token, server_time, a holder, ms until somebody may be out, 1 if we are the front}
+--        {WRONGKIND, token, server_time, marker or holder}   the key is a lock of another kind; or, if it is our own marker,
 --                                                   it was set by managers with another key prefix
 --
 -- A free lock is taken by whoever asks. One that is held by the same kind is entered only by the front of the
@@ -15,7 +15,7 @@
 
 local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, ttl, mode, kind = ARGV[1], tonumber(ARGV[2]), ARGV[6], ARGV[7]
-local us = now()
+local server_time = now()
 local marker = 'dl1:' .. kind
 
 if mode == 'held' or mode == 'heldpoll' then

@@ -1,5 +1,5 @@
 -- Shared part: coming in without queueing. Takes, when called: lock, queue, entries, members, token, ttl, kind,
--- marker, us; and what front.lua and members.lua define.
+-- marker, server_time; and what front.lua and members.lua define.
 -- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until somebody may be
 -- out; ERROR, error reply.
 
@@ -12,7 +12,7 @@ local function enter()
     return 'ERROR', held
   end
 
-  local expiry = us + ttl * 1000
+  local expiry = server_time + ttl * 1000
   if not held then
     admit(marker, true, token, expiry)
     return 'FRESH'
@@ -22,7 +22,7 @@ local function enter()
     if not is_paired() then
       return 'WRONGKIND', held
     end
-    redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
+    redis.call('ZREMRANGEBYSCORE', members, '-inf', text(server_time))
     local mine = redis.call('ZSCORE', members, token)
     if mine then
       -- Never shortens.
@@ -40,7 +40,7 @@ local function enter()
       end
     end
     local first_out = redis.call('ZRANGE', members, 0, 0, 'WITHSCORES')
-    local left = first_out[2] and math.ceil((tonumber(first_out[2]) - us) / 1000) or 0
+    local left = first_out[2] and math.ceil((tonumber(first_out[2]) - server_time) / 1000) or 0
     return 'BUSY', first_out[1] or held, left
   end
 

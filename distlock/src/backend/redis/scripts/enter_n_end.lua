@@ -12,4 +12,4 @@ elseif (mode == 'held' or mode == 'heldpoll') and (status == 'FRESH' or status =
     redis.call('LREM', queue, 1, token)
   end
 end
-return {status, token, text(us), holder, left, place}
+return {status, token, text(server_time), holder, left, place}

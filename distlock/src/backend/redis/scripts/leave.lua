@@ -1,6 +1,6 @@
 -- Second part of the script, behind leave_args.lua, clock.lua and members.lua.
 
-us = now()
+server_time = now()
 if held == token then
   if hold > 0 then
     -- The value must change, or a late command of this token would move the key.
@@ -11,7 +11,7 @@ else
   local marked = type(held) == 'string' and is_marker(held) and is_paired()
   if marked and redis.call('ZREM', members, token) == 1 then
     if hold > 0 then
-      redis.call('ZADD', members, text(us + hold * 1000), 'dl1:hold:' .. token)
+      redis.call('ZADD', members, text(server_time + hold * 1000), 'dl1:hold:' .. token)
     end
   elseif redis.call('HDEL', entries, token) == 1 then
     redis.call('LREM', queue, 1, token)

@@ -47,5 +47,5 @@ local reply = {'RELEASED', token, 0}
 -- What is in the lock's key while the queue is served; empty: nothing.
 local there = ''
 -- Declared in front of members.lua, which uses it; set once it is known that the time is needed.
-local us
+local server_time
 

@@ -1,6 +1,6 @@
 -- Shared part: the holders of a shared or limited lock. The lock's key holds a marker, `dl1:s` or
 -- `dl1:p:<limit>`; `members` is a sorted set of their tokens by expiry (us). The marker and the set live as
--- long as the last of them. Takes, when called: lock, members, us.
+-- long as the last of them. Takes, when called: lock, members, server_time.
 
 local function is_marker(value)
   return value == 'dl1:s' or string.sub(value, 1, 6) == 'dl1:p:'
@@ -17,7 +17,7 @@ end
 -- Drops the expired, and gives the marker and the set the expiry of the last. False if none is left: both are
 -- gone.
 local function drop_expired_members()
-  redis.call('ZREMRANGEBYSCORE', members, '-inf', text(us))
+  redis.call('ZREMRANGEBYSCORE', members, '-inf', text(server_time))
   local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
   if not last[2] then
     redis.call('DEL', lock, members)

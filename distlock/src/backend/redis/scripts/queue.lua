@@ -1,11 +1,11 @@
--- Shared part: standing in the queue. Takes from enter.lua or enter_n.lua: queue, entries, token, us, ARGV.
+-- Shared part: standing in the queue. Takes from enter.lua or enter_n.lua: queue, entries, token, server_time, ARGV.
 
 -- Adds this token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
 -- would hold up the polling of the front. Returns 1 if it is the front.
 local function enqueue(kind)
   local mode, keep = ARGV[6], tonumber(ARGV[4])
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
-  local entry = text(us + keep * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
+  local entry = text(server_time + keep * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
   if redis.call('HSET', entries, token, entry) == 1 then
     redis.call('RPUSH', queue, token)
   end

@@ -3,7 +3,7 @@
 --
 -- KEYS   lock
 -- ARGV   token  ttl ms
--- Reply  {RENEWED, token, us}
+-- Reply  {RENEWED, token, server_time}
 --        {NOT_YOURS, token}
 
 local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]

@@ -4,11 +4,11 @@
 local held = redis.pcall('GET', lock)
 if type(held) == 'string' and is_marker(held) and is_paired() then
   local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
-  if mine > us then
-    if mine < us + ttl * 1000 then
-      admit(held, false, token, us + ttl * 1000)
+  if mine > server_time then
+    if mine < server_time + ttl * 1000 then
+      admit(held, false, token, server_time + ttl * 1000)
     end
-    return {'RENEWED', token, text(us)}
+    return {'RENEWED', token, text(server_time)}
   end
 end
 

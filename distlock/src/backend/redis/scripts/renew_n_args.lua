@@ -3,10 +3,10 @@
 --
 -- KEYS   lock  members
 -- ARGV   token  ttl ms
--- Reply  {RENEWED, token, us}
+-- Reply  {RENEWED, token, server_time}
 --        {NOT_YOURS, token}
 
 local lock, members = KEYS[1], KEYS[2]
 local token, ttl = ARGV[1], tonumber(ARGV[2])
-local us = now()
+local server_time = now()
 

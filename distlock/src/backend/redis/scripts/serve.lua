@@ -1,6 +1,6 @@
 -- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
 -- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
--- them: lock, queue, entries, counter, members, token, us, reply, there, waiter (popped from the queue),
+-- them: lock, queue, entries, counter, members, token, server_time, reply, there, waiter (popped from the queue),
 -- channels, count, gap, every, handoffs_began, from; and what members.lua defines.
 --
 -- Whoever is told that the lock is his must then get it: PUBLISH comes before SET. A server that refuses writes for
@@ -11,7 +11,7 @@
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
 if handoffs_began == 0 then
-  handoffs_began = us
+  handoffs_began = server_time
 end
 if from ~= '' then
   from = '@' .. from
@@ -25,9 +25,9 @@ end
 
 local pause = gap > 0
 if pause and every > 0 then
-  local number = math.floor(us / every)
+  local number = math.floor(server_time / every)
   local latest = gap_at(number)
-  if latest > us then
+  if latest > server_time then
     latest = gap_at(number - 1)
   end
   -- Only what has gone on since before it is interrupted.
@@ -54,7 +54,7 @@ end
 while waiter do
   local entry = redis.call('HGET', entries, waiter)
   local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
-  local alive = expiry and tonumber(expiry) > us
+  local alive = expiry and tonumber(expiry) > server_time
   if alive and not has_room(kind) then
     redis.call('LPUSH', queue, waiter)
     break
@@ -78,9 +78,9 @@ while waiter do
     if not heard then
       local fence = '0'
       if fences ~= '0' then
-        fence = text(mint(counter, tonumber(fences), us))
+        fence = text(mint(counter, tonumber(fences), server_time))
       end
-      heard = publish('g ' .. text(us) .. from .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+      heard = publish('g ' .. text(server_time) .. from .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
     end
     if heard and kind == 'e' then
       redis.call('HDEL', entries, waiter)
@@ -88,7 +88,7 @@ while waiter do
       return reply
     end
     if heard then
-      admit('dl1:' .. kind, there == '', waiter, us + tonumber(claim) * 1000)
+      admit('dl1:' .. kind, there == '', waiter, server_time + tonumber(claim) * 1000)
       there = 'dl1:' .. kind
     end
   end
