@@ -62,23 +62,23 @@ pub(crate) enum Clocks {
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
     /// How long an entry in the queue lives without a heartbeat.
-    pub(crate) keep: Duration,
+    pub(crate) queue_entry_ttl: Duration,
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
-    pub(crate) gap: Duration,
-    /// How often such a gap is made, on average; see [`Tuning::gap_is_due`]. Zero: always; a key is never given to
+    pub(crate) poll_gap: Duration,
+    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero: always; a key is never given to
     /// anybody then, but left free for the first in the queue, who is told, and leaves the queue by that.
-    pub(crate) every: Duration,
+    pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Tuning {
-            keep: Duration::from_secs(10),
-            gap: Duration::from_millis(10),
+            queue_entry_ttl: Duration::from_secs(10),
+            poll_gap: Duration::from_millis(10),
             // Costs a key that is busy all the time 4 % of its sections; at 100 ms it was 10 %, at 1 s 1 %, and a
             // client that polls every 100 ms is served within 2 s, 1 s and 10 s.
-            every: Duration::from_millis(200),
+            poll_gap_interval: Duration::from_millis(200),
             clocks: Clocks::One,
         }
     }
@@ -92,16 +92,16 @@ impl Tuning {
     /// one clock. The scripts say the same (see scripts/serve.lua).
     ///
     /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
-    /// distance they would miss for ever who polls in a related one. There is one in each `every` of the clock, at a
+    /// distance they would miss for ever who polls in a related one. There is one in each `poll_gap_interval` of the clock, at a
     /// place that is as good as random, but the same for every process and script.
-    pub(crate) fn gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
-        if self.gap.is_zero() || self.every.is_zero() {
-            return !self.gap.is_zero();
+    pub(crate) fn poll_gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
+        if self.poll_gap.is_zero() || self.poll_gap_interval.is_zero() {
+            return !self.poll_gap.is_zero();
         }
-        let (every, now) = (self.every.as_micros() as f64, now as f64);
+        let (poll_gap_interval, now) = (self.poll_gap_interval.as_micros() as f64, now as f64);
         let place = |number: f64| (number * GOLDEN * (1.0 + number / 1000.0)).fract();
-        let at = |number: f64| (number + place(number % 65_536.0)) * every;
-        let number = (now / every).floor();
+        let at = |number: f64| (number + place(number % 65_536.0)) * poll_gap_interval;
+        let number = (now / poll_gap_interval).floor();
         let latest = if at(number) > now { at(number - 1.0) } else { at(number) };
         (handoffs_began as f64) < latest
     }
@@ -447,11 +447,11 @@ mod tests {
     /// When a client that polls with this interval, from `phase` on, first falls into a gap of a key that is
     /// released every millisecond.
     fn wait(tuning: &Tuning, interval: u64, phase: u64) -> u64 {
-        let gap = u64::try_from(tuning.gap.as_micros()).unwrap();
+        let gap = u64::try_from(tuning.poll_gap.as_micros()).unwrap();
         let (mut handoffs_began, mut now, mut poll) = (START + phase, START + phase, START + phase);
         loop {
             now += MILLI;
-            if tuning.gap_is_due(handoffs_began, now) {
+            if tuning.poll_gap_is_due(handoffs_began, now) {
                 while poll < now {
                     poll += interval;
                 }
@@ -491,15 +491,15 @@ mod tests {
         let tuning = Tuning::default();
         let (mut handoffs_began, mut gaps) = (START, 0);
         for now in (START..START + 60_000 * MILLI).step_by(1_000) {
-            if tuning.gap_is_due(handoffs_began, now) {
+            if tuning.poll_gap_is_due(handoffs_began, now) {
                 (handoffs_began, gaps) = (now, gaps + 1);
             }
         }
         assert!((285..=300).contains(&gaps), "{gaps}");
-        assert!(!tuning.gap_is_due(START, START));
-        let none = Tuning { gap: Duration::ZERO, ..tuning.clone() };
-        assert!(!none.gap_is_due(0, START));
-        let always = Tuning { every: Duration::ZERO, ..tuning };
-        assert!(always.gap_is_due(START, START));
+        assert!(!tuning.poll_gap_is_due(START, START));
+        let none = Tuning { poll_gap: Duration::ZERO, ..tuning.clone() };
+        assert!(!none.poll_gap_is_due(0, START));
+        let always = Tuning { poll_gap_interval: Duration::ZERO, ..tuning };
+        assert!(always.poll_gap_is_due(START, START));
     }
 }

@@ -611,7 +611,7 @@ impl<W> Step<'_, W> {
 
     /// A push says that the key is left free for plain pollers for a moment.
     pub(super) fn gap(&mut self, token: Token) {
-        let gap = self.env.tuning.gap;
+        let gap = self.env.tuning.poll_gap;
         let now = self.now;
         if let Some(attempt) = &mut self.state.attempt
             && attempt.token == token

@@ -226,11 +226,11 @@ impl<W> Step<'_, W> {
         let ahead =
             ready.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(ready.entered)));
         let by_server = |time: Time| micros(time).saturating_add(ahead);
-        if !self.env.tuning.gap_is_due(by_server(no_gap_since), by_server(self.now)) {
+        if !self.env.tuning.poll_gap_is_due(by_server(no_gap_since), by_server(self.now)) {
             return None;
         }
         self.state.no_gap_since = None;
-        Some(self.env.tuning.gap)
+        Some(self.env.tuning.poll_gap)
     }
 
     /// A hold is over without having been released.

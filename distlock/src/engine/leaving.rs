@@ -47,7 +47,7 @@ impl<W> Step<'_, W> {
     pub(super) fn leave(&mut self, leaving: &Leaving) {
         let Leaving { token, keep_until, handoffs_began, deadline, longest } = *leaving;
         // A queue entry may be granted as long as it lives.
-        let longest = longest.max(self.env.tuning.keep + CLAIM);
+        let longest = longest.max(self.env.tuning.queue_entry_ttl + CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
@@ -82,7 +82,7 @@ impl<W> Step<'_, W> {
                 Verdict::Lost(LostReason::Taken)
             }
             Ok(Reply::Released { gap: true }) => {
-                self.env.hints.left_free(self.key, self.now, self.env.tuning.gap);
+                self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
                 Verdict::Fine
             }
             Ok(_) => Verdict::Fine,

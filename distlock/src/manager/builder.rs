@@ -86,7 +86,7 @@ impl Default for LockManagerBuilder {
             quorum: Vec::new(),
             prefix: String::new(),
             client_name: None,
-            gap: Tuning::default().gap,
+            gap: Tuning::default().poll_gap,
             replicas: None,
             #[cfg(feature = "redis")]
             connection: ConnectionOptions::default(),
@@ -404,7 +404,7 @@ impl LockManagerBuilder {
         let mut config = RedisConfig::with(&url.0, client, &self.connection).map_err(LockError::options)?;
         config.prefix = self.prefix;
         config.lazy = lazy;
-        config.tuning.gap = self.gap;
+        config.tuning.poll_gap = self.gap;
         config.replicas = self.replicas.unwrap_or(config.replicas);
         let tuning = config.tuning.clone();
         let backend: Arc<dyn Backend> = if config.is_cluster() {

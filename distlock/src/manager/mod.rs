@@ -133,7 +133,7 @@ impl LockManager {
 
     fn memory(client: Arc<str>, defaults: Defaults) -> Self {
         // Nobody but this process is there, so there is nobody to leave gaps for.
-        let tuning = Tuning { gap: Duration::ZERO, ..Tuning::default() };
+        let tuning = Tuning { poll_gap: Duration::ZERO, ..Tuning::default() };
         let memory = Memory::new(&client, tuning.clone());
         let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..));
         memory.deliver_to(alive.core());

@@ -177,7 +177,7 @@ impl Server {
     fn acquire(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
         let Ask { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(server_time, fences)).flatten();
-        let until = plus(server_time, self.tuning.keep);
+        let until = plus(server_time, self.tuning.queue_entry_ttl);
         let slot = self.slot(from.key);
         let (fresh, remaining) = match slot.admit(server_time, from, &ask) {
             Admission::Acquired => (true, None),
@@ -264,7 +264,7 @@ impl Server {
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = self.tuning.gap_is_due(handoffs_began.0, server_time.0);
+        let pause = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
         self.serve_run(server_time, key, handoffs_began, pause, notes)
     }
 
@@ -311,7 +311,7 @@ impl Server {
                 }
             };
             if pause {
-                if self.tuning.every.is_zero() {
+                if self.tuning.poll_gap_interval.is_zero() {
                     if !entry.listens {
                         continue;
                     }

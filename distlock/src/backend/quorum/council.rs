@@ -91,7 +91,7 @@ pub(super) struct Council {
     pub(super) reserves: Reserves,
     pub(super) repairs: Repairs,
     /// How long a place in the queue lasts.
-    keep: Duration,
+    queue_entry_ttl: Duration,
     rounds: HashMap<u64, Round>,
     next_round: u64,
     /// Fencing tokens below this are known to exist.
@@ -113,7 +113,7 @@ impl Council {
             out: Vec::new(),
             reserves: Reserves::new(),
             repairs: Repairs::new(),
-            keep: Tuning::default().keep,
+            queue_entry_ttl: Tuning::default().queue_entry_ttl,
             rounds: HashMap::new(),
             next_round: 1,
             fences: 1,
@@ -496,7 +496,7 @@ impl Council {
 
     /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
-        let longest = ttl.max(self.keep);
+        let longest = ttl.max(self.queue_entry_ttl);
         longest + drift(longest) + TCP_USER_TIMEOUT
     }
 

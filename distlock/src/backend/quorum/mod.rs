@@ -136,7 +136,7 @@ impl QuorumBackend {
 
     /// For the engine: grants are never made, gaps neither, and every server has a clock of its own.
     pub(crate) fn tuning() -> Tuning {
-        Tuning { gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
+        Tuning { poll_gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
     }
 
     fn not_up(&self) -> OpError {

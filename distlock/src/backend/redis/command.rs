@@ -18,7 +18,7 @@ pub(super) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
     /// Milliseconds that an entry in the queue lives.
-    keep: u64,
+    queue_entry_ttl: u64,
     /// Whether nobody listens where PUBLISH says so.
     counts: &'static str,
     /// What `leave` needs to know besides, in one argument.
@@ -50,10 +50,10 @@ impl Wire {
         // Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it
         // counts those of one node.
         let counts = if names.is_clustered() { "0" } else { "1" };
-        let gap = millis_or_none(tuning.gap);
-        let every = u64::try_from(tuning.every.as_micros()).unwrap_or(u64::MAX);
+        let gap = millis_or_none(tuning.poll_gap);
+        let every = u64::try_from(tuning.poll_gap_interval.as_micros()).unwrap_or(u64::MAX);
         let settings = format!("{counts} {gap} {every} {}", names.channel(""));
-        Wire { names, client, keep: millis(tuning.keep), counts, settings }
+        Wire { names, client, queue_entry_ttl: millis(tuning.queue_entry_ttl), counts, settings }
     }
 
     /// Where this client listens for grants.
@@ -129,7 +129,7 @@ impl Wire {
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
         let mut cmd = self.on_queue(form, script, key);
         self.token(&mut cmd, token);
-        cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.keep).arg(fences);
+        cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.queue_entry_ttl).arg(fences);
         cmd.arg(match mode {
             AcquireMode::Try => "try",
             AcquireMode::Wait => "wait",

@@ -287,7 +287,7 @@ fn a_long_run_of_hand_offs_makes_a_gap_and_keeps_the_place() {
 fn without_gaps_in_the_tuning_there_are_none() {
     let server = TestServer::start(&[]);
     let a = Rig::start(RedisConfig {
-        tuning: Tuning { gap: Duration::ZERO, ..Tuning::default() },
+        tuning: Tuning { poll_gap: Duration::ZERO, ..Tuning::default() },
         ..RedisConfig::new(&server.url(), "a").unwrap()
     });
     a.wait_until_up();

@@ -294,9 +294,9 @@ impl Config {
             pollers: 0,
             requests: rng.usize(4..24),
             tuning: Tuning {
-                keep: Duration::from_secs(10),
-                gap: Duration::from_millis(if rng.u32(0..8) == 0 { 0 } else { 10 }),
-                every: Duration::from_millis(every),
+                queue_entry_ttl: Duration::from_secs(10),
+                poll_gap: Duration::from_millis(if rng.u32(0..8) == 0 { 0 } else { 10 }),
+                poll_gap_interval: Duration::from_millis(every),
                 clocks: Clocks::One,
             },
             shards: pick(rng, &[1, 2, 4]),

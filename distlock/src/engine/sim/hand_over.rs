@@ -161,7 +161,7 @@ impl World {
         if self.keys[key].used_for != Use::Exclusive {
             return;
         }
-        let every = u64::try_from(self.cfg.tuning.every.as_micros()).unwrap_or(0);
+        let every = u64::try_from(self.cfg.tuning.poll_gap_interval.as_micros()).unwrap_or(0);
         let since = *self.keys[key].run_since.get_or_insert(server_time);
         let pushed = self.cfg.pushes
             && !self.cfg.is_short()
@@ -175,7 +175,7 @@ impl World {
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;
         let whole = self.cfg.is_whole() && self.cfg.push_breaks + self.cfg.steps_back + self.cfg.forces == 0;
         let most = every * 5 / 2 + self.cfg.longest_hold * 1000 + 200_000;
-        if pushed && whole && !self.cfg.tuning.gap.is_zero() && server_time.0 > since.0 + most {
+        if pushed && whole && !self.cfg.tuning.poll_gap.is_zero() && server_time.0 > since.0 + most {
             self.fail("gap", format!("none for {} ms", (server_time.0 - since.0) / 1000));
         }
     }

@@ -162,7 +162,7 @@ impl World {
             if self.cfg.pushes && self.cfg.pollers == 0 && self.cfg.is_whole() { 0 } else { 100 * MILLI };
         // Who was refused for now asks again so late at most.
         let polls = if self.cfg.refusals > 0 { 700 * MILLI } else { polls };
-        let gap = u64::try_from(self.cfg.tuning.gap.as_nanos()).unwrap_or(0);
+        let gap = u64::try_from(self.cfg.tuning.poll_gap.as_nanos()).unwrap_or(0);
         // After a step two may believe to hold it, and the end of the one hides what the other left.
         let confused = if self.fault_at > 0 { 40 } else { 5 };
         let several = self.keys[key].used_for != Use::Exclusive && self.now < self.keys[key].slow_until;

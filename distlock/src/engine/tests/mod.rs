@@ -58,7 +58,7 @@ impl Desk {
 
     /// Nothing is left free for plain pollers.
     fn without_gaps() -> Desk {
-        Desk::with(&Tuning { gap: Duration::ZERO, ..Tuning::default() })
+        Desk::with(&Tuning { poll_gap: Duration::ZERO, ..Tuning::default() })
     }
 
     fn with(tuning: &Tuning) -> Desk {

@@ -117,7 +117,11 @@ const LOOKED_AT: u64 = 12 * SECOND;
 impl World {
     pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
         // As on the real servers: nothing is given away, the first in the queue is always told.
-        let tuning = Tuning { gap: Duration::from_millis(1), every: Duration::ZERO, ..Tuning::default() };
+        let tuning = Tuning {
+            poll_gap: Duration::from_millis(1),
+            poll_gap_interval: Duration::ZERO,
+            ..Tuning::default()
+        };
         let node = |_| Node {
             server: Server::new(tuning.clone()),
             wall: WallClock::new(),

@@ -52,7 +52,7 @@ pub(super) struct Sides {
 impl Sides {
     pub(super) fn start() -> Sides {
         let server = TestServer::start(&[]);
-        let tuning = Tuning { keep: Duration::from_secs(100), ..Tuning::default() };
+        let tuning = Tuning { queue_entry_ttl: Duration::from_secs(100), ..Tuning::default() };
         let mut connection = server.connection();
         let words = ["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-subscribe"];
         let _: () = redis::Cmd::new().arg(&words).query(&mut connection).unwrap();

@@ -2,7 +2,7 @@
 -- (Behind clock.lua; front.lua and queue.lua stand before the end.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  ttl ms  claim ms  keep ms  fences (0: unfenced)  mode
+-- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode
 --        mode: try   do not queue
 --              wait  queue; the grant is pushed
 --              poll  queue; nobody listens for pushes

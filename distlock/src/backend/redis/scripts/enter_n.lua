@@ -2,7 +2,7 @@
 -- enter_n_admit.lua stand before the end.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  ttl ms  claim ms  keep ms  0  mode  kind
+-- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  0  mode  kind
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter

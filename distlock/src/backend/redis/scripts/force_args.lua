@@ -8,7 +8,7 @@
 local lock, queue, entries, counter, members = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local channels, count = ARGV[1], ARGV[2] == '1'
 local from = ARGV[3] or ''
-local gap, every, handoffs_began = 0, 0, 0
+local poll_gap, poll_gap_interval, handoffs_began = 0, 0, 0
 local server_time = now()
 local there = ''
 

@@ -23,7 +23,7 @@ else
     return {'NOT_YOURS', token}
   end
   -- Whoever stood behind may be able to enter now. There is no gap: plain pollers wait for the last member.
-  gap = 0
+  poll_gap = 0
   if drop_expired_members() then
     there = held
   end

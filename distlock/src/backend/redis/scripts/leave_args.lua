@@ -4,8 +4,8 @@
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  hold ms (0: none)  handoffs_began us  settings  [from]
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
---        settings: `<count> <gap ms, 0: none> <every us> <channel prefix>`, the same for every lock of a client
---        every: the average distance of two gaps (see serve.lua)
+--        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every lock of a client
+--        poll_gap_interval: the average distance of two gaps (see serve.lua)
 --               0: always; then whoever is told of it leaves the queue
 --        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
 --        from: what this server is called in the pushes it makes
@@ -40,8 +40,8 @@ end
 
 local entries, counter, members = KEYS[3], KEYS[4], KEYS[5]
 local hold, handoffs_began = tonumber(ARGV[2]), tonumber(ARGV[3])
-local count, gap, every, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
-count, gap, every = count == '1', tonumber(gap), tonumber(every)
+local count, poll_gap, poll_gap_interval, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
+count, poll_gap, poll_gap_interval = count == '1', tonumber(poll_gap), tonumber(poll_gap_interval)
 local from = ARGV[5] or ''
 local reply = {'RELEASED', token, 0}
 -- What is in the lock's key while the queue is served; empty: nothing.

@@ -3,13 +3,13 @@
 -- Adds this token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
 -- would hold up the polling of the front. Returns 1 if it is the front.
 local function enqueue(kind)
-  local mode, keep = ARGV[6], tonumber(ARGV[4])
+  local mode, queue_entry_ttl = ARGV[6], tonumber(ARGV[4])
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
-  local entry = text(server_time + keep * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
+  local entry = text(server_time + queue_entry_ttl * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
   if redis.call('HSET', entries, token, entry) == 1 then
     redis.call('RPUSH', queue, token)
   end
-  redis.call('PEXPIRE', queue, 2 * keep)
-  redis.call('PEXPIRE', entries, 2 * keep)
+  redis.call('PEXPIRE', queue, 2 * queue_entry_ttl)
+  redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
   return front() == token and 1 or 0
 end

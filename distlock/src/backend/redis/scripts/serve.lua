@@ -1,7 +1,7 @@
 -- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
 -- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
 -- them: lock, queue, entries, counter, members, token, server_time, reply, there, waiter (popped from the queue),
--- channels, count, gap, every, handoffs_began, from; and what members.lua defines.
+-- channels, count, poll_gap, poll_gap_interval, handoffs_began, from; and what members.lua defines.
 --
 -- Whoever is told that the lock is his must then get it: PUBLISH comes before SET. A server that refuses writes for
 -- want of memory, replicas or disk does so at a script's first write only, so there must have been one before
@@ -16,16 +16,16 @@ end
 if from ~= '' then
   from = '@' .. from
 end
--- One gap in each `every` of the clock, at a place that is as good as random: at any regular distance gaps would
+-- One gap in each `poll_gap_interval` of the clock, at a place that is as good as random: at any regular distance gaps would
 -- miss for ever who polls in a related one. (The multiples of the golden section, with a growing step.)
 local function gap_at(number)
   local n = number % 65536
-  return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * every
+  return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * poll_gap_interval
 end
 
-local pause = gap > 0
-if pause and every > 0 then
-  local number = math.floor(server_time / every)
+local pause = poll_gap > 0
+if pause and poll_gap_interval > 0 then
+  local number = math.floor(server_time / poll_gap_interval)
   local latest = gap_at(number)
   if latest > server_time then
     latest = gap_at(number - 1)
@@ -59,7 +59,7 @@ while waiter do
     redis.call('LPUSH', queue, waiter)
     break
   end
-  if alive and pause and every == 0 then
+  if alive and pause and poll_gap_interval == 0 then
     -- One of several servers: a lock is nobody's before most of them say so. Who polls is passed over.
     if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
       redis.call('HDEL', entries, waiter)
