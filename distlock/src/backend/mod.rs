@@ -166,9 +166,9 @@ pub(crate) enum Op {
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
     Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
-    /// done. With `hold` the key stays taken (by nobody) that much longer. `handoffs_began` is when the current run of
+    /// done. With `keep_taken_for` the key stays taken (by nobody) that much longer. `handoffs_began` is when the current run of
     /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
-    Release { token: Token, hold: Option<Duration>, handoffs_began: ServerTime },
+    Release { token: Token, keep_taken_for: Option<Duration>, handoffs_began: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotHeld`.
     Renew { token: Token, kind: Kind, ttl: Duration },

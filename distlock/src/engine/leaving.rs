@@ -67,8 +67,10 @@ impl<W> Step<'_, W> {
         {
             self.pending.add(PendingRelease { at: Some(at), ..release });
         }
-        let hold = keep_until.map(|until| until.duration_since(self.now)).filter(|hold| !hold.is_zero());
-        let op = Op::Release { token, hold: hold.map(whole_millis), handoffs_began };
+        let keep_taken_for = keep_until
+            .map(|until| until.duration_since(self.now))
+            .filter(|keep_taken_for| !keep_taken_for.is_zero());
+        let op = Op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
         self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
     }
 

@@ -117,8 +117,8 @@ impl Server {
             Op::Acquire { token, kind, ttl, claim, mode, fences } => {
                 self.acquire(server_time, from, Ask { token, kind, ttl, claim, mode, fences })
             }
-            Op::Release { token, hold, handoffs_began } => {
-                self.release(server_time, from, token, hold, handoffs_began, notes)
+            Op::Release { token, keep_taken_for, handoffs_began } => {
+                self.release(server_time, from, token, keep_taken_for, handoffs_began, notes)
             }
             Op::Renew { token, ttl, .. } => self.renew(server_time, from, token, ttl),
             Op::Fence { token, first, count } => self.fence(server_time, from, token, first, count),
@@ -213,7 +213,7 @@ impl Server {
         server_time: ServerTime,
         from: &Sender<'_>,
         token: Token,
-        hold: Option<Duration>,
+        keep_taken_for: Option<Duration>,
         handoffs_began: ServerTime,
         notes: &mut Vec<Note>,
     ) -> Reply {
@@ -224,8 +224,8 @@ impl Server {
         }
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
-            if let Some(hold) = hold {
-                slot.members.push((format!("{HOLD}:{text}").into(), plus(server_time, hold)));
+            if let Some(keep_taken_for) = keep_taken_for {
+                slot.members.push((format!("{HOLD}:{text}").into(), plus(server_time, keep_taken_for)));
             }
             slot.drop_expired_members(server_time);
             self.serve(server_time, from.key, handoffs_began, notes);
@@ -244,9 +244,9 @@ impl Server {
             }
             return Reply::Cancelled;
         }
-        if let Some(hold) = hold {
+        if let Some(keep_taken_for) = keep_taken_for {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
-            slot.value = Some(Value { holder, until: Some(plus(server_time, hold)) });
+            slot.value = Some(Value { holder, until: Some(plus(server_time, keep_taken_for)) });
             return Reply::Released { gap: false };
         }
         self.hand_over(server_time, from.key, handoffs_began, notes)

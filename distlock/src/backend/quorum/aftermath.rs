@@ -15,7 +15,7 @@ use crate::clock::Time;
 const MOMENT: Duration = Duration::from_secs(1);
 
 pub(super) fn leave(token: Token) -> Op {
-    Op::Release { token, hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 /// Takes the lock if it is free, and nothing else. Unlike [`Op::TryAcquire`] it always tells the server's time.

@@ -135,8 +135,13 @@ impl Council {
                     self.ask(now, id, key, op);
                 }
             }
-            Op::Release { token, hold, .. } => {
-                self.leave(now, id, key, Op::Release { token, hold, handoffs_began: ServerTime(0) });
+            Op::Release { token, keep_taken_for, .. } => {
+                self.leave(
+                    now,
+                    id,
+                    key,
+                    Op::Release { token, keep_taken_for, handoffs_began: ServerTime(0) },
+                );
             }
             Op::Renew { token, ttl, .. } => {
                 self.longest_ttl = self.longest_ttl.max(ttl);

@@ -32,7 +32,7 @@ fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
 }
 
 fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 fn renew(token: u64) -> Op {

@@ -82,10 +82,10 @@ impl Wire {
             Op::Acquire { token, kind, ttl, claim, mode, fences } => {
                 self.enter(form, key, token, kind, ttl, claim, mode, fences)
             }
-            Op::Release { token, hold, handoffs_began } => {
+            Op::Release { token, keep_taken_for, handoffs_began } => {
                 let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
-                cmd.arg(hold.map_or(0, millis_or_none)).arg(handoffs_began.0).arg(&self.settings);
+                cmd.arg(keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began.0).arg(&self.settings);
                 if let Some(from) = from {
                     cmd.arg(from);
                 }

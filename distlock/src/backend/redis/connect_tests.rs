@@ -26,7 +26,7 @@ fn enter(token: u64, kind: Kind) -> Op {
 }
 
 fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 fn config(url: &str, client: &str) -> RedisConfig {

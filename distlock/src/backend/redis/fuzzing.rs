@@ -76,7 +76,7 @@ fn reply(bytes: &[u8]) {
         Op::TryAcquire { token, ttl },
         enter(Kind::Exclusive),
         enter(Kind::Shared),
-        Op::Release { token, hold: None, handoffs_began: super::super::ServerTime(0) },
+        Op::Release { token, keep_taken_for: None, handoffs_began: super::super::ServerTime(0) },
         Op::Renew { token, kind: Kind::Exclusive, ttl },
     ];
     for op in &ops {

@@ -122,10 +122,10 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
     match rng.u32(0..20) {
         0..9 => enter(rng, key, token),
         9..15 => {
-            let hold = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
+            let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, or so long ago that a gap is due.
             let handoffs_began = pick(rng, &[0, now.0, now.0 - 60_000_000]);
-            Op::Release { token, hold, handoffs_began: ServerTime(handoffs_began) }
+            Op::Release { token, keep_taken_for, handoffs_began: ServerTime(handoffs_began) }
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));

@@ -35,7 +35,7 @@ impl Speller {
     }
 
     fn leave(&self, token: u64) -> Reply {
-        let op = Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) };
+        let op = Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) };
         self.rig.send(self.key, op).unwrap()
     }
 

@@ -23,7 +23,7 @@ fn enter(token: u64, mode: AcquireMode) -> Op {
 }
 
 fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 /// A master with two replicas.

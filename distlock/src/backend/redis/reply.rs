@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_garbled() {
-        let leave = Op::Release { token: Token(7), hold: None, handoffs_began: ServerTime(0) };
+        let leave = Op::Release { token: Token(7), keep_taken_for: None, handoffs_began: ServerTime(0) };
         for value in [
             Value::Nil,
             Value::Okay,

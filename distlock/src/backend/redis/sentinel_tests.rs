@@ -19,7 +19,7 @@ fn set(token: u64) -> Op {
 }
 
 fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 /// Sends until it succeeds.

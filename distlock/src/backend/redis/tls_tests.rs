@@ -39,7 +39,7 @@ fn waiting(token: u64) -> Op {
 }
 
 fn leaving(token: u64) -> Op {
-    Op::Release { token: Token(token), hold: None, handoffs_began: ServerTime(0) }
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
 fn renewing(token: u64) -> Op {

@@ -56,7 +56,11 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
         one.send(
             "a",
-            Op::Release { token: Token(1), hold: None, handoffs_began: super::super::ServerTime(0) },
+            Op::Release {
+                token: Token(1),
+                keep_taken_for: None,
+                handoffs_began: super::super::ServerTime(0),
+            },
         )
         .unwrap();
     }

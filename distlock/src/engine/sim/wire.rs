@@ -190,9 +190,9 @@ impl World {
             self.watch_ask(index, self.jobs[job].client, &before, op, &reply);
         }
         match (op, &reply) {
-            (Op::Release { token, hold, .. }, Reply::Released { .. }) => {
+            (Op::Release { token, keep_taken_for, .. }, Reply::Released { .. }) => {
                 self.lease_was_left(index, &name, *token);
-                if hold.is_some() {
+                if keep_taken_for.is_some() {
                     self.nobody_was_told(index);
                 }
             }

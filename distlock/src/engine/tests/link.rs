@@ -21,8 +21,8 @@ fn a_repeated_release_still_keeps_the_key_taken_as_long_as_asked() {
     let mut desk = Desk::new();
     let cell = desk.hold(Want { min_hold: Some(ms(5_000)), ..want() });
     desk.release(&cell);
-    let (context, hold) = desk.next_leave();
-    assert_eq!(hold, Some(ms(5_000)));
+    let (context, keep_taken_for) = desk.next_leave();
+    assert_eq!(keep_taken_for, Some(ms(5_000)));
     desk.down();
     desk.fails(context, Failure::Unknown);
     desk.pass(ms(2_000));

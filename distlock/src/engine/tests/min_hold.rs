@@ -77,14 +77,18 @@ fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     desk.pass(ms(200));
     let effects = desk.engine.lose_all(desk.now);
     desk.take(effects);
-    let (context, hold) = desk.next_leave();
-    assert_eq!(hold, Some(ms(3_800)));
+    let (context, keep_taken_for) = desk.next_leave();
+    assert_eq!(keep_taken_for, Some(ms(3_800)));
     desk.answer(context, Ok(Reply::Released { gap: false }));
     for cell in [first, second] {
         desk.release(&cell);
     }
     // Whatever is left of the lease is nothing: the key is not ours any more.
-    assert!(desk.sent.iter().all(|(_, op)| matches!(op, Op::Release { hold: None, .. })), "{:?}", desk.sent);
+    assert!(
+        desk.sent.iter().all(|(_, op)| matches!(op, Op::Release { keep_taken_for: None, .. })),
+        "{:?}",
+        desk.sent
+    );
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn it_is_kept_by_a_command_that_took_the_lock_anew() {
     desk.fresh(heartbeat);
     assert_eq!(desk.lost, [LostReason::Expired]);
     let holds: Vec<_> =
-        desk.sent.iter().map(|(_, op)| matches!(op, Op::Release { hold: Some(_), .. })).collect();
+        desk.sent.iter().map(|(_, op)| matches!(op, Op::Release { keep_taken_for: Some(_), .. })).collect();
     assert!(!holds.is_empty() && holds.iter().all(|kept| *kept), "{:?}", desk.sent);
 }
 

@@ -173,7 +173,7 @@ impl Desk {
 
     fn next_leave(&mut self) -> (Context, Option<Duration>) {
         match self.next() {
-            (context, Op::Release { hold, .. }) => (context, hold),
+            (context, Op::Release { keep_taken_for, .. }) => (context, keep_taken_for),
             (_, other) => panic!("{other:?} was sent instead of leave"),
         }
     }

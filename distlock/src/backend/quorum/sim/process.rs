@@ -483,10 +483,10 @@ impl World {
         min_until: Option<Time>,
     ) {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
-        let hold = left.filter(|left| *left > Duration::from_millis(1));
-        let op = Op::Release { token, hold, handoffs_began: ServerTime(0) };
+        let keep_taken_for = left.filter(|left| *left > Duration::from_millis(1));
+        let op = Op::Release { token, keep_taken_for, handoffs_began: ServerTime(0) };
         // Half of it: clocks drift, and the release takes its time.
-        let closed = hold.map(|hold| self.now + u64::try_from(hold.as_nanos()).unwrap_or(0) / 2);
+        let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, op, Purpose::Release { key, token, until, closed }) {
             self.processes[process].owed.push(Step::LeaveAgain { key, token, until });
         }

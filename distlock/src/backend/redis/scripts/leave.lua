@@ -2,16 +2,16 @@
 
 server_time = now()
 if held == token then
-  if hold > 0 then
+  if keep_taken_for > 0 then
     -- The value must change, or a late command of this token would move the key.
-    redis.call('SET', lock, 'dl1:hold', 'PX', hold)
+    redis.call('SET', lock, 'dl1:hold', 'PX', keep_taken_for)
     return reply
   end
 else
   local marked = type(held) == 'string' and is_marker(held) and is_paired()
   if marked and redis.call('ZREM', members, token) == 1 then
-    if hold > 0 then
-      redis.call('ZADD', members, text(server_time + hold * 1000), 'dl1:hold:' .. token)
+    if keep_taken_for > 0 then
+      redis.call('ZADD', members, text(server_time + keep_taken_for * 1000), 'dl1:hold:' .. token)
     end
   elseif redis.call('HDEL', entries, token) == 1 then
     redis.call('LREM', queue, 1, token)

@@ -2,7 +2,7 @@
 -- have done. (In front of clock.lua, members.lua, leave.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  hold ms (0: none)  handoffs_began us  settings  [from]
+-- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every lock of a client
 --        poll_gap_interval: the average distance of two gaps (see serve.lua)
@@ -39,7 +39,7 @@ if held == token and ARGV[2] == '0' then
 end
 
 local entries, counter, members = KEYS[3], KEYS[4], KEYS[5]
-local hold, handoffs_began = tonumber(ARGV[2]), tonumber(ARGV[3])
+local keep_taken_for, handoffs_began = tonumber(ARGV[2]), tonumber(ARGV[3])
 local count, poll_gap, poll_gap_interval, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
 count, poll_gap, poll_gap_interval = count == '1', tonumber(poll_gap), tonumber(poll_gap_interval)
 local from = ARGV[5] or ''
