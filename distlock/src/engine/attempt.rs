@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::key::Step;
-use super::lease::Ready;
+use super::lease::Grant;
 use super::together::{Part, Turn};
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
@@ -129,7 +129,7 @@ impl<W> Step<'_, W> {
             former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
             self.abandon_attempt();
         }
-        let kept_out = self.state.leases.iter().any(|lease| lease.ready.kind == Kind::Exclusive);
+        let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == Kind::Exclusive);
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
         }
@@ -404,7 +404,7 @@ impl<W> Step<'_, W> {
             self.state.no_gap_since = Some(self.now);
         }
         let first = fence.unwrap_or(0);
-        let ready = Ready {
+        let grant = Grant {
             token: attempt.token,
             kind: attempt.kind,
             deadline,
@@ -419,7 +419,7 @@ impl<W> Step<'_, W> {
         if deadline <= self.now {
             return self.too_late(&attempt);
         }
-        self.start(ready, ttl);
+        self.start(grant, ttl);
         None
     }
 
@@ -563,7 +563,7 @@ impl<W> Step<'_, W> {
             let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
             step.state.no_gap_since =
                 Some(step.now.before(Duration::from_micros(server_time.0.saturating_sub(handoffs_began.0))));
-            let ready = Ready {
+            let grant = Grant {
                 token,
                 kind: attempt.kind,
                 deadline,
@@ -575,7 +575,7 @@ impl<W> Step<'_, W> {
                 asked: step.now,
                 longest: attempt.longest,
             };
-            step.start(ready, Duration::ZERO);
+            step.start(grant, Duration::ZERO);
             None
         });
     }
@@ -621,11 +621,11 @@ impl<W> Step<'_, W> {
     }
 
     /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
-    pub(super) fn ask_for_more(&mut self, ready: Ready) {
-        let mut attempt = Attempt::new(ready.token, ready.kind);
-        attempt.entered = Some(ready.entered);
-        attempt.handoffs_began = ready.handoffs_began;
-        attempt.longest = ready.longest;
+    pub(super) fn ask_for_more(&mut self, grant: Grant) {
+        let mut attempt = Attempt::new(grant.token, grant.kind);
+        attempt.entered = Some(grant.entered);
+        attempt.handoffs_began = grant.handoffs_began;
+        attempt.longest = grant.longest;
         // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
         attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);

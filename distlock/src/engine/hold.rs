@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cell::{CellState, LeaseCell, Remains, Ticket};
 use super::key::Step;
-use super::lease::{Hold, Lease, Ready};
+use super::lease::{Grant, Hold, Lease};
 use super::leaving::Leaving;
 use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
@@ -36,32 +36,32 @@ impl<W> Step<'_, W> {
 
     /// Gives a lease to the first waiter. `covered` is the ttl that the server was asked for on behalf of
     /// the first waiter; zero for a lease that was granted or is handed on.
-    pub(super) fn start(&mut self, ready: Ready, covered: Duration) {
+    pub(super) fn start(&mut self, grant: Grant, covered: Duration) {
         let Some(head) = self.state.waiters.front() else {
-            self.give_back(&ready, None);
+            self.give_back(&grant, None);
             return;
         };
-        if head.want.kind != ready.kind {
-            self.give_back(&ready, None);
+        if head.want.kind != grant.kind {
+            self.give_back(&grant, None);
             self.serve_here();
             return;
         }
-        let long_enough = covered >= head.want.ttl || lasts(&ready, head, self.now);
-        let has_fence = !head.want.fenced || !ready.fences.is_empty();
+        let long_enough = covered >= head.want.ttl || lasts(&grant, head, self.now);
+        let has_fence = !head.want.fenced || !grant.fences.is_empty();
         match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
-            Some(waiter) => self.begin(ready, waiter),
+            Some(waiter) => self.begin(grant, waiter),
             // Somebody asks with another token already: this one goes back, to the front of the queue.
             None if self.state.attempt.is_some() && !mutated!(AttemptOverwritten) => {
-                self.give_back(&ready, None)
+                self.give_back(&grant, None)
             }
-            None => self.ask_for_more(ready),
+            None => self.ask_for_more(grant),
         }
     }
 
-    fn begin(&mut self, mut ready: Ready, waiter: Waiter<W>) {
-        let fence = if waiter.want.fenced { ready.fences.next() } else { None };
-        let (token, kind) = (ready.token, ready.kind);
-        let lease = Lease { ready, holds: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
+    fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
+        let fence = if waiter.want.fenced { grant.fences.next() } else { None };
+        let (token, kind) = (grant.token, grant.kind);
+        let lease = Lease { grant, holds: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
         self.state.leases.reserve_exact(1);
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence);
@@ -83,9 +83,9 @@ impl<W> Step<'_, W> {
         let max_hold = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored));
         let cap = max_hold.map_or(Time::MAX, |hold| now.after(hold));
         let until = match want.renewal {
-            Renewal::Keep => lease.ready.deadline,
-            Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.ready.deadline,
-            Renewal::Never => lease.ready.deadline.min(lease_end(now, want.ttl)),
+            Renewal::Keep => lease.grant.deadline,
+            Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.grant.deadline,
+            Renewal::Never => lease.grant.deadline.min(lease_end(now, want.ttl)),
         };
         let gathering = want.gathering;
         if let Some(gathering) = &gathering {
@@ -133,11 +133,11 @@ impl<W> Step<'_, W> {
             && head.want.kind == Kind::Shared
         {
             let joinable = self.state.leases.iter().find(|lease| {
-                lease.ready.kind == Kind::Shared
+                lease.grant.kind == Kind::Shared
                     && lease.may_be_passed_on(now)
-                    && lasts(&lease.ready, head, now)
+                    && lasts(&lease.grant, head, now)
             });
-            let Some(token) = joinable.map(|lease| lease.ready.token) else { return };
+            let Some(token) = joinable.map(|lease| lease.grant.token) else { return };
             let Some(waiter) = self.state.waiters.pop() else { return };
             self.take_hold(token, waiter, None);
         }
@@ -163,7 +163,7 @@ impl<W> Step<'_, W> {
     /// Nobody has had it in hand: no body has run that `min_hold` would be for.
     fn forget_min_hold(&mut self, cell: &LeaseCell) {
         if let Some(lease) = self.state.lease(cell.token)
-            && lease.ready.kind != Kind::Shared
+            && lease.grant.kind != Kind::Shared
             && cell.give_up()
         {
             lease.min_until = None;
@@ -195,22 +195,22 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
         let keep_until = lease.min_until.filter(|until| *until > now);
         let passed_on = keep_until.is_none()
-            && lease.ready.kind != Kind::Shared
+            && lease.grant.kind != Kind::Shared
             && lease.may_be_passed_on(now)
             && self.env.refusal.is_none()
-            && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.ready.kind);
+            && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
         if passed_on {
-            self.start(lease.ready, Duration::ZERO);
+            self.start(lease.grant, Duration::ZERO);
             self.serve_here();
             return Release::HandedOn;
         }
-        self.give_back(&lease.ready, keep_until);
+        self.give_back(&lease.grant, keep_until);
         if mutated!(HandOnAfterLeave) && !self.state.waiters.is_empty() {
-            self.start(lease.ready, Duration::ZERO);
+            self.start(lease.grant, Duration::ZERO);
             return Release::Leaving;
         }
-        if lease.ready.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
-            let gap = self.take_gap(&lease.ready);
+        if lease.grant.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
+            let gap = self.take_gap(&lease.grant);
             self.next_attempt(gap);
         } else {
             self.serve_here();
@@ -219,12 +219,12 @@ impl<W> Step<'_, W> {
     }
 
     /// A gap for plain pollers, when one is due.
-    fn take_gap(&mut self, ready: &Ready) -> Option<Duration> {
+    fn take_gap(&mut self, grant: &Grant) -> Option<Duration> {
         let no_gap_since = self.state.no_gap_since?;
         // By the server's clock where it is known, so that every process finds the same gaps.
         let micros = |time: Time| time.0 / 1000;
         let ahead =
-            ready.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(ready.entered)));
+            grant.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(grant.entered)));
         let by_server = |time: Time| micros(time).saturating_add(ahead);
         if !self.env.tuning.poll_gap_is_due(by_server(no_gap_since), by_server(self.now)) {
             return None;
@@ -249,15 +249,15 @@ impl<W> Step<'_, W> {
         }
         let Some(mut lease) = self.state.take_lease(token) else { return };
         if mutated!(HandOnAfterLoss) && !self.state.waiters.is_empty() {
-            lease.ready.deadline = now.after(hold.ttl);
-            self.start(lease.ready, hold.ttl);
+            lease.grant.deadline = now.after(hold.ttl);
+            self.start(lease.grant, hold.ttl);
             return;
         }
         if unclaimed && reason != LostReason::Taken {
             // No body runs that would have to end first.
-            let longest = lease.ready.longest;
+            let longest = lease.grant.longest;
             hold.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
-            self.give_back(&lease.ready, lease.min_until.filter(|_| lease.ready.kind == Kind::Shared));
+            self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == Kind::Shared));
         } else {
             self.remember_min_hold(&hold.cell, &lease, reason);
         }
@@ -274,15 +274,15 @@ impl<W> Step<'_, W> {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
         let keep_until = keep_until.filter(|_| !mutated!(MinHoldDroppedAtLoss));
-        let ready = &lease.ready;
+        let grant = &lease.grant;
         let given_back =
-            keep_until.is_some_and(|until| ready.kind == Kind::Shared || until >= ready.deadline);
+            keep_until.is_some_and(|until| grant.kind == Kind::Shared || until >= grant.deadline);
         if given_back {
-            self.give_back(ready, keep_until);
+            self.give_back(grant, keep_until);
         } else if let Some(until) = keep_until {
-            self.state.kept.push((ready.token, until));
+            self.state.kept.push((grant.token, until));
         }
-        cell.leave_behind(Remains { keep_until, given_back, longest: ready.longest });
+        cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
     }
 
     /// The lease itself is over: everybody who holds it has lost it.
@@ -295,7 +295,7 @@ impl<W> Step<'_, W> {
     }
 
     pub(super) fn lose_all(&mut self, reason: LostReason) {
-        while let Some(token) = self.state.leases.first().map(|lease| lease.ready.token) {
+        while let Some(token) = self.state.leases.first().map(|lease| lease.grant.token) {
             self.lose_lease(token, reason);
         }
     }
@@ -310,17 +310,17 @@ impl<W> Step<'_, W> {
     ) {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return };
-        if seq < lease.ready.seen && !mutated!(StaleReplyBelieved) {
+        if seq < lease.grant.seen && !mutated!(StaleReplyBelieved) {
             return;
         }
-        lease.ready.seen = lease.ready.seen.max(seq);
+        lease.grant.seen = lease.grant.seen.max(seq);
         match result {
             // Carried out before what we know already: threads may send in another order than they asked.
             Ok(Reply::Acquired { server_time: Some(server_time), .. })
-                if lease.ready.server_time.is_some_and(|known| *server_time <= known) => {}
+                if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
             Ok(Reply::Acquired { .. }) if !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld) => {
                 // The lock was lost in between, and this command took it anew.
-                let (keep_until, longest) = (lease.min_until, lease.ready.longest);
+                let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
                 self.undo_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
@@ -339,21 +339,21 @@ impl<W> Step<'_, W> {
     }
 
     /// Gives a lease back that nobody holds.
-    fn give_back(&mut self, ready: &Ready, keep_until: Option<Time>) {
-        let handoffs_began = if ready.kind == Kind::Exclusive { ready.handoffs_began } else { ServerTime(0) };
-        let Ready { token, deadline, longest, .. } = *ready;
+    fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
+        let handoffs_began = if grant.kind == Kind::Exclusive { grant.handoffs_began } else { ServerTime(0) };
+        let Grant { token, deadline, longest, .. } = *grant;
         self.leave(&Leaving { token, keep_until, handoffs_began, deadline, longest });
     }
 }
 
 /// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
 /// not.
-fn lasts<W>(ready: &Ready, head: &Waiter<W>, now: Time) -> bool {
+fn lasts<W>(grant: &Grant, head: &Waiter<W>, now: Time) -> bool {
     if mutated!(ShortLeaseHandedOn) {
         return true;
     }
     match head.want.renewal {
-        Renewal::Keep => ready.deadline.duration_since(now) >= CLAIM.min(head.want.ttl) / 2,
-        Renewal::Never => ready.deadline >= lease_end(now, head.want.ttl),
+        Renewal::Keep => grant.deadline.duration_since(now) >= CLAIM.min(head.want.ttl) / 2,
+        Renewal::Never => grant.deadline >= lease_end(now, head.want.ttl),
     }
 }

@@ -51,17 +51,17 @@ impl<W> KeyState<W> {
     }
 
     pub(super) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
-        self.leases.iter_mut().find(|lease| lease.ready.token == token)
+        self.leases.iter_mut().find(|lease| lease.grant.token == token)
     }
 
     pub(super) fn take_lease(&mut self, token: Token) -> Option<Lease> {
-        let index = self.leases.iter().position(|lease| lease.ready.token == token)?;
+        let index = self.leases.iter().position(|lease| lease.grant.token == token)?;
         Some(self.leases.swap_remove(index))
     }
 
     /// A kind in use here that does not go together with `kind`.
     fn clash(&self, kind: Kind) -> Option<Kind> {
-        let held = self.leases.iter().map(|lease| lease.ready.kind);
+        let held = self.leases.iter().map(|lease| lease.grant.kind);
         let attempted = self.attempt.iter().map(|attempt| attempt.kind);
         let awaited = self.waiters.front().map(|head| head.want.kind);
         let clashes = |other: &Kind| {
@@ -122,7 +122,7 @@ impl<W> Step<'_, W> {
             return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });
         }
         if self.is_crowded(want) {
-            let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
+            let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
             let holder = self.state.attempt.as_ref().and_then(|attempt| attempt.holder.clone());
             return Some(Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO });
         }
@@ -146,9 +146,9 @@ impl<W> Step<'_, W> {
 
     /// Who certainly keeps a newcomer out.
     fn known_holder(&self) -> Option<Arc<str>> {
-        let exclusive = self.state.leases.iter().find(|lease| lease.ready.kind == Kind::Exclusive);
+        let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
         if let Some(lease) = exclusive {
-            return Some(self.own_text(lease.ready.token));
+            return Some(self.own_text(lease.grant.token));
         }
         let attempt = self.state.attempt.as_ref().filter(|attempt| attempt.silent.is_none())?;
         attempt.holder.clone()
@@ -167,7 +167,7 @@ impl<W> Step<'_, W> {
             return;
         }
         let overdue = self.state.waiters.take_overdue(now, silent);
-        let held_here = self.state.leases.first().map(|lease| self.own_text(lease.ready.token));
+        let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
         let link_is_down = self.env.link.is_down();
         let (holder, cause) = match &self.state.attempt {
             Some(attempt) => (attempt.holder.clone().or(held_here), attempt.cause.clone()),

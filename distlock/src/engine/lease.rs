@@ -11,7 +11,7 @@ use crate::clock::Time;
 
 /// A lease that is ours, with nobody holding it yet.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct Grant {
     pub(super) token: Token,
     pub(super) kind: Kind,
     pub(super) deadline: Time,
@@ -44,7 +44,7 @@ pub(super) struct Hold {
 /// A lease with its holders: readers share one, every other kind has exactly one.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) ready: Ready,
+    pub(super) grant: Grant,
     pub(super) holds: Vec<Hold>,
     /// Others are kept out until then, whenever it is released.
     pub(super) min_until: Option<Time>,
@@ -68,7 +68,7 @@ impl Lease {
 
     /// Another task of this process may use it without asking the server.
     pub(super) fn may_be_passed_on(&self, now: Time) -> bool {
-        (now < self.ready.entered.after(CHAIN) || mutated!(SharedChainForEver)) && now < self.ready.deadline
+        (now < self.grant.entered.after(CHAIN) || mutated!(SharedChainForEver)) && now < self.grant.deadline
     }
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
@@ -81,7 +81,7 @@ impl Lease {
     /// its ttl; a grant, which is shorter, is made as long as that.
     pub(super) fn is_worth_renewing(&self) -> bool {
         self.holds.iter().any(|hold| {
-            let is_short = self.ready.deadline < hold.cell.held_since.after(hold.ttl / 2);
+            let is_short = self.grant.deadline < hold.cell.held_since.after(hold.ttl / 2);
             hold.renewal == Renewal::Keep
                 && (hold.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
         })
@@ -95,7 +95,7 @@ impl Lease {
             Some(ttl) => {
                 let first = (CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
                 let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
-                in_batches(self.ready.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
+                in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
             }
         };
     }
@@ -112,7 +112,7 @@ impl Lease {
 
     /// After a renewal was sent: the next try, if nothing is heard of this one.
     pub(super) fn plan_retry(&mut self, now: Time, ttl: Duration) {
-        let left = self.ready.deadline.duration_since(now);
+        let left = self.grant.deadline.duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
         self.renew_at = now.after(pause);
     }

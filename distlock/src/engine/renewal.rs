@@ -17,7 +17,7 @@ impl<W> Step<'_, W> {
     pub(super) fn extended(&mut self, token: Token, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
-        lease.ready.deadline = lease.ready.deadline.max(deadline);
+        lease.grant.deadline = lease.grant.deadline.max(deadline);
         let kept: Vec<Ticket> = lease
             .holds
             .iter()
@@ -45,12 +45,12 @@ impl<W> Step<'_, W> {
     /// A holder wants its lease to end `ttl` from now, at the earliest.
     pub(super) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
-        let kind = lease.ready.kind;
+        let kind = lease.grant.kind;
         let Some(hold) = lease.hold(cell.ticket) else { return false };
         if hold.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
             hold.ttl = hold.ttl.max(ttl);
         }
-        lease.ready.longest = lease.ready.longest.max(ttl);
+        lease.grant.longest = lease.grant.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
         self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
         true
@@ -68,8 +68,8 @@ impl<W> Step<'_, W> {
             if !lease.is_worth_renewing() {
                 continue;
             }
-            lease.ready.longest = lease.ready.longest.max(ttl);
-            let (token, kind) = (lease.ready.token, lease.ready.kind);
+            lease.grant.longest = lease.grant.longest.max(ttl);
+            let (token, kind) = (lease.grant.token, lease.grant.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
     }
@@ -89,8 +89,8 @@ impl<W> Step<'_, W> {
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(NOTHING_MORE);
-            lease.ready.longest = lease.ready.longest.max(ttl);
-            let (token, kind) = (lease.ready.token, lease.ready.kind);
+            lease.grant.longest = lease.grant.longest.max(ttl);
+            let (token, kind) = (lease.grant.token, lease.grant.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
         }
     }
@@ -106,7 +106,7 @@ impl<W> Step<'_, W> {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return Verdict::None };
         // The lease was lost and taken anew, with the same token, since that was sent.
-        let is_old = context.sent < lease.ready.asked && !mutated!(OldRefusalBelieved);
+        let is_old = context.sent < lease.grant.asked && !mutated!(OldRefusalBelieved);
         match result {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Verdict::None,
             Ok(Reply::Renewed { .. }) => {
@@ -143,7 +143,7 @@ impl<W> Step<'_, W> {
         }
         self.forget_pair();
         for lease in &mut self.state.leases {
-            lease.ready.deadline = lease.ready.deadline.before(by);
+            lease.grant.deadline = lease.grant.deadline.before(by);
             for hold in &mut lease.holds {
                 hold.until = hold.until.before(by);
                 hold.cell.shorten(now, hold.until);
