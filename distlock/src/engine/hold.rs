@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cell::{CellState, LeaseCell, Remains, Ticket};
 use super::key::Step;
-use super::lease::{Grant, Hold, Lease};
+use super::lease::{Grant, Holder, Lease};
 use super::leaving::Leaving;
 use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
@@ -21,14 +21,15 @@ impl<W> Step<'_, W> {
     pub(super) fn advance(&mut self) {
         let now = self.now;
         self.state.kept.retain(|(_, until)| now < *until);
-        let is_over = |hold: &Hold| now >= hold.until || matches!(hold.cell.state(now), CellState::Lost(_));
+        let is_over =
+            |holder: &Holder| now >= holder.until || matches!(holder.cell.state(now), CellState::Lost(_));
         while let Some(cell) = self
             .state
             .leases
             .iter()
-            .flat_map(|lease| &lease.holds)
-            .find(|hold| is_over(hold))
-            .map(|hold| hold.cell.clone())
+            .flat_map(|lease| &lease.holders)
+            .find(|holder| is_over(holder))
+            .map(|holder| holder.cell.clone())
         {
             self.lose(cell.token, cell.ticket, LostReason::Expired);
         }
@@ -61,7 +62,7 @@ impl<W> Step<'_, W> {
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = if waiter.want.fenced { grant.fences.next() } else { None };
         let (token, kind) = (grant.token, grant.kind);
-        let lease = Lease { grant, holds: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
+        let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
         self.state.leases.reserve_exact(1);
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence);
@@ -95,7 +96,7 @@ impl<W> Step<'_, W> {
         let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, gathering);
         let cell = Arc::new(cell);
         let until = until.min(cap);
-        lease.holds.push(Hold { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
+        lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
@@ -106,18 +107,18 @@ impl<W> Step<'_, W> {
         let (now, token, ticket) = (self.now, cell.token, cell.ticket);
         let Some(lease) = self.state.lease(token) else { return };
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
-        let Some(hold) = lease.hold(ticket) else { return };
-        hold.renewal = want.renewal;
+        let Some(holder) = lease.holder(ticket) else { return };
+        holder.renewal = want.renewal;
         if let Some(max_hold) = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored)) {
             cell.limit(now, now.after(max_hold));
         }
-        hold.until = hold.until.min(cell.cap());
+        holder.until = holder.until.min(cell.cap());
         let mut falls_short = false;
         if want.renewal == Renewal::Never {
             let end = lease_end(now, want.ttl);
-            hold.until = hold.until.min(end);
+            holder.until = holder.until.min(end);
             cell.shorten(now, end);
-            falls_short = hold.until.after(want.ttl / SHORT_OF_ITS_TTL) < end.min(cell.cap());
+            falls_short = holder.until.after(want.ttl / SHORT_OF_ITS_TTL) < end.min(cell.cap());
         }
         lease.replan_renewal(now);
         if falls_short {
@@ -145,7 +146,7 @@ impl<W> Step<'_, W> {
 
     /// The holder lets go, or is gone.
     pub(super) fn release(&mut self, cell: &LeaseCell) -> Release {
-        let current = self.state.lease(cell.token).is_some_and(|lease| lease.hold(cell.ticket).is_some());
+        let current = self.state.lease(cell.token).is_some_and(|lease| lease.holder(cell.ticket).is_some());
         match (cell.release(self.now), current) {
             (Ok(()), true) => {
                 self.forget_min_hold(cell);
@@ -188,7 +189,7 @@ impl<W> Step<'_, W> {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
         lease.remove(ticket);
-        if !lease.holds.is_empty() {
+        if !lease.holders.is_empty() {
             lease.replan_renewal(now);
             return Release::HandedOn;
         }
@@ -237,29 +238,29 @@ impl<W> Step<'_, W> {
     pub(super) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
-        let Some(hold) = lease.remove(ticket) else { return };
-        let reason = hold.cell.lose(now, reason);
-        let unclaimed = hold.cell.give_up();
+        let Some(holder) = lease.remove(ticket) else { return };
+        let reason = holder.cell.lose(now, reason);
+        let unclaimed = holder.cell.give_up();
         if !unclaimed {
-            self.out.push(Effect::Lost(hold.cell.clone(), reason));
+            self.out.push(Effect::Lost(holder.cell.clone(), reason));
         }
-        if !lease.holds.is_empty() {
+        if !lease.holders.is_empty() {
             lease.replan_renewal(now);
             return;
         }
         let Some(mut lease) = self.state.take_lease(token) else { return };
         if mutated!(HandOnAfterLoss) && !self.state.waiters.is_empty() {
-            lease.grant.deadline = now.after(hold.ttl);
-            self.start(lease.grant, hold.ttl);
+            lease.grant.deadline = now.after(holder.ttl);
+            self.start(lease.grant, holder.ttl);
             return;
         }
         if unclaimed && reason != LostReason::Taken {
             // No body runs that would have to end first.
             let longest = lease.grant.longest;
-            hold.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
+            holder.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
             self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == Kind::Shared));
         } else {
-            self.remember_min_hold(&hold.cell, &lease, reason);
+            self.remember_min_hold(&holder.cell, &lease, reason);
         }
         if mutated!(NoServeAfterLoss) {
             return;
@@ -288,7 +289,7 @@ impl<W> Step<'_, W> {
     /// The lease itself is over: everybody who holds it has lost it.
     pub(super) fn lose_lease(&mut self, token: Token, reason: LostReason) {
         while let Some(ticket) =
-            self.state.lease(token).and_then(|lease| lease.holds.first()).map(|hold| hold.cell.ticket)
+            self.state.lease(token).and_then(|lease| lease.holders.first()).map(|holder| holder.cell.ticket)
         {
             self.lose(token, ticket, reason);
         }

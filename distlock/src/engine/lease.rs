@@ -33,7 +33,7 @@ pub(super) struct Grant {
 
 /// One holder of a lease.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct Holder {
     pub(super) cell: Arc<LeaseCell>,
     pub(super) ttl: Duration,
     pub(super) renewal: Renewal,
@@ -45,7 +45,7 @@ pub(super) struct Hold {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) grant: Grant,
-    pub(super) holds: Vec<Hold>,
+    pub(super) holders: Vec<Holder>,
     /// Others are kept out until then, whenever it is released.
     pub(super) min_until: Option<Time>,
     pub(super) renew_at: Time,
@@ -53,17 +53,17 @@ pub(super) struct Lease {
 
 impl Lease {
     pub(super) fn due(&self, link_is_down: bool) -> Time {
-        let until = self.holds.iter().map(|hold| hold.until).min().unwrap_or(Time::MAX);
+        let until = self.holders.iter().map(|holder| holder.until).min().unwrap_or(Time::MAX);
         if link_is_down { until } else { until.min(self.renew_at) }
     }
 
-    pub(super) fn hold(&mut self, ticket: Ticket) -> Option<&mut Hold> {
-        self.holds.iter_mut().find(|hold| hold.cell.ticket == ticket)
+    pub(super) fn holder(&mut self, ticket: Ticket) -> Option<&mut Holder> {
+        self.holders.iter_mut().find(|holder| holder.cell.ticket == ticket)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Hold> {
-        let index = self.holds.iter().position(|hold| hold.cell.ticket == ticket)?;
-        Some(self.holds.swap_remove(index))
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Holder> {
+        let index = self.holders.iter().position(|holder| holder.cell.ticket == ticket)?;
+        Some(self.holders.swap_remove(index))
     }
 
     /// Another task of this process may use it without asking the server.
@@ -73,17 +73,17 @@ impl Lease {
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
     pub(super) fn renewal_ttl(&self) -> Option<Duration> {
-        let renewing = |hold: &&Hold| hold.renewal == Renewal::Keep && hold.until < hold.cell.cap();
-        self.holds.iter().filter(renewing).map(|hold| hold.ttl).max()
+        let renewing = |holder: &&Holder| holder.renewal == Renewal::Keep && holder.until < holder.cell.cap();
+        self.holders.iter().filter(renewing).map(|holder| holder.ttl).max()
     }
 
     /// Whether a renewal serves anybody: not, if nobody has noticed that the lock was granted. Then it ends with
     /// its ttl; a grant, which is shorter, is made as long as that.
     pub(super) fn is_worth_renewing(&self) -> bool {
-        self.holds.iter().any(|hold| {
-            let is_short = self.grant.deadline < hold.cell.held_since.after(hold.ttl / 2);
-            hold.renewal == Renewal::Keep
-                && (hold.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
+        self.holders.iter().any(|holder| {
+            let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
+            holder.renewal == Renewal::Keep
+                && (holder.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
         })
     }
 

@@ -19,10 +19,10 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(token) else { return };
         lease.grant.deadline = lease.grant.deadline.max(deadline);
         let kept: Vec<Ticket> = lease
-            .holds
+            .holders
             .iter()
-            .filter(|hold| hold.renewal == Renewal::Keep || mutated!(NoRenewExtendedByOthers))
-            .map(|hold| hold.cell.ticket)
+            .filter(|holder| holder.renewal == Renewal::Keep || mutated!(NoRenewExtendedByOthers))
+            .map(|holder| holder.cell.ticket)
             .collect();
         lease.plan_renewal(now);
         for ticket in kept {
@@ -33,12 +33,12 @@ impl<W> Step<'_, W> {
     fn hold_until(&mut self, token: Token, ticket: Ticket, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
-        let Some(hold) = lease.hold(ticket) else { return };
-        if !hold.cell.extend(now, deadline) {
+        let Some(holder) = lease.holder(ticket) else { return };
+        if !holder.cell.extend(now, deadline) {
             self.lose(token, ticket, LostReason::Expired);
             return;
         }
-        hold.until = hold.until.max(deadline.min(hold.cell.cap()));
+        holder.until = holder.until.max(deadline.min(holder.cell.cap()));
         lease.plan_renewal(now);
     }
 
@@ -46,9 +46,9 @@ impl<W> Step<'_, W> {
     pub(super) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
-        let Some(hold) = lease.hold(cell.ticket) else { return false };
-        if hold.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
-            hold.ttl = hold.ttl.max(ttl);
+        let Some(holder) = lease.holder(cell.ticket) else { return false };
+        if holder.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
+            holder.ttl = holder.ttl.max(ttl);
         }
         lease.grant.longest = lease.grant.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
@@ -110,7 +110,7 @@ impl<W> Step<'_, W> {
         match result {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Verdict::None,
             Ok(Reply::Renewed { .. }) => {
-                let cell = lease.holds.first().map(|hold| hold.cell.clone());
+                let cell = lease.holders.first().map(|holder| holder.cell.clone());
                 let deadline = lease_end(context.sent, ttl);
                 self.extended(token, deadline);
                 if let Some(ticket) = ticket {
@@ -144,9 +144,9 @@ impl<W> Step<'_, W> {
         self.forget_pair();
         for lease in &mut self.state.leases {
             lease.grant.deadline = lease.grant.deadline.before(by);
-            for hold in &mut lease.holds {
-                hold.until = hold.until.before(by);
-                hold.cell.shorten(now, hold.until);
+            for holder in &mut lease.holders {
+                holder.until = holder.until.before(by);
+                holder.cell.shorten(now, holder.until);
             }
         }
         self.advance();
