@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::{Core, all_unanswered, unanswered};
 use crate::backend::{BoxFuture, Failure, OpError, OpResult};
 use crate::contained::{Panicked, poll_contained};
-use crate::engine::{Context, Purpose, Verdict};
+use crate::engine::{Confirmation, Context, Purpose};
 
 /// A command whose answer somebody awaits.
 pub(super) enum InFlight {
@@ -92,12 +92,12 @@ impl Interest {
 pub(super) struct Mine {
     pub(super) interest: Interest,
     pub(super) in_flight: Option<InFlight>,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) confirmation: Option<Confirmation>,
 }
 
 impl Mine {
     pub(super) fn new(interest: Interest) -> Self {
-        Mine { interest, in_flight: None, verdict: None }
+        Mine { interest, in_flight: None, confirmation: None }
     }
 
     /// Drives the command. Ready when there is none (any more).

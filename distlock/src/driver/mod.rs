@@ -30,7 +30,7 @@ use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending
 use crate::clock::{self, Time};
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::LeaseCell;
-use crate::engine::{Context, Effect, Effects, Engine, Outcome, Verdict};
+use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Outcome};
 use crate::process::{self, Process};
 use crate::trace;
 pub(crate) use acquiring::acquire;
@@ -145,9 +145,9 @@ impl Core {
     ) -> Option<Effects<Requester>> {
         match effect {
             Effect::Send(context, op) => {
-                let (verdict, more) = self.send(context, op, mine.as_deref_mut())?;
-                if let (Some(mine), Some(verdict)) = (mine, verdict) {
-                    mine.verdict = Some(verdict);
+                let (confirmation, more) = self.send(context, op, mine.as_deref_mut())?;
+                if let (Some(mine), Some(confirmation)) = (mine, confirmation) {
+                    mine.confirmation = Some(confirmation);
                 }
                 return Some(more);
             }
@@ -190,7 +190,7 @@ impl Core {
         context: Context,
         op: Op,
         mine: Option<&mut Mine>,
-    ) -> Option<(Option<Verdict>, Effects<Requester>)> {
+    ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
         let is_mine = mine.as_ref().is_some_and(|mine| mine.interest.covers(&context.purpose));
         let begun = contained(|| match self.backend.send(&context.key, op) {
             Sending::Ready(result) => Begun::Answered(result),
@@ -204,8 +204,8 @@ impl Core {
             }
             Err(panicked) => Err(unanswered(panicked)),
         };
-        let (verdict, effects) = self.engine.reply(clock::now(), context, result);
-        Some((is_mine.then_some(verdict), effects))
+        let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
+        Some((is_mine.then_some(confirmation), effects))
     }
 
     /// Sends one command for several keys. If it was answered at once: what to do next.
@@ -238,9 +238,9 @@ impl Core {
     fn answered(self: &Arc<Self>, answer: Answer, mut mine: Option<&mut Mine>) {
         let effects = contained(|| match answer {
             Answer::One(context, result) => {
-                let (verdict, effects) = self.engine.reply(clock::now(), context, result);
+                let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
                 if let Some(mine) = mine.as_deref_mut() {
-                    mine.verdict = Some(verdict);
+                    mine.confirmation = Some(confirmation);
                 }
                 effects
             }

@@ -11,7 +11,7 @@ use super::{Core, LeaseHandle};
 use crate::backend::OpError;
 use crate::clock;
 use crate::engine::cell::{CellState, LeaseCell};
-use crate::engine::{Release, Verdict, Want};
+use crate::engine::{Confirmation, Release, Want};
 use crate::error::LostReason;
 use crate::process;
 
@@ -32,7 +32,7 @@ struct Awaited {
 }
 
 impl Awaited {
-    async fn verdict(mut self) -> Verdict {
+    async fn confirmation(mut self) -> Confirmation {
         let here = poll_fn(|cx| {
             if self.core.is_forked() {
                 return Poll::Ready(false);
@@ -40,9 +40,9 @@ impl Awaited {
             self.mine.poll(&self.core, cx).map(|()| true)
         });
         if !here.await {
-            return Verdict::Failed(process::forked());
+            return Confirmation::Failed(process::forked());
         }
-        self.mine.verdict.take().unwrap_or(Verdict::None)
+        self.mine.confirmation.take().unwrap_or(Confirmation::None)
     }
 }
 
@@ -101,10 +101,10 @@ impl Released {
             Word::Known(result) => return result,
             Word::Awaited(awaited) => awaited,
         };
-        match awaited.verdict().await {
-            Verdict::None | Verdict::Fine => Ok(()),
-            Verdict::Lost(reason) => Err(Failed::Lost(reason)),
-            Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+        match awaited.confirmation().await {
+            Confirmation::None | Confirmation::Fine => Ok(()),
+            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
+            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
         }
     }
 }
@@ -136,10 +136,10 @@ impl Extending<'_> {
         if !held {
             return lost(Err(Failed::Lost(LostReason::Expired)));
         }
-        match awaited.verdict().await {
-            Verdict::None | Verdict::Fine => lost(Ok(())),
-            Verdict::Lost(reason) => Err(Failed::Lost(reason)),
-            Verdict::Failed(error) => Err(Failed::Unconfirmed(error)),
+        match awaited.confirmation().await {
+            Confirmation::None | Confirmation::Fine => lost(Ok(())),
+            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
+            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::key::Step;
 use super::pending::PendingRelease;
 use super::shard::LATE_COMMANDS_BOUND;
-use super::{CLAIM, Context, Outcome, Purpose, Verdict};
+use super::{CLAIM, Confirmation, Context, Outcome, Purpose};
 use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, drift};
 use crate::error::LostReason;
@@ -75,19 +75,19 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a `leave`.
-    pub(super) fn left(&mut self, release: PendingRelease, deadline: Time, result: OpResult) -> Verdict {
+    pub(super) fn left(&mut self, release: PendingRelease, deadline: Time, result: OpResult) -> Confirmation {
         match result {
-            Ok(Reply::NotHeld) if mutated!(ResentLeaveReported) => Verdict::Lost(LostReason::Taken),
+            Ok(Reply::NotHeld) if mutated!(ResentLeaveReported) => Confirmation::Lost(LostReason::Taken),
             Ok(Reply::NotHeld)
                 if release.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
             {
-                Verdict::Lost(LostReason::Taken)
+                Confirmation::Lost(LostReason::Taken)
             }
             Ok(Reply::Released { gap: true }) => {
                 self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
-                Verdict::Fine
+                Confirmation::Fine
             }
-            Ok(_) => Verdict::Fine,
+            Ok(_) => Confirmation::Fine,
             Err(error) => {
                 let given_up = match error.kind {
                     Failure::Later if mutated!(LaterReleaseGivenUp) => true,
@@ -100,7 +100,7 @@ impl<W> Step<'_, W> {
                     let at = (!self.env.link.is_down()).then(|| self.now.after(pause));
                     self.pending.add(PendingRelease { at, ..release });
                 }
-                Verdict::Failed(error)
+                Confirmation::Failed(error)
             }
         }
     }

@@ -163,7 +163,7 @@ impl<W> Effects<W> {
 
 /// What the reply to a release or to an explicit extension means for whoever asked for it.
 #[derive(Clone, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Confirmation {
     /// Nobody asked.
     None,
     /// Done, or unconfirmed but harmless.
@@ -179,7 +179,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Release {
     /// Handed on in this process, nothing to wait for.
     HandedOn,
-    /// A `leave` is among the effects; its reply is the verdict.
+    /// A `leave` is among the effects; its reply is the confirmation.
     Leaving,
     /// Lost before; a `leave` may be among the effects.
     WasLost(LostReason),
@@ -248,7 +248,7 @@ impl<W> Engine<W> {
     }
 
     /// A command was answered, or failed.
-    pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Verdict, Effects<W>) {
+    pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Confirmation, Effects<W>) {
         let stepped = self.step_seen(now, &context, &result);
         self.reply_after(now, stepped, context, result)
     }
@@ -266,16 +266,16 @@ impl<W> Engine<W> {
         stepped: Option<Step>,
         mut context: Context,
         result: OpResult,
-    ) -> (Verdict, Effects<W>) {
+    ) -> (Confirmation, Effects<W>) {
         if let Some(Step::Before(by)) = stepped {
             // The server counts from before the step: what it grants ends that much earlier.
             context.sent = context.sent.before(by);
         }
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
-        let (verdict, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
+        let (confirmation, more) = self.enter(&key, |shard, out| shard.reply(now, context, result, out));
         effects.join(more);
-        (verdict, effects)
+        (confirmation, effects)
     }
 
     pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cell::{LeaseCell, Ticket};
 use super::key::Step;
-use super::{Context, Effect, Purpose, Renewal, Verdict};
+use super::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::backend::{Op, OpResult, Reply, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
@@ -102,13 +102,13 @@ impl<W> Step<'_, W> {
         ticket: Option<Ticket>,
         ttl: Duration,
         result: OpResult,
-    ) -> Verdict {
+    ) -> Confirmation {
         let token = context.token;
-        let Some(lease) = self.state.lease(token) else { return Verdict::None };
+        let Some(lease) = self.state.lease(token) else { return Confirmation::None };
         // The lease was lost and taken anew, with the same token, since that was sent.
         let is_old = context.sent < lease.grant.asked && !mutated!(OldRefusalBelieved);
         match result {
-            Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Verdict::None,
+            Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
             Ok(Reply::Renewed { .. }) => {
                 let cell = lease.holders.first().map(|holder| holder.cell.clone());
                 let deadline = lease_end(context.sent, ttl);
@@ -119,19 +119,19 @@ impl<W> Step<'_, W> {
                 if let (Some(cell), true) = (cell, self.state.lease(token).is_some()) {
                     self.out.push(Effect::Renewed(cell));
                 }
-                Verdict::Fine
+                Confirmation::Fine
             }
-            Ok(Reply::NotHeld) if mutated!(ForceReleaseNotReported) => Verdict::None,
+            Ok(Reply::NotHeld) if mutated!(ForceReleaseNotReported) => Confirmation::None,
             Ok(Reply::NotHeld) => {
                 self.lose_lease(token, LostReason::Taken);
-                Verdict::Lost(LostReason::Taken)
+                Confirmation::Lost(LostReason::Taken)
             }
-            Ok(_) => Verdict::None,
+            Ok(_) => Confirmation::None,
             Err(error) if mutated!(IoErrorReportedAsLost) => {
                 self.lose_lease(token, LostReason::Taken);
-                Verdict::Failed(error)
+                Confirmation::Failed(error)
             }
-            Err(error) => Verdict::Failed(error),
+            Err(error) => Confirmation::Failed(error),
         }
     }
 

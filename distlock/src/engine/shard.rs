@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::cell::{LeaseCell, Ticket};
 use super::key::{KeyState, Step};
 use super::pending::{PendingRelease, PendingReleases};
-use super::{Context, Effect, Outcome, Outstanding, Purpose, Release, Verdict, Want};
+use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
 use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
 use crate::clock::Time;
 use crate::error::LostReason;
@@ -245,7 +245,7 @@ impl<W> Shard<W> {
         context: Context,
         result: OpResult,
         out: &mut Vec<Effect<W>>,
-    ) -> Verdict {
+    ) -> Confirmation {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
             Purpose::Acquire { seq, ttl, fences, queues } => {
@@ -256,7 +256,7 @@ impl<W> Shard<W> {
                 } else {
                     step.entered_in_vain(&context, ttl, queues, &result);
                 }
-                Verdict::None
+                Confirmation::None
             }
             Purpose::Release { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);

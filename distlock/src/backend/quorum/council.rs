@@ -16,7 +16,7 @@ use super::member::{Member, Owed};
 use super::presence::Gathering;
 use super::repair::Repairs;
 use super::reserve::{Reserves, is_plain};
-use super::round::{Round, Verdict, Vote};
+use super::round::{Decision, Round, Vote};
 use crate::clock::{Time, drift};
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
@@ -369,9 +369,9 @@ impl Council {
         let given = self.ledger.fences_given(round.token);
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.above = given;
-        let verdict = if round.decided { None } else { round.verdict(now.server_time(), held) };
-        match verdict {
-            Some(Verdict::WriteBack { first }) => {
+        let decision = if round.decided { None } else { round.decision(now.server_time(), held) };
+        match decision {
+            Some(Decision::WriteBack { first }) => {
                 // Two rounds may have seen the same highest counter: every block is given out once.
                 let first = if mutated!(BlockGivenTwice) { first } else { first.max(self.fences) };
                 if let Some(round) = self.rounds.get_mut(&id) {
@@ -381,7 +381,7 @@ impl Council {
                 // Without anybody left to ask, that is the end of it.
                 return self.decide(now, id);
             }
-            Some(Verdict::Carried(Reply::NotHeld)) => {
+            Some(Decision::Carried(Reply::NotHeld)) => {
                 let lost = (matches!(round.op, Op::Renew { .. }) && !round.left)
                     .then(|| (round.key.clone(), round.token));
                 self.conclude(now, id, false, Ok(Reply::NotHeld));
@@ -389,8 +389,8 @@ impl Council {
                     self.give_back_what_is_left(now, id, &key, token);
                 }
             }
-            Some(Verdict::Carried(reply)) => self.conclude(now, id, true, Ok(reply)),
-            Some(Verdict::Rejected(result)) => self.conclude(now, id, false, result),
+            Some(Decision::Carried(reply)) => self.conclude(now, id, true, Ok(reply)),
+            Some(Decision::Rejected(result)) => self.conclude(now, id, false, result),
             None => {}
         }
         if let Some(round) = self.rounds.get(&id)

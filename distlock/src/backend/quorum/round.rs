@@ -49,7 +49,7 @@ enum Half {
 
 /// What a round comes to.
 #[derive(Clone, Debug)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
     /// A majority is ours, or was given back, or renewed.
     Carried(Reply),
     /// A majority is ours, but its counters know of higher tokens: these are to be written first.
@@ -201,7 +201,7 @@ impl Round {
     }
 
     /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
-    pub(super) fn verdict(&self, server_time: ServerTime, held: bool) -> Option<Verdict> {
+    pub(super) fn decision(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
         match self.op {
             Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(server_time, held),
             Op::Release { .. } => self.given_back(),
@@ -209,13 +209,13 @@ impl Round {
         }
     }
 
-    fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Verdict> {
+    fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
         let wrong = self.answers.iter().find_map(|answer| match &answer.vote {
             Vote::WrongKind(found) => Some(found.clone()),
             _ => None,
         });
         if let Some(found) = wrong {
-            return Some(Verdict::Rejected(Ok(Reply::WrongKind { found })));
+            return Some(Decision::Rejected(Ok(Reply::WrongKind { found })));
         }
         let most = majority(self.answers.len());
         let (ours, open) = self.ours();
@@ -224,7 +224,7 @@ impl Round {
         }
         if ours.len() < most {
             // Those in reserve are open, too.
-            return (ours.len() + open < most).then(|| Verdict::Rejected(self.rejection(server_time)));
+            return (ours.len() + open < most).then(|| Decision::Rejected(self.rejection(server_time)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
         let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
@@ -238,21 +238,21 @@ impl Round {
             _ => None,
         });
         let above = highest.max().unwrap_or(0).max(first.saturating_add(u64::from(count)) - 1);
-        Some(Verdict::WriteBack { first: above.saturating_add(1) })
+        Some(Decision::WriteBack { first: above.saturating_add(1) })
     }
 
-    fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Verdict> {
+    fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Decision> {
         let most = majority(self.answers.len());
         let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
         let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
         let open = votes().filter(|(vote, answer)| vote.is_none() && may_be_ours(&answer.vote)).count();
         if done >= most && back.first < self.above {
-            Some(Verdict::WriteBack { first: self.above })
+            Some(Decision::WriteBack { first: self.above })
         } else if done >= most {
             Some(self.entered(server_time, held, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
-            Some(Verdict::Rejected(Err(OpError::new(Failure::Later, text))))
+            Some(Decision::Rejected(Err(OpError::new(Failure::Later, text))))
         } else {
             None
         }
@@ -263,7 +263,7 @@ impl Round {
     }
 
     /// A majority is ours. Whether it was so before is for a majority to say, too.
-    fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Verdict {
+    fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Decision {
         let most = majority(self.answers.len());
         let count = |new: bool| {
             self.answers
@@ -272,12 +272,12 @@ impl Round {
                 .count()
         };
         if count(false) >= most {
-            Verdict::Carried(Reply::AlreadyHeld { server_time: Some(server_time), fence })
+            Decision::Carried(Reply::AlreadyHeld { server_time: Some(server_time), fence })
         } else if held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
-            Verdict::Rejected(Err(OpError::new(Failure::Later, text)))
+            Decision::Rejected(Err(OpError::new(Failure::Later, text)))
         } else {
-            Verdict::Carried(Reply::Acquired { server_time: Some(server_time), fence })
+            Decision::Carried(Reply::Acquired { server_time: Some(server_time), fence })
         }
     }
 
@@ -357,22 +357,22 @@ impl Round {
         OpError::new(kind, text)
     }
 
-    fn given_back(&self) -> Option<Verdict> {
+    fn given_back(&self) -> Option<Decision> {
         let most = majority(self.answers.len());
         let released = self.count(|vote| matches!(vote, Vote::Released));
         let cancelled = self.count(|vote| matches!(vote, Vote::Cancelled));
         let not_ours = cancelled + self.count(|vote| matches!(vote, Vote::NotHeld));
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if released >= most || (open == 0 && released > 0 && not_ours < most) {
-            return Some(Verdict::Carried(Reply::Released { gap: false }));
+            return Some(Decision::Carried(Reply::Released { gap: false }));
         }
         if not_ours >= most || (open == 0 && not_ours > 0) {
-            return Some(Verdict::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
+            return Some(Decision::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
         }
-        (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
+        (open == 0).then(|| Decision::Rejected(Err(self.failure())))
     }
 
-    fn renewed(&self, server_time: ServerTime) -> Option<Verdict> {
+    fn renewed(&self, server_time: ServerTime) -> Option<Decision> {
         let most = majority(self.answers.len());
         let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
         // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
@@ -383,11 +383,11 @@ impl Round {
         let too_many = self.answers.len() - most;
         let open = self.count(|vote| matches!(vote, Vote::Open));
         if renewed >= most {
-            Some(Verdict::Carried(Reply::Renewed { server_time }))
+            Some(Decision::Carried(Reply::Renewed { server_time }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
-            Some(Verdict::Carried(Reply::NotHeld))
+            Some(Decision::Carried(Reply::NotHeld))
         } else {
-            (open == 0).then(|| Verdict::Rejected(Err(self.failure())))
+            (open == 0).then(|| Decision::Rejected(Err(self.failure())))
         }
     }
 }

@@ -29,7 +29,7 @@ impl Error for Cause {
 }
 
 /// What an error reply of the server says.
-struct Verdict {
+struct ErrorMeaning {
     kind: Failure,
     remedy: &'static str,
     /// The link leads to the wrong server: find the right one.
@@ -38,7 +38,7 @@ struct Verdict {
 
 /// Error replies that say by their code what they mean. The scripts meet what keeps a server from writing
 /// (`OOM`, `NOREPLICAS`, `MISCONF`) at their first write only, so that nothing has been done then.
-fn verdict(code: &str) -> Option<Verdict> {
+fn error_meaning(code: &str) -> Option<ErrorMeaning> {
     let (kind, remedy, wrong_server) = match code {
         "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
         "MASTERDOWN" => (Failure::Later, "the server is a replica whose master is down", true),
@@ -83,7 +83,7 @@ fn verdict(code: &str) -> Option<Verdict> {
         ),
         _ => return None,
     };
-    Some(Verdict { kind, remedy, wrong_server })
+    Some(ErrorMeaning { kind, remedy, wrong_server })
 }
 
 /// What to do about a proxy or a managed server that spreads keys over a cluster without saying so.
@@ -91,9 +91,9 @@ const HIDDEN_CLUSTER: &str = "the server spreads keys over a cluster: put all lo
      `key_prefix(\"{locks}:\")`, or connect to the cluster itself with `redis+cluster://` where that is possible";
 
 /// Servers before 7.0 wrap the error of a command inside a script: `ERR Error running script ..: -OOM ..`.
-fn embedded(details: &str) -> Option<Verdict> {
+fn embedded(details: &str) -> Option<ErrorMeaning> {
     let mut words = details.split([' ', ':']).filter_map(|word| word.strip_prefix('-'));
-    words.find_map(verdict)
+    words.find_map(error_meaning)
 }
 
 /// What says that the same command will be refused again.
@@ -106,18 +106,18 @@ pub(super) fn is_unknown_command(error: &ServerError) -> bool {
     FINAL.iter().any(|text| line.contains(text))
 }
 
-fn judge(error: &ServerError) -> Verdict {
+fn judge(error: &ServerError) -> ErrorMeaning {
     let details = error.details().unwrap_or_default();
-    verdict(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
+    error_meaning(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
         if is_unknown_command(error) {
             let remedy =
                 "the server does not take a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
-            return Verdict { kind: Failure::Refused, remedy, wrong_server: false };
+            return ErrorMeaning { kind: Failure::Refused, remedy, wrong_server: false };
         }
         // A proxy says so when it has lost its server, possibly behind the command (`upstream failure`,
         // `ERR Connection timed out`).
         let remedy = "the server refused the command, perhaps for a moment only";
-        Verdict { kind: Failure::Unknown, remedy, wrong_server: false }
+        ErrorMeaning { kind: Failure::Unknown, remedy, wrong_server: false }
     })
 }
 
@@ -128,12 +128,12 @@ pub(super) fn is_wrong_server(error: &ServerError) -> bool {
 
 /// What an error of the client library is, if it is a reply whose code says so.
 pub(super) fn failure(error: &RedisError) -> Option<Failure> {
-    error.code().and_then(verdict).map(|verdict| verdict.kind)
+    error.code().and_then(error_meaning).map(|error_meaning| error_meaning.kind)
 }
 
 /// An error reply to an operation.
 pub(super) fn replied(error: ServerError) -> OpError {
-    let Verdict { kind, remedy, .. } = judge(&error);
+    let ErrorMeaning { kind, remedy, .. } = judge(&error);
     let error = RedisError::from(error);
     OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
 }
@@ -150,10 +150,10 @@ pub(super) fn unconnected(place: &str, error: RedisError) -> OpError {
         let text = format!("{place} refuses the user or the password: correct the URL ({error})");
         return OpError::new(Failure::Refused, Cause { text, source: Some(error) });
     }
-    let known = error.code().and_then(verdict);
-    let kind = known.as_ref().map_or(Failure::NotSent, |verdict| verdict.kind);
+    let known = error.code().and_then(error_meaning);
+    let kind = known.as_ref().map_or(Failure::NotSent, |error_meaning| error_meaning.kind);
     let text = match known {
-        Some(Verdict { remedy, .. }) => format!("cannot use {place}: {remedy} ({error})"),
+        Some(ErrorMeaning { remedy, .. }) => format!("cannot use {place}: {remedy} ({error})"),
         None => format!("cannot connect to {place}: {error}"),
     };
     OpError::new(kind, Cause { text, source: Some(error) })

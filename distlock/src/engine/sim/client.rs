@@ -12,7 +12,7 @@ use super::world::{Event, World};
 use crate::backend::{LinkEvent, Op, OpResult, Push, Reply, Token};
 use crate::clock::Time;
 use crate::engine::server_clock::Step;
-use crate::engine::{Context, Effect, Effects, Engine, Purpose, Verdict};
+use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Purpose};
 
 /// What happens in a process.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl World {
             }
             What::Look { shard, due } => self.look_at_shard(c, shard, due),
             What::Body(request, step) => self.body(c, local, request, step),
-            What::Send(list, verdict) => self.send_all(c, list, verdict),
+            What::Send(list, confirmation) => self.send_all(c, list, confirmation),
             What::Close => {
                 note!(self, "process {c}: shuts down");
                 self.clients[c].closed = true;
@@ -279,12 +279,12 @@ impl World {
 
     fn answer_after(&mut self, c: usize, local: Time, stepped: Option<Step>, job: usize, result: OpResult) {
         let context = self.jobs[job].context.clone();
-        let request = self.jobs[job].verdict.take();
+        let request = self.jobs[job].confirmation.take();
         self.time_was_heard(c, job, &result);
         let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Acquired { .. })));
-        let (verdict, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
+        let (confirmation, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
         if let Some(request) = request {
-            self.judged(request, &verdict);
+            self.judged(request, &confirmation);
         }
         self.perform(c, effects, None);
         if taken_anew {
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Carries out effects. `request` awaits the verdict on the first `leave` or renewal among them.
+    /// Carries out effects. `request` awaits the confirmation on the first `leave` or renewal among them.
     pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
         let mut rearm = effects.rearm;
         let mut sends = Vec::new();
@@ -371,9 +371,9 @@ impl World {
     ) -> Option<Effects<usize>> {
         let local = self.clients[c].clock.at(self.now);
         let error = super::wire::failure(crate::backend::Failure::NotSent);
-        let (verdict, effects) = self.clients[c].engine.reply(local, context, Err(error));
+        let (confirmation, effects) = self.clients[c].engine.reply(local, context, Err(error));
         if let Some(request) = request {
-            self.judged(request, &verdict);
+            self.judged(request, &confirmation);
         }
         Some(effects)
     }
@@ -471,8 +471,8 @@ fn short(result: &OpResult) -> String {
     }
 }
 
-impl Verdict {
+impl Confirmation {
     pub(super) fn loss(&self) -> Option<crate::error::LostReason> {
-        if let Verdict::Lost(reason) = self { Some(*reason) } else { None }
+        if let Confirmation::Lost(reason) = self { Some(*reason) } else { None }
     }
 }

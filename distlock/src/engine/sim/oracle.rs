@@ -9,7 +9,7 @@ use super::workload::Waits;
 use super::world::World;
 use crate::backend::{Failure, Kind, ServerTime, Token};
 use crate::engine::cell::{CellState, LeaseCell};
-use crate::engine::{Renewal, Verdict};
+use crate::engine::{Confirmation, Renewal};
 use crate::error::LostReason;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,10 +408,10 @@ impl World {
     }
 
     /// What a release or an extension learned.
-    pub(super) fn judged(&mut self, index: usize, verdict: &Verdict) {
+    pub(super) fn judged(&mut self, index: usize, confirmation: &Confirmation) {
         let key = self.requests[index].key;
         let promised = self.fault_at == 0 && self.keys[key].fault_at == 0;
-        if promised && self.cfg.in_order() && verdict.loss() == Some(LostReason::Taken) {
+        if promised && self.cfg.in_order() && confirmation.loss() == Some(LostReason::Taken) {
             self.fail("false loss", format!("request {index}: nobody took it, says the verdict"));
         }
     }

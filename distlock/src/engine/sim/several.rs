@@ -162,7 +162,7 @@ impl World {
                 result: None,
                 applied_at: 0,
                 failed_at: 0,
-                verdict: None,
+                confirmation: None,
                 followers: Vec::new(),
             });
             self.jobs[first].followers.push(follower);

@@ -57,8 +57,8 @@ pub(super) struct Job {
     pub(super) applied_at: u64,
     /// When its task notices that it failed with its link.
     pub(super) failed_at: u64,
-    /// The request that awaits the verdict.
-    pub(super) verdict: Option<usize>,
+    /// The request that awaits the confirmation.
+    pub(super) confirmation: Option<usize>,
     /// The rest of one command for several keys, in order.
     pub(super) followers: Vec<usize>,
 }
@@ -74,11 +74,11 @@ impl World {
         c: usize,
         context: Context,
         op: Op,
-        verdict: Option<usize>,
+        confirmation: Option<usize>,
     ) -> Option<Effects<usize>> {
         if !self.clients[c].link.up {
             note!(self, "process {c}: not sent {op:?}");
-            return self.not_sent(c, context, verdict);
+            return self.not_sent(c, context, confirmation);
         }
         self.count_command(c);
         self.check_renewal(c, &context, &op);
@@ -111,7 +111,7 @@ impl World {
             result: None,
             applied_at: 0,
             failed_at: 0,
-            verdict,
+            confirmation,
             followers: Vec::new(),
         });
         if let Some(at) = arrives {

@@ -8,11 +8,11 @@ fn a_release_that_failed_is_owed_until_there_is_a_link() {
     desk.down();
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    assert!(matches!(desk.fails(context, Failure::NotSent), Verdict::Failed(_)));
+    assert!(matches!(desk.fails(context, Failure::NotSent), Confirmation::Failed(_)));
     desk.up(true);
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, cell.token);
-    assert!(matches!(desk.answer(context, Ok(Reply::NotHeld)), Verdict::Fine));
+    assert!(matches!(desk.answer(context, Ok(Reply::NotHeld)), Confirmation::Fine));
     assert_eq!(desk.engine.rest(), 0);
 }
 

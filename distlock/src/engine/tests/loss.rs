@@ -80,8 +80,8 @@ fn a_refused_renewal_is_a_loss() {
     desk.hold(want());
     desk.sleep();
     let (renewal, _) = desk.next();
-    let verdict = desk.answer(renewal, Ok(Reply::NotHeld));
-    assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+    let confirmation = desk.answer(renewal, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
     assert_eq!(desk.lost, [LostReason::Taken]);
 }
 
@@ -136,11 +136,11 @@ fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    let verdict = desk.answer(context.clone(), Ok(Reply::NotHeld));
-    assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+    let confirmation = desk.answer(context.clone(), Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
     desk.pass(TTL);
-    let verdict = desk.answer(context, Ok(Reply::NotHeld));
-    assert!(matches!(verdict, Verdict::Fine));
+    let confirmation = desk.answer(context, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Fine));
 }
 
 #[test]

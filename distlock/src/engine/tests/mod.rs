@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{CellState, LeaseCell, Ticket};
-use super::{Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Verdict, Want};
+use super::{Confirmation, Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Want};
 use crate::backend::{
     AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
     Token, Tuning,
@@ -182,10 +182,10 @@ impl Desk {
         assert!(self.sent.is_empty(), "sent: {:?}", self.sent);
     }
 
-    fn answer(&mut self, context: Context, result: OpResult) -> Verdict {
-        let (verdict, effects) = self.engine.reply(self.now, context, result);
+    fn answer(&mut self, context: Context, result: OpResult) -> Confirmation {
+        let (confirmation, effects) = self.engine.reply(self.now, context, result);
         self.take(effects);
-        verdict
+        confirmation
     }
 
     fn fresh(&mut self, context: Context) {
@@ -203,7 +203,7 @@ impl Desk {
         self.answer(context, Ok(Reply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 
-    fn fails(&mut self, context: Context, failure: Failure) -> Verdict {
+    fn fails(&mut self, context: Context, failure: Failure) -> Confirmation {
         self.answer(context, Err(error(failure)))
     }
 

@@ -68,7 +68,7 @@ fn a_release_that_the_server_refuses_for_good_is_not_repeated() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    assert!(matches!(desk.fails(context, Failure::Refused), Verdict::Failed(_)));
+    assert!(matches!(desk.fails(context, Failure::Refused), Confirmation::Failed(_)));
     assert_eq!(desk.engine.rest(), 0);
 }
 

@@ -80,8 +80,8 @@ fn a_lock_taken_away_from_here_is_asked_about_at_once() {
         assert!(desk.until(&cell) >= until);
         desk.ask_whether_held();
         let (context, _) = desk.next();
-        let verdict = desk.answer(context, Ok(Reply::NotHeld));
-        assert!(matches!(verdict, Verdict::Lost(LostReason::Taken)));
+        let confirmation = desk.answer(context, Ok(Reply::NotHeld));
+        assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
         assert_eq!(desk.lost, [LostReason::Taken]);
         desk.quiet();
     }
