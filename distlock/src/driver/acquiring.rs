@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::in_flight::{Interest, Mine};
+use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
 use crate::clock;
 use crate::engine::cell::Ticket;
@@ -20,7 +20,7 @@ struct Acquiring {
     core: Arc<Core>,
     key: Arc<str>,
     ticket: Ticket,
-    mine: Mine,
+    command: AwaitedCommand,
     answer: oneshot::Receiver<AcquireResult>,
     answered: bool,
     /// It was polled before: since then the process may have been forked.
@@ -33,9 +33,9 @@ pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Ac
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
-    let mine = Mine::new(Interest::Acquire);
-    let mut acquiring = Acquiring { core, key, ticket, mine, answer, answered: false, suspended: false };
-    acquiring.core.clone().perform(effects, Some(&mut acquiring.mine));
+    let command = AwaitedCommand::new(AwaitedKind::Acquire);
+    let mut acquiring = Acquiring { core, key, ticket, command, answer, answered: false, suspended: false };
+    acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
     poll_fn(move |cx| acquiring.poll(cx)).await
 }
 
@@ -47,7 +47,7 @@ impl Acquiring {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
         self.suspended = true;
-        let _: Poll<()> = self.mine.poll(&self.core, cx);
+        let _: Poll<()> = self.command.poll(&self.core, cx);
         let answer = Pin::new(&mut self.answer).poll(cx);
         answer.map(|answer| {
             self.answered = true;
@@ -63,7 +63,7 @@ impl Acquiring {
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        self.mine.hand_over(&self.core);
+        self.command.hand_over(&self.core);
         if !self.answered && !self.core.is_forked() {
             // So that the engine, which drops the sender under its mutex, wakes nobody there.
             self.answer.close();

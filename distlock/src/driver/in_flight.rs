@@ -71,33 +71,33 @@ pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Conte
 
 /// Which commands of a step its caller awaits itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interest {
+pub(super) enum AwaitedKind {
     Acquire,
     Release,
     Renew,
 }
 
-impl Interest {
+impl AwaitedKind {
     pub(super) fn covers(self, purpose: &Purpose) -> bool {
         matches!(
             (self, purpose),
-            (Interest::Acquire, Purpose::Acquire { .. })
-                | (Interest::Release, Purpose::Release { .. })
-                | (Interest::Renew, Purpose::Renew { .. })
+            (AwaitedKind::Acquire, Purpose::Acquire { .. })
+                | (AwaitedKind::Release, Purpose::Release { .. })
+                | (AwaitedKind::Renew, Purpose::Renew { .. })
         )
     }
 }
 
 /// A caller's share in carrying out a step: the one command it awaits, or what came of it.
-pub(super) struct Mine {
-    pub(super) interest: Interest,
+pub(super) struct AwaitedCommand {
+    pub(super) kind: AwaitedKind,
     pub(super) in_flight: Option<InFlight>,
     pub(super) confirmation: Option<Confirmation>,
 }
 
-impl Mine {
-    pub(super) fn new(interest: Interest) -> Self {
-        Mine { interest, in_flight: None, confirmation: None }
+impl AwaitedCommand {
+    pub(super) fn new(kind: AwaitedKind) -> Self {
+        AwaitedCommand { kind, in_flight: None, confirmation: None }
     }
 
     /// Drives the command. Ready when there is none (any more).

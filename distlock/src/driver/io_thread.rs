@@ -128,7 +128,7 @@ impl IoThread {
 /// Where the I/O thread does not run. Whoever waits in a loop must not spin.
 async fn sleep_on_a_thread(d: Duration) {
     // Dropped with this future: the thread does not outlive the interest in it.
-    let (interest, lost_interest) = mpsc::channel::<()>();
+    let (kind, lost_interest) = mpsc::channel::<()>();
     let (slept, sleeping) = oneshot::channel::<()>();
     let sleeper = move || {
         // Ends when the time is over, or with the interest: either way there is nothing to be received.
@@ -139,7 +139,7 @@ async fn sleep_on_a_thread(d: Duration) {
         // Nothing is sent: it ends with the sender.
         drop(sleeping.await);
     }
-    drop(interest);
+    drop(kind);
 }
 
 /// The thread. Panics of foreign code are contained where it is called; if one gets here all the same, nobody

@@ -37,7 +37,7 @@ pub(crate) use acquiring::acquire;
 pub(crate) use alive::Alive;
 use events::Outage;
 pub(crate) use events::Turn;
-use in_flight::{Answer, InFlight, Mine, pair};
+use in_flight::{Answer, AwaitedCommand, InFlight, pair};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
@@ -119,11 +119,11 @@ impl Core {
 
     /// Carries out effects, and what comes of them: all of them, although one of them may panic, by the log
     /// subscriber or a waker of the program's.
-    fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut mine: Option<&mut Mine>) {
+    fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut command: Option<&mut AwaitedCommand>) {
         let mut rearm = effects.rearm;
         let mut todo = VecDeque::from(effects.list);
         while let Some(effect) = todo.pop_front() {
-            match contained(|| self.carry_out(effect, mine.as_deref_mut())) {
+            match contained(|| self.carry_out(effect, command.as_deref_mut())) {
                 Ok(Some(more)) => {
                     rearm |= more.rearm;
                     todo.extend(more.list);
@@ -141,17 +141,17 @@ impl Core {
     fn carry_out(
         self: &Arc<Self>,
         effect: Effect<Requester>,
-        mut mine: Option<&mut Mine>,
+        mut command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
         match effect {
             Effect::Send(context, op) => {
-                let (confirmation, more) = self.send(context, op, mine.as_deref_mut())?;
-                if let (Some(mine), Some(confirmation)) = (mine, confirmation) {
-                    mine.confirmation = Some(confirmation);
+                let (confirmation, more) = self.send(context, op, command.as_deref_mut())?;
+                if let (Some(command), Some(confirmation)) = (command, confirmation) {
+                    command.confirmation = Some(confirmation);
                 }
                 return Some(more);
             }
-            Effect::SendTogether(batch) => return self.send_together(batch, mine),
+            Effect::SendTogether(batch) => return self.send_together(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
                 // Those who wait for it are told whatever becomes of the log.
@@ -184,14 +184,14 @@ impl Core {
         drop(contained(|| self.quieter.notify(usize::MAX)));
     }
 
-    /// Sends one command. If it was answered at once: what the answer means for `mine`, and what to do next.
+    /// Sends one command. If it was answered at once: what the answer means for `command`, and what to do next.
     fn send(
         self: &Arc<Self>,
         context: Context,
         op: Op,
-        mine: Option<&mut Mine>,
+        command: Option<&mut AwaitedCommand>,
     ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
-        let is_mine = mine.as_ref().is_some_and(|mine| mine.interest.covers(&context.purpose));
+        let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context.purpose));
         let begun = contained(|| match self.backend.send(&context.key, op) {
             Sending::Ready(result) => Begun::Answered(result),
             Sending::Pending(answer) => begin(answer),
@@ -199,27 +199,27 @@ impl Core {
         let result = match begun {
             Ok(Begun::Answered(result)) => result,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::One(context, answer.into()), mine.filter(|_| is_mine));
+                self.await_answer(InFlight::One(context, answer.into()), command.filter(|_| is_awaited));
                 return None;
             }
             Err(panicked) => Err(unanswered(panicked)),
         };
         let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
-        Some((is_mine.then_some(confirmation), effects))
+        Some((is_awaited.then_some(confirmation), effects))
     }
 
     /// Sends one command for several keys. If it was answered at once: what to do next.
     fn send_together(
         self: &Arc<Self>,
         batch: Vec<(Context, Op)>,
-        mine: Option<&mut Mine>,
+        command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, op)| (context.key.clone(), op.clone())).collect();
         let contexts: Vec<Context> = batch.into_iter().map(|(context, _)| context).collect();
         let results = match contained(|| begin(self.backend.send_together(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::Together(contexts, answer.into()), mine);
+                self.await_answer(InFlight::Together(contexts, answer.into()), command);
                 return None;
             }
             Err(panicked) => all_unanswered(contexts.len(), panicked),
@@ -228,26 +228,26 @@ impl Core {
     }
 
     /// The caller awaits the answer itself if it wants it and awaits none yet.
-    fn await_answer(self: &Arc<Self>, in_flight: InFlight, mine: Option<&mut Mine>) {
-        match mine {
-            Some(mine) if mine.in_flight.is_none() => mine.in_flight = Some(in_flight),
+    fn await_answer(self: &Arc<Self>, in_flight: InFlight, command: Option<&mut AwaitedCommand>) {
+        match command {
+            Some(command) if command.in_flight.is_none() => command.in_flight = Some(in_flight),
             _ => self.await_elsewhere(in_flight),
         }
     }
 
-    fn answered(self: &Arc<Self>, answer: Answer, mut mine: Option<&mut Mine>) {
+    fn answered(self: &Arc<Self>, answer: Answer, mut command: Option<&mut AwaitedCommand>) {
         let effects = contained(|| match answer {
             Answer::One(context, result) => {
                 let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
-                if let Some(mine) = mine.as_deref_mut() {
-                    mine.confirmation = Some(confirmation);
+                if let Some(command) = command.as_deref_mut() {
+                    command.confirmation = Some(confirmation);
                 }
                 effects
             }
             Answer::Together(answers) => self.engine.reply_together(clock::now(), answers),
         });
         match effects {
-            Ok(effects) => self.perform(effects, mine),
+            Ok(effects) => self.perform(effects, command),
             Err(_) => self.io.rearm(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::in_flight::{Interest, Mine};
+use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::{Core, LeaseHandle};
 use crate::backend::OpError;
@@ -26,7 +26,7 @@ pub(crate) enum Failed {
 /// A command that its caller awaits; the I/O thread does if the caller does not.
 struct Awaited {
     core: Arc<Core>,
-    mine: Mine,
+    command: AwaitedCommand,
     /// Of a release. Dropped behind the command's way to the I/O thread, if it goes there.
     _in_hand: Option<InHand>,
 }
@@ -37,18 +37,18 @@ impl Awaited {
             if self.core.is_forked() {
                 return Poll::Ready(false);
             }
-            self.mine.poll(&self.core, cx).map(|()| true)
+            self.command.poll(&self.core, cx).map(|()| true)
         });
         if !here.await {
             return Confirmation::Failed(process::forked());
         }
-        self.mine.confirmation.take().unwrap_or(Confirmation::None)
+        self.command.confirmation.take().unwrap_or(Confirmation::None)
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.mine.hand_over(&self.core);
+        self.command.hand_over(&self.core);
     }
 }
 
@@ -72,9 +72,9 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
         Release::Leaving => {
-            let mine = Mine::new(Interest::Release);
-            let mut awaited = Awaited { core: core.clone(), mine, _in_hand: Some(in_hand) };
-            core.perform(effects, Some(&mut awaited.mine));
+            let command = AwaitedCommand::new(AwaitedKind::Release);
+            let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
+            core.perform(effects, Some(&mut awaited.command));
             return Released(Word::Awaited(awaited));
         }
     };
@@ -120,8 +120,9 @@ pub(crate) struct Extending<'a> {
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
-    let mut awaited = Awaited { core: core.clone(), mine: Mine::new(Interest::Renew), _in_hand: None };
-    core.perform(effects, Some(&mut awaited.mine));
+    let mut awaited =
+        Awaited { core: core.clone(), command: AwaitedCommand::new(AwaitedKind::Renew), _in_hand: None };
+    core.perform(effects, Some(&mut awaited.command));
     Extending { cell, held, awaited }
 }
 

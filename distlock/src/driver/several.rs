@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::in_flight::{Interest, Mine};
+use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::clock;
 use crate::engine::cell::Ticket;
@@ -19,7 +19,7 @@ use crate::process;
 /// Dropping it at any time leaves nothing behind, as for one request.
 struct Several {
     core: Arc<Core>,
-    mine: Mine,
+    command: AwaitedCommand,
     /// Those that have not been heard of, in order.
     waiting: VecDeque<Waiting>,
     acquired: Vec<LeaseHandle>,
@@ -55,12 +55,12 @@ pub(crate) async fn acquire_together(
     let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
     let mut several = Several {
         core,
-        mine: Mine::new(Interest::Acquire),
+        command: AwaitedCommand::new(AwaitedKind::Acquire),
         waiting: waiting.collect(),
         acquired: Vec::with_capacity(keys.len()),
         gathering: want.gathering.clone(),
     };
-    several.core.clone().perform(effects, Some(&mut several.mine));
+    several.core.clone().perform(effects, Some(&mut several.command));
     let outcome = poll_fn(|cx| several.poll(cx)).await;
     (std::mem::take(&mut several.acquired), outcome)
 }
@@ -71,7 +71,7 @@ impl Several {
         if self.core.is_forked() {
             return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
         }
-        let _: Poll<()> = self.mine.poll(&self.core, cx);
+        let _: Poll<()> = self.command.poll(&self.core, cx);
         while let Some(next) = self.waiting.front_mut() {
             let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
             self.waiting.pop_front();
@@ -94,7 +94,7 @@ impl Several {
 
 impl Drop for Several {
     fn drop(&mut self) {
-        self.mine.hand_over(&self.core);
+        self.command.hand_over(&self.core);
         if self.core.is_forked() {
             return;
         }
