@@ -25,7 +25,7 @@ use crate::trace;
 
 /// One lock in hand.
 #[derive(Debug)]
-struct Part {
+struct HeldLock {
     lease_handle: Arc<LeaseHandle>,
     /// Entered again inside a section that holds it: the outer one releases.
     nested: bool,
@@ -44,12 +44,12 @@ struct Part {
 pub struct Guard {
     rest: Rest,
     /// Acquired before those. It stands behind them because fields are dropped from the first on.
-    first: Part,
+    first: HeldLock,
 }
 
 /// The locks behind the first, in the order of acquisition. Let go from the last on.
 #[derive(Debug, Default)]
-struct Rest(Vec<Part>);
+struct Rest(Vec<HeldLock>);
 
 impl Drop for Rest {
     fn drop(&mut self) {
@@ -59,29 +59,32 @@ impl Drop for Rest {
 
 impl Guard {
     pub(crate) fn new(lease_handle: LeaseHandle) -> Self {
-        Guard { rest: Rest::default(), first: Part { lease_handle: Arc::new(lease_handle), nested: false } }
+        Guard {
+            rest: Rest::default(),
+            first: HeldLock { lease_handle: Arc::new(lease_handle), nested: false },
+        }
     }
 
     /// Enters `key` again inside the section of `outer`, which holds it.
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
-        let part = outer.parts().find(|part| &*part.lease_handle.cell.key == key)?;
+        let lock = outer.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
         Some(Guard {
             rest: Rest::default(),
-            first: Part { lease_handle: part.lease_handle.clone(), nested: true },
+            first: HeldLock { lease_handle: lock.lease_handle.clone(), nested: true },
         })
     }
 
     /// All of the locks are in hand: what `want` says of time counts from now on.
     pub(crate) fn begin(&self, want: &Want) {
-        for part in self.parts().filter(|part| !part.nested) {
-            driver::begin_hold(&part.lease_handle, want);
+        for lock in self.locks().filter(|lock| !lock.nested) {
+            driver::begin_hold(&lock.lease_handle, want);
         }
     }
 
     /// `Ok` if no outer section has lost one of the locks that were entered again.
     pub(crate) fn check_nested(&self) -> Result<(), LockError> {
         let now = clock::now();
-        self.parts().filter(|part| part.nested).try_for_each(|part| check(&part.lease_handle.cell, now))
+        self.locks().filter(|lock| lock.nested).try_for_each(|lock| check(&lock.lease_handle.cell, now))
     }
 
     /// Takes in the locks of another guard, acquired after these.
@@ -91,12 +94,12 @@ impl Guard {
         self.rest.0.extend(behind);
     }
 
-    fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
+    fn locks(&self) -> impl DoubleEndedIterator<Item = &HeldLock> {
         std::iter::once(&self.first).chain(&self.rest.0)
     }
 
     fn cells(&self) -> impl Iterator<Item = &LeaseCell> {
-        self.parts().map(|part| &*part.lease_handle.cell)
+        self.locks().map(|lock| &*lock.lease_handle.cell)
     }
 
     /// Copied by `fork` into a process that has no part in the lock.
@@ -107,8 +110,8 @@ impl Guard {
     /// The section ends without having come to its end: gives back, in the background, what it has acquired
     /// itself, whoever else has a handle to it.
     pub(crate) fn abandon(&self) {
-        for part in self.parts().rev().filter(|part| !part.nested) {
-            part.lease_handle.abandon();
+        for lock in self.locks().rev().filter(|lock| !lock.nested) {
+            lock.lease_handle.abandon();
         }
     }
 
@@ -119,13 +122,13 @@ impl Guard {
 
     /// Whether `key` of that manager is held by this guard now.
     pub(crate) fn covers(&self, manager: Option<u64>, key: &str) -> bool {
-        let is_it = |part: &Part| {
-            manager.is_none_or(|id| part.lease_handle.alive.core().id == id)
-                && &*part.lease_handle.cell.key == key
+        let is_it = |lock: &HeldLock| {
+            manager.is_none_or(|id| lock.lease_handle.alive.core().id == id)
+                && &*lock.lease_handle.cell.key == key
         };
         let now = clock::now();
-        self.parts().any(|part| {
-            is_it(part) && !part.lease_handle.is_forked() && is_held(&part.lease_handle.cell, now)
+        self.locks().any(|lock| {
+            is_it(lock) && !lock.lease_handle.is_forked() && is_held(&lock.lease_handle.cell, now)
         })
     }
 
@@ -223,8 +226,8 @@ impl Guard {
             return Err(forked(self.cell()));
         }
         let begun: Vec<_> = self
-            .parts()
-            .map(|Part { lease_handle, .. }| (&lease_handle.cell, driver::extend(lease_handle, ttl)))
+            .locks()
+            .map(|HeldLock { lease_handle, .. }| (&lease_handle.cell, driver::extend(lease_handle, ttl)))
             .collect();
         let mut result = Ok(());
         for (cell, extending) in begun {
@@ -257,7 +260,7 @@ impl Guard {
     }
 
     async fn release_all(&self) -> Result<(), LockError> {
-        let begun: Vec<Releasing<'_>> = self.parts().rev().map(Part::release).collect();
+        let begun: Vec<Releasing<'_>> = self.locks().rev().map(HeldLock::release).collect();
         let mut result = Ok(());
         for releasing in begun {
             result = result.and(releasing.confirmed().await);
@@ -299,7 +302,7 @@ enum Releasing<'a> {
     },
 }
 
-impl Part {
+impl HeldLock {
     fn release(&self) -> Releasing<'_> {
         let (cell, now) = (&*self.lease_handle.cell, clock::now());
         if self.nested {
@@ -386,7 +389,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn of(guard: &Guard) -> Self {
-        let cells = guard.parts().map(|part| part.lease_handle.cell.clone()).collect();
+        let cells = guard.locks().map(|lock| lock.lease_handle.cell.clone()).collect();
         Ended { cells, made_in: guard.first.lease_handle.made_in() }
     }
 

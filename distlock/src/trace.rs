@@ -7,7 +7,7 @@ mod with_tracing {
     use tracing::{Instrument, debug, error, info, info_span, warn};
 
     use crate::backend::{Backend, LinkEvent, OpError, Pushes};
-    use crate::driver::Turn;
+    use crate::driver::LinkChange;
     use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
 
@@ -20,17 +20,19 @@ mod with_tracing {
         debug!(target: "distlock", label = &*cell.label, key = &*cell.key, "renewed");
     }
 
-    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, turn: Turn) {
+    pub(crate) fn link(backend: &dyn Backend, event: &LinkEvent, link_change: LinkChange) {
         let server = backend.describe();
         match event {
-            LinkEvent::Up { former_links_dead, .. } => match turn {
-                Turn::UpAgain(outage) => {
+            LinkEvent::Up { former_links_dead, .. } => match link_change {
+                LinkChange::UpAgain(outage) => {
                     info!(target: "distlock", %server, ?outage, settled = former_links_dead, "connected again");
                 }
-                Turn::UpAtLast(outage) => info!(target: "distlock", %server, ?outage, "connected at last"),
+                LinkChange::UpAtLast(outage) => {
+                    info!(target: "distlock", %server, ?outage, "connected at last")
+                }
                 _ => debug!(target: "distlock", %server, settled = former_links_dead, "connected"),
             },
-            LinkEvent::Down { cause } if turn == Turn::Lost => {
+            LinkEvent::Down { cause } if link_change == LinkChange::Lost => {
                 warn!(target: "distlock", %server, %cause, "not connected");
             }
             LinkEvent::Down { cause } => debug!(target: "distlock", %server, %cause, "still not connected"),
@@ -107,13 +109,13 @@ mod without_tracing {
     use std::time::Duration;
 
     use crate::backend::{Backend, LinkEvent, OpError};
-    use crate::driver::Turn;
+    use crate::driver::LinkChange;
     use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
 
     pub(crate) fn lost(_: &LeaseCell, _: LostReason) {}
     pub(crate) fn renewed(_: &LeaseCell) {}
-    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: Turn) {}
+    pub(crate) fn link(_: &dyn Backend, _: &LinkEvent, _: LinkChange) {}
     pub(crate) fn failed(_: &str) {}
     pub(crate) fn not_acquired(_: &str, _: &LockError) {}
     pub(crate) fn acquired(_: &LeaseCell, _: Duration) {}

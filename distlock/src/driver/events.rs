@@ -20,7 +20,7 @@ pub(super) struct Outage {
 
 /// What a link event means for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum LinkChange {
     /// The link was lost, or the first attempt to make it has failed.
     Lost,
     /// Another attempt has failed.
@@ -36,22 +36,24 @@ pub(crate) enum Turn {
 }
 
 impl Core {
-    fn turn(&self, event: &LinkEvent) -> Turn {
+    fn link_change(&self, event: &LinkEvent) -> LinkChange {
         let now = clock::now();
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            LinkEvent::Down { .. } if outage.is_some() => Turn::StillDown,
+            LinkEvent::Down { .. } if outage.is_some() => LinkChange::StillDown,
             LinkEvent::Down { .. } => {
                 let after_a_link = matches!(*self.link.borrow(), LinkSeen::Up);
                 *outage = Some(Outage { since: now, after_a_link });
-                Turn::Lost
+                LinkChange::Lost
             }
             LinkEvent::Up { .. } => match outage.take() {
-                None => Turn::Up,
-                Some(Outage { since, after_a_link: false }) => Turn::UpAtLast(now.duration_since(since)),
-                Some(Outage { since, after_a_link: true }) => Turn::UpAgain(now.duration_since(since)),
+                None => LinkChange::Up,
+                Some(Outage { since, after_a_link: false }) => {
+                    LinkChange::UpAtLast(now.duration_since(since))
+                }
+                Some(Outage { since, after_a_link: true }) => LinkChange::UpAgain(now.duration_since(since)),
             },
-            LinkEvent::Pushes(_) => Turn::None,
+            LinkEvent::Pushes(_) => LinkChange::None,
         }
     }
 
@@ -70,8 +72,8 @@ impl Events for Core {
         {
             *former_links_dead = false;
         }
-        let turn = self.turn(&event);
-        drop(contained(|| trace::link(&*self.backend, &event, turn)));
+        let link_change = self.link_change(&event);
+        drop(contained(|| trace::link(&*self.backend, &event, link_change)));
         let Some(core) = self.io.core() else { return };
         match contained(|| self.engine.link(clock::now(), &event)) {
             Ok(effects) => core.perform_batched(effects),

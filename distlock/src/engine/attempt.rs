@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::key::Step;
 use super::lease::Grant;
-use super::together::{Part, Turn};
+use super::together::{BatchRole, Handled};
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
     AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
@@ -57,7 +57,7 @@ pub(super) struct Attempt {
     /// Since when answers have come too late to be of use.
     late_since: Option<Time>,
     /// Its first command, which was not answered, is one for several keys.
-    pub(super) part: Option<Part>,
+    pub(super) batch_role: Option<BatchRole>,
     /// The longest ttl that it has asked for.
     pub(super) longest: Duration,
 }
@@ -84,7 +84,7 @@ impl Attempt {
             open: 0,
             may_have_queued: false,
             late_since: None,
-            part: None,
+            batch_role: None,
             longest: Duration::ZERO,
         }
     }
@@ -247,7 +247,7 @@ impl<W> Step<'_, W> {
     pub(super) fn attempt_is_due(&mut self) {
         let link_is_down = self.env.link.is_down();
         if let Some(attempt) = &self.state.attempt
-            && matches!(attempt.part, Some(Part::Follows(_)))
+            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
             && !mutated!(FollowerAsks)
         {
             if attempt.due(link_is_down) <= self.now {
@@ -266,7 +266,7 @@ impl<W> Step<'_, W> {
     /// There is a new link, or pushes may have been missed.
     pub(super) fn ask_afresh(&mut self) {
         if let Some(attempt) = &self.state.attempt
-            && matches!(attempt.part, Some(Part::Follows(_)))
+            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
             && !mutated!(FollowerAsks)
         {
             self.withdraw(attempt.token);
@@ -330,10 +330,10 @@ impl<W> Step<'_, W> {
             if attempt.asked.is_some_and(|(asked, _)| asked <= seq) {
                 attempt.asked = None;
             }
-            if let Some(part) = attempt.part.take() {
-                match step.entered_together(part, attempt, lease_end(sent, ttl), &result) {
-                    Turn::AsEver(same) => attempt = same,
-                    Turn::Over(left) => return left,
+            if let Some(batch_role) = attempt.batch_role.take() {
+                match step.entered_together(batch_role, attempt, lease_end(sent, ttl), &result) {
+                    Handled::AsOneKey(same) => attempt = same,
+                    Handled::Entirely(left) => return left,
                 }
             }
             match result {

@@ -19,18 +19,18 @@ use crate::clock::Time;
 
 /// What an attempt is in a command for several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Leads,
+pub(super) enum BatchRole {
+    Leader,
     /// Made for this request only.
-    Follows(Ticket),
+    Follower(Ticket),
 }
 
 /// Whose turn it is after the answer to a command for several keys.
-pub(super) enum Turn {
+pub(super) enum Handled {
     /// The answer means what it means for one key.
-    AsEver(Box<Attempt>),
+    AsOneKey(Box<Attempt>),
     /// Everything was done; this is left.
-    Over(Option<Box<Attempt>>),
+    Entirely(Option<Box<Attempt>>),
 }
 
 impl<W> Engine<W> {
@@ -115,7 +115,7 @@ impl<W> Step<'_, W> {
         self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.longest = ttl;
-        attempt.part = Some(if leads { Part::Leads } else { Part::Follows(ticket) });
+        attempt.batch_role = Some(if leads { BatchRole::Leader } else { BatchRole::Follower(ticket) });
         let (token, claim) = (attempt.token, CLAIM.min(ttl));
         let purpose = Purpose::Acquire { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
         self.send(token, purpose, Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 });
@@ -126,48 +126,47 @@ impl<W> Step<'_, W> {
     /// The answer to a command for several keys.
     pub(super) fn entered_together(
         &mut self,
-        part: Part,
+        batch_role: BatchRole,
         mut attempt: Box<Attempt>,
         deadline: Time,
         result: &OpResult,
-    ) -> Turn {
+    ) -> Handled {
         let lasts = deadline > self.now;
-        match (part, result) {
-            (Part::Follows(_), Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })) if lasts => {
-                Turn::AsEver(attempt)
+        match (batch_role, result) {
+            (BatchRole::Follower(_), Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })) if lasts => {
+                Handled::AsOneKey(attempt)
             }
-            (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Turn::AsEver(attempt),
-            (Part::Follows(ticket), result) => {
+            (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Handled::AsOneKey(attempt),
+            (BatchRole::Follower(ticket), result) => {
                 // What is refused for good may have been refused after some keys were taken.
                 let nothing_done = match result {
                     Ok(reply) => *reply == Reply::Skipped,
                     Err(error) => !error.may_be_applied(),
                 };
                 self.leave_out(&attempt, ticket, !nothing_done);
-                Turn::Over(None)
+                Handled::Entirely(None)
             }
             // The command for this key alone may be allowed where that for several is not, and tells which
             // key is the matter.
-            (Part::Leads, Ok(Reply::Skipped)) => {
+            (BatchRole::Leader, Ok(Reply::Skipped)) => {
                 self.ask_first(&mut attempt);
-                Turn::Over(Some(attempt))
+                Handled::Entirely(Some(attempt))
             }
-            (Part::Leads, Err(error)) if matches!(error.kind, Failure::Refused | Failure::Later) => {
+            (BatchRole::Leader, Err(error)) if matches!(error.kind, Failure::Refused | Failure::Later) => {
                 self.ask_first(&mut attempt);
-                Turn::Over(Some(attempt))
+                Handled::Entirely(Some(attempt))
             }
-            (Part::Leads, _) => Turn::AsEver(attempt),
+            (BatchRole::Leader, _) => Handled::AsOneKey(attempt),
         }
     }
 
     /// The command for several keys is not waited for any longer. False: it is not what `token` waits for.
     pub(super) fn withdraw(&mut self, token: Token) -> bool {
-        let followed = self
-            .state
-            .attempt
-            .take_if(|attempt| attempt.token == token && matches!(attempt.part, Some(Part::Follows(_))));
+        let followed = self.state.attempt.take_if(|attempt| {
+            attempt.token == token && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
+        });
         let Some(attempt) = followed else { return false };
-        if let Some(Part::Follows(ticket)) = attempt.part {
+        if let Some(BatchRole::Follower(ticket)) = attempt.batch_role {
             self.leave_out(&attempt, ticket, attempt.may_be_applied());
         }
         self.serve_here();
