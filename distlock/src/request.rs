@@ -365,8 +365,8 @@ impl LockRequest {
         let nested = keys.iter().position(|key| self.enter_again(key).is_some());
         let mut names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
         names.truncate(nested.unwrap_or(keys.len()));
-        names.truncate(self.manager.core().backend.together(&names).max(1));
-        let (lease_handles, outcome) = driver::acquire_together(self.manager.alive(), &names, want).await;
+        names.truncate(self.manager.core().backend.acquires_all(&names).max(1));
+        let (lease_handles, outcome) = driver::acquire_all(self.manager.alive(), &names, want).await;
         let error = keys.get(lease_handles.len()).zip(outcome);
         let error = error.map(|(key, outcome)| error_of(outcome, key.clone(), self.kind));
         (lease_handles.into_iter().map(Guard::new).collect(), error)

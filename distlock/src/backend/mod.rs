@@ -241,7 +241,7 @@ pub(crate) enum Reply {
     Fenced {
         last: u64,
     },
-    /// Nothing was done: the command ended at a key before this one (see [`Backend::send_together`]).
+    /// Nothing was done: the command ended at a key before this one (see [`Backend::send_acquire_all`]).
     Skipped,
 }
 
@@ -391,9 +391,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Carries out many operations in one round trip where it can; one result for each, in order.
     fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>>;
 
-    /// How many of these keys, from the first on, [`Backend::send_together`] can put into one command: at least
+    /// How many of these keys, from the first on, [`Backend::send_acquire_all`] can put into one command: at least
     /// one. One means that they are acquired one by one.
-    fn together(&self, keys: &[Arc<str>]) -> usize {
+    fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         keys.len().min(1)
     }
 
@@ -401,7 +401,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// including the first that does not get its lock. Those behind it are [`Reply::Skipped`]. One result
     /// for each. Whatever else is said of [`Backend::send`] holds for the whole; what was [`Failure::Refused`] may
     /// have been carried out in part. Called only for as many keys as [`Backend::together`] allows.
-    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::Skipped)).collect()))
     }
 

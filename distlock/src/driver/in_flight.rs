@@ -14,7 +14,7 @@ use crate::engine::{Confirmation, Context, Purpose};
 pub(super) enum InFlight {
     One(Context, Answering<OpResult>),
     /// One command for several keys.
-    Together(Vec<Context>, Answering<Vec<OpResult>>),
+    AcquireAll(Vec<Context>, Answering<Vec<OpResult>>),
 }
 
 /// The answer to come. Only ever used through `&mut`, so the mutex is never locked: it makes the caller's future
@@ -36,7 +36,7 @@ impl<T> Answering<T> {
 /// What came back.
 pub(super) enum Answer {
     One(Context, OpResult),
-    Together(Vec<(Context, OpResult)>),
+    AcquireAll(Vec<(Context, OpResult)>),
 }
 
 impl Future for InFlight {
@@ -48,10 +48,10 @@ impl Future for InFlight {
                 let result = result.unwrap_or_else(|panicked| Err(unanswered(panicked)));
                 Answer::One(context.clone(), result)
             }),
-            InFlight::Together(contexts, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
+            InFlight::AcquireAll(contexts, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
                 let contexts = std::mem::take(contexts);
                 let results = results.unwrap_or_else(|panicked| all_unanswered(contexts.len(), panicked));
-                Answer::Together(pair(contexts, results))
+                Answer::AcquireAll(pair(contexts, results))
             }),
         }
     }

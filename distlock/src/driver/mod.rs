@@ -6,13 +6,13 @@
 //! its command to the I/O thread: every reply reaches the engine exactly once.
 
 mod acquiring;
+mod acquiring_all;
 mod alive;
 mod events;
 mod in_flight;
 mod io_thread;
 mod lease_handle;
 mod releasing;
-mod several;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,6 +34,7 @@ use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Outcome};
 use crate::process::{self, Process};
 use crate::trace;
 pub(crate) use acquiring::acquire;
+pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 pub(crate) use events::LinkChange;
 use events::Outage;
@@ -41,7 +42,6 @@ use in_flight::{Answer, AwaitedCommand, InFlight, pair};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
-pub(crate) use several::acquire_together;
 
 /// Keys are spread over so many mutexes.
 const SHARDS: usize = 32;
@@ -151,7 +151,7 @@ impl Core {
                 }
                 return Some(more);
             }
-            Effect::SendTogether(batch) => return self.send_together(batch, command),
+            Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
                 // Those who wait for it are told whatever becomes of the log.
@@ -209,22 +209,22 @@ impl Core {
     }
 
     /// Sends one command for several keys. If it was answered at once: what to do next.
-    fn send_together(
+    fn send_acquire_all(
         self: &Arc<Self>,
         batch: Vec<(Context, Op)>,
         command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, op)| (context.key.clone(), op.clone())).collect();
         let contexts: Vec<Context> = batch.into_iter().map(|(context, _)| context).collect();
-        let results = match contained(|| begin(self.backend.send_together(ops))) {
+        let results = match contained(|| begin(self.backend.send_acquire_all(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::Together(contexts, answer.into()), command);
+                self.await_answer(InFlight::AcquireAll(contexts, answer.into()), command);
                 return None;
             }
             Err(panicked) => all_unanswered(contexts.len(), panicked),
         };
-        Some(self.engine.reply_together(clock::now(), pair(contexts, results)))
+        Some(self.engine.on_acquire_all_reply(clock::now(), pair(contexts, results)))
     }
 
     /// The caller awaits the answer itself if it wants it and awaits none yet.
@@ -244,7 +244,7 @@ impl Core {
                 }
                 effects
             }
-            Answer::Together(answers) => self.engine.reply_together(clock::now(), answers),
+            Answer::AcquireAll(answers) => self.engine.on_acquire_all_reply(clock::now(), answers),
         });
         match effects {
             Ok(effects) => self.perform(effects, command),

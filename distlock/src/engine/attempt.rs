@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire_all::{BatchRole, Handled};
 use super::key::Step;
 use super::lease::Grant;
-use super::together::{BatchRole, Handled};
 use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
     AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
@@ -331,7 +331,7 @@ impl<W> Step<'_, W> {
                 attempt.asked = None;
             }
             if let Some(batch_role) = attempt.batch_role.take() {
-                match step.entered_together(batch_role, attempt, lease_end(sent, ttl), &result) {
+                match step.on_batch_reply(batch_role, attempt, lease_end(sent, ttl), &result) {
                     Handled::AsOneKey(same) => attempt = same,
                     Handled::Entirely(left) => return left,
                 }

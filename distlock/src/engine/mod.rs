@@ -17,6 +17,7 @@
 #[macro_use]
 pub(crate) mod mutant;
 
+mod acquire_all;
 mod attempt;
 pub(crate) mod cell;
 pub(crate) mod gathering;
@@ -32,7 +33,6 @@ mod shard;
 pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
-mod together;
 mod waiters;
 
 use std::borrow::Cow;
@@ -138,8 +138,8 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
     Send(Context, Op),
-    /// One command for several keys; its results go to [`Engine::reply_together`].
-    SendTogether(Vec<(Context, Op)>),
+    /// One command for several keys; its results go to [`Engine::on_acquire_all_reply`].
+    SendAcquireAll(Vec<(Context, Op)>),
     Done(W, Outcome),
     /// The hold has ended without a release: wake its listeners, tell the world.
     Lost(Arc<LeaseCell>, LostReason),

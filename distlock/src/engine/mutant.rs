@@ -65,7 +65,7 @@ pub(crate) enum Mutant {
     ReadersPutOffRenewal,
     FollowerAsks,
     FollowerNotUndone,
-    TogetherGoesOn,
+    AcquireAllGoesOn,
     NoServeAfterLoss,
     LateRefusalReported,
     TooLateNotUndone,

@@ -92,13 +92,13 @@ impl Backend for Memory {
         Box::pin(std::future::ready(results))
     }
 
-    fn together(&self, keys: &[Arc<str>]) -> usize {
+    fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         keys.len()
     }
 
-    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         let mut notes = Vec::new();
-        let replies = self.server().apply_together(self.now(), &self.client, &batch, &mut notes);
+        let replies = self.server().apply_acquire_all(self.now(), &self.client, &batch, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }

@@ -131,7 +131,7 @@ impl Server {
     }
 
     /// Carries out operations that take locks, in order, up to the first that does not get its lock.
-    pub(crate) fn apply_together(
+    pub(crate) fn apply_acquire_all(
         &mut self,
         server_time: ServerTime,
         client: &Arc<str>,

@@ -193,14 +193,17 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     let slot = slot_of("", &tag);
     let keys: Vec<Arc<str>> = ["1", "2", "3"].map(|end| Arc::from(format!("{{{tag}}}{end}"))).into();
     let with_other = [&keys[..], &[Arc::clone(&elsewhere)]].concat();
-    assert_eq!(a.backend.together(&with_other), 3);
-    assert_eq!(a.backend.together(&[elsewhere, keys[0].clone()]), 1);
+    assert_eq!(a.backend.acquires_all(&with_other), 3);
+    assert_eq!(a.backend.acquires_all(&[elsewhere, keys[0].clone()]), 1);
     let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
         let batch = keys.iter().cloned().zip((first..).map(|token| {
             let Op::Acquire { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
             Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences }
         }));
-        block_on(rig.backend.send_together(batch.collect())).into_iter().map(|reply| reply.unwrap()).collect()
+        block_on(rig.backend.send_acquire_all(batch.collect()))
+            .into_iter()
+            .map(|reply| reply.unwrap())
+            .collect()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();

@@ -185,7 +185,7 @@ fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_ti
     assert!(matches!(rig.send("k", renew), Ok(Reply::Renewed { server_time: ServerTime(5) })));
     // Such a proxy may share the keys out by the first one of a command.
     let keys = ["a", "b"].map(Arc::from);
-    assert_eq!(rig.backend.together(&keys), 1);
+    assert_eq!(rig.backend.acquires_all(&keys), 1);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_knows_itself_to_be_one_server_takes_several_locks_by_one_command() {
     for url in [server.url(), silent] {
         let rig = Rig::start(config(&url, "a"));
         rig.wait_until_up();
-        assert_eq!(rig.backend.together(&["a", "b"].map(Arc::from)), 2, "{url}");
+        assert_eq!(rig.backend.acquires_all(&["a", "b"].map(Arc::from)), 2, "{url}");
     }
 }
 

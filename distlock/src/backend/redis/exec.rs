@@ -16,7 +16,7 @@ use super::{errors, reply};
 pub(super) const PIECE: usize = 500;
 
 /// One command takes at most so many locks: the server does nothing else meanwhile.
-pub(super) const MOST_TOGETHER: usize = 100;
+pub(super) const MOST_KEYS_AT_ONCE: usize = 100;
 
 /// What one server is told, and how.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl Exec {
 
     /// How many locks one command may take. A proxy that shares keys out to several servers looks at the first key
     /// alone, and the others would be locked where nobody else looks for them.
-    pub(super) fn most_together(&self) -> usize {
-        if self.whole.load(Ordering::Relaxed) { MOST_TOGETHER } else { 1 }
+    pub(super) fn most_keys_at_once(&self) -> usize {
+        if self.whole.load(Ordering::Relaxed) { MOST_KEYS_AT_ONCE } else { 1 }
     }
 
     pub(super) fn call_it(&self, name: Option<Arc<str>>) {
@@ -233,12 +233,12 @@ impl Exec {
     }
 
     /// Several locks by one command.
-    pub(super) async fn together(
+    pub(super) async fn acquires_all(
         self: Arc<Self>,
         link: Arc<Link>,
         batch: Vec<(Arc<str>, Op)>,
     ) -> Vec<OpResult> {
-        match self.ask_together(&link, &batch).await {
+        match self.ask_acquire_all(&link, &batch).await {
             Ok(replies) => self.all_named(&link, &batch, replies).await.into_iter().map(Ok).collect(),
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -259,15 +259,15 @@ impl Exec {
         replies
     }
 
-    async fn ask_together(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
+    async fn ask_acquire_all(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
         let mut value = self.ask(link, &self.wire.enter_all(Form::Hash, batch)).await?;
         if self.again(&value, Put::Script) {
             value = self.ask(link, &self.wire.enter_all(Form::Text, batch)).await?;
         }
-        self.decode_together(link, batch, &value)
+        self.decode_acquire_all(link, batch, &value)
     }
 
-    pub(super) fn decode_together(
+    pub(super) fn decode_acquire_all(
         &self,
         link: &Link,
         batch: &[(Arc<str>, Op)],

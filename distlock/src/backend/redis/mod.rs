@@ -39,6 +39,8 @@ mod url;
 pub(crate) mod fuzzing;
 
 #[cfg(test)]
+mod acquire_all_tests;
+#[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
 mod connect_tests;
@@ -68,8 +70,6 @@ mod tests;
 #[cfg(test)]
 #[cfg(feature = "tls")]
 mod tls_tests;
-#[cfg(test)]
-mod together_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;

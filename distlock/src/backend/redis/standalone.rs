@@ -437,14 +437,14 @@ impl Backend for RedisBackend {
         }
     }
 
-    fn together(&self, keys: &[Arc<str>]) -> usize {
-        keys.len().min(self.shared.exec.most_together())
+    fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
+        keys.len().min(self.shared.exec.most_keys_at_once())
     }
 
-    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         match self.shared.link_or_connect() {
             Ok(link) => {
-                let executed = Arc::clone(&self.shared.exec).together(Arc::clone(&link), batch);
+                let executed = Arc::clone(&self.shared.exec).acquires_all(Arc::clone(&link), batch);
                 match self.shared.replicas {
                     Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
                     None => Box::pin(executed),

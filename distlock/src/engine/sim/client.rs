@@ -46,7 +46,7 @@ pub(super) enum What {
         due: Option<Time>,
     },
     Send(Vec<(Context, Op)>, Option<usize>),
-    SendTogether(Vec<(Context, Op)>),
+    SendAcquireAll(Vec<(Context, Op)>),
     /// A request for several keys goes on, or ends: the number of the group.
     GoOn(usize),
     GiveUp(usize),
@@ -211,8 +211,8 @@ impl World {
         match what {
             What::Answer { job, result } => self.answer(c, local, job, result),
             What::Answers(answers) => self.answers(c, local, answers),
-            What::SendTogether(batch) => {
-                if let Some(effects) = self.send_together(c, batch) {
+            What::SendAcquireAll(batch) => {
+                if let Some(effects) = self.send_acquire_all(c, batch) {
                     self.perform(c, effects, None);
                 }
             }
@@ -304,7 +304,7 @@ impl World {
             }
             pairs.push((context, result));
         }
-        let effects = self.clients[c].engine.reply_together(local, pairs);
+        let effects = self.clients[c].engine.on_acquire_all_reply(local, pairs);
         self.perform(c, effects, None);
         for (token, applied_at) in taken_anew {
             self.check_taken_anew(c, token, applied_at);
@@ -328,12 +328,12 @@ impl World {
                         todo.extend(more.list);
                     }
                 }
-                Effect::SendTogether(batch) if preempted => {
+                Effect::SendAcquireAll(batch) if preempted => {
                     let late = self.rng.u64(0..3 * MILLI);
-                    self.post(c, late, What::SendTogether(batch));
+                    self.post(c, late, What::SendAcquireAll(batch));
                 }
-                Effect::SendTogether(batch) => {
-                    if let Some(more) = self.send_together(c, batch) {
+                Effect::SendAcquireAll(batch) => {
+                    if let Some(more) = self.send_acquire_all(c, batch) {
                         rearm |= more.rearm;
                         todo.extend(more.list);
                     }

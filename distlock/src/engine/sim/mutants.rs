@@ -258,7 +258,7 @@ const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(
 }
 
 const CASES: &[Case] = &[
-    case(Mutant::TogetherGoesOn, &[Calm], several),
+    case(Mutant::AcquireAllGoesOn, &[Calm], several),
     case(Mutant::FollowerAsks, &[Links, FormerLinksAlive], several_cut_off),
     case(Mutant::FollowerNotUndone, &[Links, FormerLinksAlive], several_cut_off),
     other(Mutant::MembersOutliveTheirMarker, &[Forced], Use::Readers(0.9), forced),

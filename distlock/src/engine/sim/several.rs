@@ -83,7 +83,7 @@ impl World {
         note!(self, "process {c}: requests {rest:?} for {keys:?}: {want:?}");
         let mut asked = rest.iter().copied();
         let who = || asked.next().unwrap_or(usize::MAX);
-        let (tickets, effects) = self.clients[c].engine.acquire_together(local, &keys, &want, who);
+        let (tickets, effects) = self.clients[c].engine.acquire_all(local, &keys, &want, who);
         for (index, ticket) in rest.iter().zip(tickets) {
             self.requested(local, *index, ticket, want.patience);
         }
@@ -137,11 +137,11 @@ impl World {
     // The one command on its way.
 
     /// Sends one command for several keys: the job of the first carries the others.
-    pub(super) fn send_together(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
+    pub(super) fn send_acquire_all(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
         if !self.clients[c].link.up {
             let local = self.clients[c].clock.at(self.now);
             let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
-            return Some(self.clients[c].engine.reply_together(local, answers.collect()));
+            return Some(self.clients[c].engine.on_acquire_all_reply(local, answers.collect()));
         }
         let first = self.jobs.len();
         for (index, (context, op)) in batch.into_iter().enumerate() {
@@ -171,11 +171,11 @@ impl World {
     }
 
     /// Takes one lock after the other, up to the first that is not free.
-    pub(super) fn carry_out_together(&mut self, job: usize, first: &Reply) {
+    pub(super) fn carry_out_acquire_all(&mut self, job: usize, first: &Reply) {
         let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
         for follower in self.jobs[job].followers.clone() {
             self.jobs[follower].applied_at = self.now;
-            let goes_on = before.is_some() || mutated!(TogetherGoesOn);
+            let goes_on = before.is_some() || mutated!(AcquireAllGoesOn);
             let reply = if goes_on { self.carry_out(follower) } else { Reply::Skipped };
             if before.is_none() && reply.is_acquired() {
                 self.fail("order", "the server took a key though one before it was not free");

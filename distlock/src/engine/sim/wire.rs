@@ -144,7 +144,7 @@ impl World {
         self.jobs[job].applied_at = self.now;
         if self.refused(job).is_none() {
             let reply = self.carry_out(job);
-            self.carry_out_together(job, &reply);
+            self.carry_out_acquire_all(job, &reply);
             self.jobs[job].result = Some(Ok(reply));
         }
         let client = &self.clients[c];

@@ -1,5 +1,6 @@
 //! The engine's rules one by one: a test plays the server and the clock.
 
+mod acquire_all;
 mod acquiring;
 mod cancel;
 mod chain;
@@ -16,7 +17,6 @@ mod queueing;
 mod renewal;
 mod server_steps;
 mod shared;
-mod together;
 mod unclaimed;
 
 use std::borrow::Cow;
@@ -89,7 +89,7 @@ impl Desk {
         for effect in effects.list {
             match effect {
                 Effect::Send(context, op) => self.sent.push_back((context, op)),
-                Effect::SendTogether(batch) => self.together.push_back(batch),
+                Effect::SendAcquireAll(batch) => self.together.push_back(batch),
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
                 Effect::Renewed(_) => {}

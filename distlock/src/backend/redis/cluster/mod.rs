@@ -53,7 +53,7 @@ use tokio::sync::{Notify, watch};
 use super::super::{Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending};
 use super::command::{Form, Wire};
 use super::config::{Address, Place, RedisConfig};
-use super::exec::{self, Exec, MOST_TOGETHER, PIECE, Put};
+use super::exec::{self, Exec, MOST_KEYS_AT_ONCE, PIECE, Put};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
@@ -93,7 +93,7 @@ struct Shared {
 enum Question<'a> {
     Op(&'a Op),
     /// Several locks of one slot.
-    Together(&'a [(Arc<str>, Op)]),
+    AcquireAll(&'a [(Arc<str>, Op)]),
     Inspect,
     Force,
 }
@@ -106,7 +106,7 @@ impl Question<'_> {
                 (vec![cmd], put)
             }
             Question::Op(op) => (vec![exec.script(form, key, op)], Put::Script),
-            Question::Together(batch) => (vec![exec.wire.enter_all(form, batch)], Put::Script),
+            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(form, batch)], Put::Script),
             Question::Inspect => (exec.wire.inspect(key).into(), Put::Script),
             Question::Force => (vec![exec.force_cmd(form, key)], Put::Script),
         }
@@ -350,15 +350,15 @@ impl Shared {
     }
 
     /// Several locks of one slot.
-    async fn carry_out_together(
+    async fn carry_out_acquire_all(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
         batch: Vec<(Arc<str>, Op)>,
     ) -> Vec<OpResult> {
         let Some((key, _)) = batch.first() else { return Vec::new() };
-        let replies = match self.inquire(route, key, Question::Together(&batch)).await {
+        let replies = match self.inquire(route, key, Question::AcquireAll(&batch)).await {
             Ok(Answered { node, link, values, .. }) => {
-                match node.exec.decode_together(&link, &batch, values.first().unwrap_or(&Value::Nil)) {
+                match node.exec.decode_acquire_all(&link, &batch, values.first().unwrap_or(&Value::Nil)) {
                     Ok(replies) => Ok(node.exec.all_named(&link, &batch, replies).await),
                     Err(error) => Err(error),
                 }
@@ -507,20 +507,20 @@ impl Backend for ClusterBackend {
         })
     }
 
-    fn together(&self, keys: &[Arc<str>]) -> usize {
+    fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         let slot = |key: &Arc<str>| self.shared.wire.names.slot(key);
         let first = keys.first().map(slot);
-        keys.iter().take(MOST_TOGETHER).take_while(|key| Some(slot(key)) == first).count()
+        keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| Some(slot(key)) == first).count()
     }
 
-    fn send_together(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         let route = match batch.first() {
             Some((key, _)) => self.shared.route(key),
             None => return Box::pin(std::future::ready(Vec::new())),
         };
         let shared = Arc::clone(&self.shared);
         match route {
-            Ok(route) => Box::pin(shared.carry_out_together(route, batch)),
+            Ok(route) => Box::pin(shared.carry_out_acquire_all(route, batch)),
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
         }
     }

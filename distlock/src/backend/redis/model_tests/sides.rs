@@ -142,9 +142,9 @@ impl Sides {
                 self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
             }
             Deed::Together { client, batch } => {
-                let real = block_on(self.rigs[client].backend.send_together(batch.clone()));
+                let real = block_on(self.rigs[client].backend.send_acquire_all(batch.clone()));
                 let model =
-                    self.model.apply_together(server_time, &CLIENTS[client].into(), &batch, &mut notes);
+                    self.model.apply_acquire_all(server_time, &CLIENTS[client].into(), &batch, &mut notes);
                 self.log.push(format!("    {real:?}"));
                 for (real, model) in real.into_iter().zip(model) {
                     self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));

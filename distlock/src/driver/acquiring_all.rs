@@ -17,7 +17,7 @@ use crate::engine::{Outcome, Want};
 use crate::process;
 
 /// Dropping it at any time leaves nothing behind, as for one request.
-struct Several {
+struct AcquiringAll {
     core: Arc<Core>,
     command: AwaitedCommand,
     /// Those that have not been heard of, in order.
@@ -35,7 +35,7 @@ struct Waiting {
 /// Acquires the first of `keys`, which are sorted and without duplicates, and by the same command as many of
 /// the next as are free. Whoever wants all of them goes on behind those that were acquired; the outcome, if
 /// there is one, is that of the key behind them.
-pub(crate) async fn acquire_together(
+pub(crate) async fn acquire_all(
     alive: &Arc<Alive>,
     keys: &[Arc<str>],
     want: &Want,
@@ -50,22 +50,22 @@ pub(crate) async fn acquire_together(
     if let Some(gathering) = &want.gathering {
         gathering.asks();
     }
-    let (tickets, effects) = core.engine.acquire_together(clock::now(), keys, want, who);
+    let (tickets, effects) = core.engine.acquire_all(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
     let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
-    let mut several = Several {
+    let mut acquiring = AcquiringAll {
         core,
         command: AwaitedCommand::new(AwaitedKind::Acquire),
         waiting: waiting.collect(),
         acquired: Vec::with_capacity(keys.len()),
         gathering: want.gathering.clone(),
     };
-    several.core.clone().perform(effects, Some(&mut several.command));
-    let outcome = poll_fn(|cx| several.poll(cx)).await;
-    (std::mem::take(&mut several.acquired), outcome)
+    acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
+    let outcome = poll_fn(|cx| acquiring.poll(cx)).await;
+    (std::mem::take(&mut acquiring.acquired), outcome)
 }
 
-impl Several {
+impl AcquiringAll {
     /// Ready with the first outcome that is not a lock in hand, if there is one.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         if self.core.is_forked() {
@@ -92,7 +92,7 @@ impl Several {
     }
 }
 
-impl Drop for Several {
+impl Drop for AcquiringAll {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {

@@ -9,18 +9,18 @@ impl Desk {
     fn acquire_all(&mut self, want: &Want) -> Vec<Ticket> {
         let mut who = 0..;
         let next = || who.next().expect("there is no end");
-        let (tickets, effects) = self.engine.acquire_together(self.now, &keys(), want, next);
+        let (tickets, effects) = self.engine.acquire_all(self.now, &keys(), want, next);
         self.take(effects);
         tickets
     }
 
-    fn next_together(&mut self) -> Vec<(Context, Op)> {
+    fn next_acquire_all(&mut self) -> Vec<(Context, Op)> {
         self.together.pop_front().expect("a command for several keys was sent")
     }
 
     fn answer_all(&mut self, batch: Vec<(Context, Op)>, results: Vec<OpResult>) {
         let answers = batch.into_iter().map(|(context, _)| context).zip(results).collect();
-        let effects = self.engine.reply_together(self.now, answers);
+        let effects = self.engine.on_acquire_all_reply(self.now, answers);
         self.take(effects);
     }
 
@@ -45,7 +45,7 @@ impl Desk {
 fn free_keys_are_taken_by_one_command() {
     let mut desk = Desk::new();
     assert_eq!(desk.acquire_all(&want()).len(), 3);
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.quiet();
     assert_eq!(batch.len(), 3);
     assert!(
@@ -64,7 +64,7 @@ fn free_keys_are_taken_by_one_command() {
 fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);
     assert_eq!(&*desk.acquired().key, "a");
@@ -79,7 +79,7 @@ fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
 fn one_attempt_at_a_busy_key_ends_there() {
     let mut desk = Desk::new();
     desk.acquire_all(&Want { patience: Patience::Once, ..want() });
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);
     desk.acquired();
@@ -92,7 +92,7 @@ fn one_attempt_at_a_busy_key_ends_there() {
 fn an_unknown_outcome_leaves_all_but_the_first() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     let tokens: Vec<Token> = batch.iter().map(|(context, _)| context.token).collect();
     desk.answer_all(batch, vec![Err(error(Failure::Unknown)); 3]);
     for (who, token) in [(1, tokens[1]), (2, tokens[2])] {
@@ -108,7 +108,7 @@ fn an_unknown_outcome_leaves_all_but_the_first() {
 fn a_command_that_is_not_answered_is_not_waited_for() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.sleep();
     let (context, ..) = desk.next_enter();
     assert_eq!(&*context.key, "a", "the first asks again");
@@ -130,7 +130,7 @@ fn a_command_that_is_not_answered_is_not_waited_for() {
 fn what_was_not_sent_is_not_undone() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.down();
     desk.answer_all(batch, vec![Err(error(Failure::NotSent)); 3]);
     desk.skipped(1);
@@ -142,7 +142,7 @@ fn what_was_not_sent_is_not_undone() {
 fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.answer_all(batch, vec![Err(error(Failure::Refused)); 3]);
     let (context, op) = desk.next();
     assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
@@ -160,7 +160,7 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
 fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
     let (context, op) = desk.next();
     assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
@@ -173,7 +173,7 @@ fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
 fn an_answer_after_the_lease_has_run_out_is_no_lock() {
     let mut desk = Desk::new();
     desk.acquire_all(&Want { ttl: ms(500), ..want() });
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.pass(ms(600));
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
@@ -189,7 +189,7 @@ fn an_answer_after_the_lease_has_run_out_is_no_lock() {
 fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
     let mut desk = Desk::new();
     let tickets = desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     let effects = desk.engine.cancel(desk.now, &keys()[0], tickets[0]);
     desk.take(effects);
     assert_eq!(&*desk.next_leave().0.key, "a");
@@ -209,7 +209,7 @@ fn a_key_in_use_here_ends_the_command_before_it() {
     desk.key = "c".into();
     desk.hold(want());
     assert_eq!(desk.acquire_all(&want()).len(), 2);
-    assert_eq!(desk.next_together().len(), 2);
+    assert_eq!(desk.next_acquire_all().len(), 2);
     desk.quiet();
 }
 
@@ -227,7 +227,7 @@ fn a_first_key_in_use_here_is_requested_alone() {
 fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     desk.key = "c".into();
     desk.acquire(7, want());
     desk.quiet();
@@ -244,7 +244,7 @@ fn readers_take_several_keys_too() {
     let mut desk = Desk::new();
     let kind = crate::backend::Kind::Shared;
     desk.acquire_all(&Want { kind, ..want() });
-    let batch = desk.next_together();
+    let batch = desk.next_acquire_all();
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
     for _ in keys() {

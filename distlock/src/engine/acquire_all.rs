@@ -38,7 +38,7 @@ impl<W> Engine<W> {
     /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
     /// [`Engine::acquire`] do, all but the first possibly as [`Outcome::Skipped`]. None is acquired unless
     /// all before it are.
-    pub(crate) fn acquire_together(
+    pub(crate) fn acquire_all(
         &self,
         now: Time,
         keys: &[Arc<str>],
@@ -72,13 +72,13 @@ impl<W> Engine<W> {
         match batch.len() {
             0 => {}
             1 => effects.list.extend(batch.into_iter().map(|(context, op)| Effect::Send(context, op))),
-            _ => effects.list.push(Effect::SendTogether(batch)),
+            _ => effects.list.push(Effect::SendAcquireAll(batch)),
         }
         (tickets, effects)
     }
 
     /// A command for several keys was answered, or failed.
-    pub(crate) fn reply_together(&self, now: Time, answers: Vec<(Context, OpResult)>) -> Effects<W> {
+    pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<(Context, OpResult)>) -> Effects<W> {
         let mut effects = Effects { list: Vec::new(), rearm: false };
         let mut all_held = true;
         for (context, result) in answers {
@@ -124,7 +124,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a command for several keys.
-    pub(super) fn entered_together(
+    pub(super) fn on_batch_reply(
         &mut self,
         batch_role: BatchRole,
         mut attempt: Box<Attempt>,

@@ -17,7 +17,7 @@ fn enter(token: u64, kind: Kind, mode: AcquireMode) -> Op {
 fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Reply> {
     let ops = (first..).map(|token| enter(token, kind, AcquireMode::Try));
     let batch = KEYS.iter().map(|key| Arc::from(*key)).zip(ops).collect();
-    block_on(rig.backend.send_together(batch)).into_iter().map(Result::unwrap).collect()
+    block_on(rig.backend.send_acquire_all(batch)).into_iter().map(Result::unwrap).collect()
 }
 
 #[test]
@@ -140,6 +140,6 @@ fn one_command_takes_so_many_and_no_more() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
     let keys: Vec<Arc<str>> = (0..150).map(|number| Arc::from(format!("k{number:03}"))).collect();
-    assert_eq!(rig.backend.together(&keys), 100);
-    assert_eq!(rig.backend.together(&keys[..7]), 7);
+    assert_eq!(rig.backend.acquires_all(&keys), 100);
+    assert_eq!(rig.backend.acquires_all(&keys[..7]), 7);
 }
