@@ -71,7 +71,7 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
     let known = match release {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
-        Release::Leaving => {
+        Release::Sent => {
             let command = AwaitedCommand::new(AwaitedKind::Release);
             let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));

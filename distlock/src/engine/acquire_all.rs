@@ -175,7 +175,7 @@ impl<W> Step<'_, W> {
 
     fn leave_out(&mut self, attempt: &Attempt, ticket: Ticket, may_be_applied: bool) {
         if may_be_applied && !mutated!(FollowerNotUndone) {
-            self.undo(attempt.token, attempt.longest);
+            self.compensate(attempt.token, attempt.longest);
         }
         if let Some(waiter) = self.state.waiters.remove(ticket) {
             self.complete(waiter, Outcome::Skipped);

@@ -311,7 +311,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to an `enter` of the current attempt.
-    pub(super) fn entered(
+    pub(super) fn on_acquire_reply(
         &mut self,
         context: &Context,
         seq: u64,
@@ -359,7 +359,7 @@ impl<W> Step<'_, W> {
                 }
                 Ok(Reply::WrongKind { found }) => {
                     if attempt.may_be_applied() && !mutated!(WrongKindLeavesEntry) {
-                        step.undo(attempt.token, attempt.longest);
+                        step.compensate(attempt.token, attempt.longest);
                     }
                     step.dismiss_all(&Outcome::WrongKind { found });
                     None
@@ -427,7 +427,7 @@ impl<W> Step<'_, W> {
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
         if !mutated!(TooLateNotUndone) {
-            self.undo(attempt.token, attempt.longest);
+            self.compensate(attempt.token, attempt.longest);
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
@@ -457,7 +457,7 @@ impl<W> Step<'_, W> {
         self.dismiss_impatient(holder);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
-                self.undo(attempt.token, attempt.longest);
+                self.compensate(attempt.token, attempt.longest);
             }
             return None;
         }
@@ -511,7 +511,7 @@ impl<W> Step<'_, W> {
                 || (kind == Failure::Later && mutated!(LaterDismissesWaiters)) =>
             {
                 if attempt.may_be_applied() {
-                    self.undo(attempt.token, attempt.longest);
+                    self.compensate(attempt.token, attempt.longest);
                 }
                 self.dismiss_all(&Outcome::Unavailable(error));
                 return None;
@@ -524,7 +524,7 @@ impl<W> Step<'_, W> {
                 }
                 if self.state.waiters.is_empty() {
                     if attempt.may_be_applied() {
-                        self.undo(attempt.token, attempt.longest);
+                        self.compensate(attempt.token, attempt.longest);
                     }
                     return None;
                 }
@@ -542,7 +542,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A push says that the lock is ours since `server_time`.
-    pub(super) fn granted(
+    pub(super) fn on_grant(
         &mut self,
         token: Token,
         server_time: ServerTime,
@@ -610,7 +610,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A push says that the key is left free for plain pollers for a moment.
-    pub(super) fn gap(&mut self, token: Token) {
+    pub(super) fn on_gap(&mut self, token: Token) {
         let gap = self.env.tuning.poll_gap;
         let now = self.now;
         if let Some(attempt) = &mut self.state.attempt

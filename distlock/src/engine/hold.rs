@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cell::{CellState, LeaseCell, Remains, Ticket};
 use super::key::Step;
 use super::lease::{Grant, Holder, Lease};
-use super::leaving::Leaving;
+use super::release::ReleaseRequest;
 use super::waiters::Waiter;
 use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
@@ -180,7 +180,7 @@ impl<W> Step<'_, W> {
         if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
             let longest = remains.map_or(CLAIM, |remains| remains.longest);
-            self.undo_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
+            self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
     }
@@ -208,7 +208,7 @@ impl<W> Step<'_, W> {
         self.give_back(&lease.grant, keep_until);
         if mutated!(HandOnAfterLeave) && !self.state.waiters.is_empty() {
             self.start(lease.grant, Duration::ZERO);
-            return Release::Leaving;
+            return Release::Sent;
         }
         if lease.grant.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
             let gap = self.take_gap(&lease.grant);
@@ -216,7 +216,7 @@ impl<W> Step<'_, W> {
         } else {
             self.serve_here();
         }
-        Release::Leaving
+        Release::Sent
     }
 
     /// A gap for plain pollers, when one is due.
@@ -302,7 +302,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to an `enter` whose token is that of a lease.
-    pub(super) fn entered_while_held(
+    pub(super) fn on_acquire_reply_while_held(
         &mut self,
         context: &Context,
         seq: u64,
@@ -323,7 +323,7 @@ impl<W> Step<'_, W> {
                 // The lock was lost in between, and this command took it anew.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
-                self.undo_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
+                self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::AlreadyHeld { .. } | Reply::Acquired { .. }) => {
                 self.extended(token, lease_end(context.sent, ttl));
@@ -333,9 +333,9 @@ impl<W> Step<'_, W> {
     }
 
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
-    pub(super) fn unknown_grant(&mut self, token: Token) {
+    pub(super) fn on_unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.undo(token, CLAIM);
+            self.compensate(token, CLAIM);
         }
     }
 
@@ -343,7 +343,7 @@ impl<W> Step<'_, W> {
     fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
         let handoffs_began = if grant.kind == Kind::Exclusive { grant.handoffs_began } else { ServerTime(0) };
         let Grant { token, deadline, longest, .. } = *grant;
-        self.leave(&Leaving { token, keep_until, handoffs_began, deadline, longest });
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest });
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) mod gathering;
 mod hold;
 mod key;
 mod lease;
-mod leaving;
 mod pending;
+mod release;
 mod renewal;
 pub(crate) mod server_clock;
 mod shard;
@@ -180,7 +180,7 @@ pub(crate) enum Release {
     /// Handed on in this process, nothing to wait for.
     HandedOn,
     /// A `leave` is among the effects; its reply is the confirmation.
-    Leaving,
+    Sent,
     /// Lost before; a `leave` may be among the effects.
     WasLost(LostReason),
 }

@@ -96,7 +96,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a renewal; `ticket` if a holder asked for it.
-    pub(super) fn renewed(
+    pub(super) fn on_renew_reply(
         &mut self,
         context: &Context,
         ticket: Option<Ticket>,

@@ -250,20 +250,20 @@ impl<W> Shard<W> {
         self.step(now, &key, out, |step| match context.purpose {
             Purpose::Acquire { seq, ttl, fences, queues } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
-                    step.entered(&context, seq, ttl, fences, result);
+                    step.on_acquire_reply(&context, seq, ttl, fences, result);
                 } else if step.state.lease(context.token).is_some() {
-                    step.entered_while_held(&context, seq, ttl, &result);
+                    step.on_acquire_reply_while_held(&context, seq, ttl, &result);
                 } else {
-                    step.entered_in_vain(&context, ttl, queues, &result);
+                    step.on_orphaned_acquire(&context, ttl, queues, &result);
                 }
                 Confirmation::None
             }
             Purpose::Release { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);
                 let release = PendingRelease { key, token, sends, at: None, until, keep_until };
-                step.left(release, deadline, result)
+                step.on_release_reply(release, deadline, result)
             }
-            Purpose::Renew { ticket, ttl } => step.renewed(&context, ticket, ttl, result),
+            Purpose::Renew { ticket, ttl } => step.on_renew_reply(&context, ticket, ttl, result),
         })
     }
 
@@ -271,12 +271,12 @@ impl<W> Shard<W> {
         let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
-            Push::Gap { token, .. } => step.gap(token),
+            Push::Gap { token, .. } => step.on_gap(token),
             Push::Grant { token, server_time, handoffs_began, fence, .. } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
-                    step.granted(token, server_time, handoffs_began, fence);
+                    step.on_grant(token, server_time, handoffs_began, fence);
                 } else if step.state.lease(token).is_none() {
-                    step.unknown_grant(token);
+                    step.on_unknown_grant(token);
                 }
             }
         });

@@ -107,7 +107,7 @@ impl Council {
         let until = self.gone_by(now);
         self.ledger.said(token, node, false);
         if self.is_there(node) {
-            self.undo(now, node, Owed { key, token, round, at: Time::MAX, until });
+            self.compensate(now, node, Owed { key, token, round, at: Time::MAX, until });
         } else {
             self.owe(now, node, key, token, round);
         }
@@ -126,9 +126,9 @@ impl Council {
         }
     }
 
-    fn undo(&mut self, now: Now, node: usize, owed: Owed) {
+    fn compensate(&mut self, now: Now, node: usize, owed: Owed) {
         let Owed { key, token, round, until, .. } = owed;
-        self.tell(now, node, Job::Undo { key: key.clone(), token, round, until }, &key, leave(token));
+        self.tell(now, node, Job::Compensate { key: key.clone(), token, round, until }, &key, leave(token));
     }
 
     pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: &OpResult) {
@@ -181,7 +181,7 @@ impl Council {
                     member.owe(now.time, owed);
                 }
             } else {
-                self.undo(now, node, owed);
+                self.compensate(now, node, owed);
             }
         }
     }

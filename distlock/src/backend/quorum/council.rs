@@ -43,7 +43,7 @@ pub(super) enum Job {
     /// The fencing tokens written back in a round, and the first of them.
     WriteBack(u64, u64),
     /// Giving back what is left of a token, until then.
-    Undo { key: Arc<str>, token: Token, round: u64, until: Time },
+    Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
     /// Taking a lock that is held where it is missing.
     Repair(Token),
     /// Nothing depends on it.
@@ -317,7 +317,7 @@ impl Council {
                     false
                 });
             }
-            Job::Undo { key, token, round, until } => {
+            Job::Compensate { key, token, round, until } => {
                 self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, &result);
             }
             Job::Repair(token) => self.repaired(now, node, token, &result),

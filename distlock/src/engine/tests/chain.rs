@@ -24,7 +24,7 @@ fn the_chain_ends_after_fifty_milliseconds() {
     let cell = desk.hold(want());
     desk.acquire(1, want());
     desk.pass(ms(50));
-    assert_eq!(desk.release(&cell), Release::Leaving);
+    assert_eq!(desk.release(&cell), Release::Sent);
     let left = desk.next_leave().0.token;
     let (context, mode, _) = desk.next_enter();
     assert_eq!((left, mode), (cell.token, AcquireMode::Wait));
@@ -57,7 +57,7 @@ fn a_lock_that_is_to_stay_taken_is_not_handed_on() {
     let cell = desk.hold(Want { min_hold: Some(ms(500)), ..want() });
     desk.acquire(1, want());
     desk.pass(ms(10));
-    assert_eq!(desk.release(&cell), Release::Leaving);
+    assert_eq!(desk.release(&cell), Release::Sent);
     assert_eq!(desk.next_leave().1, Some(ms(490)));
 }
 

@@ -63,7 +63,7 @@ fn the_last_reader_leaves() {
     let second = desk.acquired();
     assert_eq!(desk.release(&first), Release::HandedOn);
     desk.quiet();
-    assert_eq!(desk.release(&second), Release::Leaving);
+    assert_eq!(desk.release(&second), Release::Sent);
     assert_eq!(desk.next_leave().0.token, first.token);
 }
 

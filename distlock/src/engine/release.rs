@@ -13,7 +13,7 @@ use crate::error::LostReason;
 
 /// What a `leave` says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
+pub(super) struct ReleaseRequest {
     pub(super) token: Token,
     /// The key is to stay taken until then.
     pub(super) keep_until: Option<Time>,
@@ -26,13 +26,19 @@ pub(super) struct Leaving {
 
 impl<W> Step<'_, W> {
     /// Gives back whatever is left of a token that nobody wants any more.
-    pub(super) fn undo(&mut self, token: Token, longest: Duration) {
-        self.undo_and_keep(token, longest, None);
+    pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
+        self.compensate_and_keep(token, longest, None);
     }
 
     /// The same, but the key is to stay taken until then.
-    pub(super) fn undo_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        self.leave(&Leaving { token, keep_until, handoffs_began: ServerTime(0), deadline: Time(0), longest });
+    pub(super) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
+        self.leave(&ReleaseRequest {
+            token,
+            keep_until,
+            handoffs_began: ServerTime(0),
+            deadline: Time(0),
+            longest,
+        });
     }
 
     /// The same for a token that may stand in the queue.
@@ -40,12 +46,12 @@ impl<W> Step<'_, W> {
         // The mutant of the server knows by this that a cancellation is meant.
         let handoffs_began =
             if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
-        self.leave(&Leaving { token, keep_until: None, handoffs_began, deadline: Time(0), longest });
+        self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: Time(0), longest });
     }
 
     /// Sends a `leave`.
-    pub(super) fn leave(&mut self, leaving: &Leaving) {
-        let Leaving { token, keep_until, handoffs_began, deadline, longest } = *leaving;
+    pub(super) fn leave(&mut self, request: &ReleaseRequest) {
+        let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
@@ -75,7 +81,12 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a `leave`.
-    pub(super) fn left(&mut self, release: PendingRelease, deadline: Time, result: OpResult) -> Confirmation {
+    pub(super) fn on_release_reply(
+        &mut self,
+        release: PendingRelease,
+        deadline: Time,
+        result: OpResult,
+    ) -> Confirmation {
         match result {
             Ok(Reply::NotHeld) if mutated!(ResentLeaveReported) => Confirmation::Lost(LostReason::Taken),
             Ok(Reply::NotHeld)
@@ -106,7 +117,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to an `enter` of a token that nobody wants any more.
-    pub(super) fn entered_in_vain(
+    pub(super) fn on_orphaned_acquire(
         &mut self,
         context: &Context,
         ttl: Duration,
@@ -125,7 +136,7 @@ impl<W> Step<'_, W> {
         // The answer may be to a command for a lease that was lost since, whose body has not ended.
         let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
         let keep_until = kept.map(|(_, until)| *until);
-        self.undo_and_keep(context.token, longest, keep_until);
+        self.compensate_and_keep(context.token, longest, keep_until);
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.
