@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::Kind;
 use crate::clock;
 use crate::driver::{self, AcquireResult};
-use crate::engine::{Outcome, Patience, Renewal, Want};
+use crate::engine::{Outcome, Renewal, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::LockKey;
@@ -256,7 +256,7 @@ impl LockRequest {
         }
         let Wait::Retry(retry) = self.wait else {
             let result = self.all(keys, &want).await;
-            return if want.patience == Patience::Once { result.map_err(not_waited) } else { result };
+            return if want.wait_limit == WaitLimit::Once { result.map_err(not_waited) } else { result };
         };
         let mut left = retry.times;
         let started = clock::now();
@@ -293,7 +293,7 @@ impl LockRequest {
             let Err(lost) = guard.check_here() else { return Ok(guard) };
             guard.check_nested()?;
             drop(guard);
-            if let Some(error) = unused(lost, want.patience) {
+            if let Some(error) = unused(lost, want.wait_limit) {
                 return Err(error);
             }
         }
@@ -414,18 +414,18 @@ impl LockRequest {
                 "`min_hold` is longer than the ttl, and renewal is off: make the ttl longer",
             ));
         }
-        let (patience, reach) = match self.wait {
-            Wait::Default => waiting(defaults.wait, defaults.reach),
-            Wait::For(wait) => waiting(wait, defaults.reach),
-            Wait::Forever => (Patience::Forever, defaults.reach),
-            Wait::Retry(_) => waiting(Duration::ZERO, defaults.reach),
+        let (wait_limit, unavailable_after) = match self.wait {
+            Wait::Default => waiting(defaults.wait, defaults.unavailable_after),
+            Wait::For(wait) => waiting(wait, defaults.unavailable_after),
+            Wait::Forever => (WaitLimit::Forever, defaults.unavailable_after),
+            Wait::Retry(_) => waiting(Duration::ZERO, defaults.unavailable_after),
         };
         Ok(Want {
             kind: self.kind,
             ttl,
             renewal: self.renewal,
-            patience,
-            reach,
+            wait_limit,
+            unavailable_after,
             fenced: self.fenced,
             max_waiters,
             max_hold: self.max_hold,
@@ -445,24 +445,24 @@ fn not_waited(error: LockError) -> LockError {
 }
 
 /// The lock was acquired and lost before its guard existed. `None`: the request may go on.
-fn unused(lost: LockError, patience: Patience) -> Option<LockError> {
+fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     let LockError::Lost { key, reason } = lost else { return Some(lost) };
-    let goes_on = match (reason, patience) {
+    let goes_on = match (reason, wait_limit) {
         (LostReason::Shutdown, _) => return Some(LockError::Closed),
-        (LostReason::MaxHold, _) | (_, Patience::Once) => false,
-        (_, Patience::Until(until)) => clock::now() < until,
-        (_, Patience::Forever) => true,
+        (LostReason::MaxHold, _) | (_, WaitLimit::Once) => false,
+        (_, WaitLimit::Until(until)) => clock::now() < until,
+        (_, WaitLimit::Forever) => true,
     };
     let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
     (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
 /// A wait of zero is one attempt, and the server gets a moment to answer it.
-fn waiting(wait: Duration, reach: Duration) -> (Patience, Duration) {
+fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
-        (Patience::Once, reach.min(ONE_ATTEMPT))
+        (WaitLimit::Once, unavailable_after.min(ONE_ATTEMPT))
     } else {
-        (Patience::Until(clock::now().after(wait)), reach.min(wait))
+        (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }
 }
 

@@ -146,7 +146,7 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let kind = head.want.kind;
         if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
-            && head.want.patience != super::Patience::Once
+            && head.want.wait_limit != super::WaitLimit::Once
         {
             return self.next_attempt(Some(end.duration_since(self.now)));
         }

@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::pending::PendingReleases;
 use super::shard::Env;
 use super::waiters::{Waiter, Waiters};
-use super::{Effect, Outcome, Patience, Want};
+use super::{Effect, Outcome, WaitLimit, Want};
 use crate::backend::{Failure, Kind, OpError, Token, token_text};
 use crate::clock::Time;
 
@@ -116,7 +116,7 @@ impl<W> Step<'_, W> {
         if let Some(other) = self.state.clash(want.kind) {
             return Some(Outcome::WrongKind { found: other.to_string().into() });
         }
-        if want.patience == Patience::Once
+        if want.wait_limit == WaitLimit::Once
             && let Some(holder) = self.known_holder()
         {
             return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });

@@ -69,7 +69,7 @@ pub(crate) enum Renewal {
 
 /// How long a request waits for a lock that is held by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitLimit {
     /// Not at all: one attempt.
     Once,
     Until(Time),
@@ -82,9 +82,9 @@ pub(crate) struct Want {
     pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
-    pub(crate) patience: Patience,
+    pub(crate) wait_limit: WaitLimit,
     /// How long the server may be out of reach before the request fails.
-    pub(crate) reach: Duration,
+    pub(crate) unavailable_after: Duration,
     pub(crate) fenced: bool,
     /// So many may wait for the key in this process; whoever comes then is told that it is busy.
     pub(crate) max_waiters: Option<u32>,

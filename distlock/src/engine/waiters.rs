@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use super::cell::Ticket;
-use super::{Patience, Want};
+use super::{WaitLimit, Want};
 use crate::clock::Time;
 
 /// More than so many waiters have an index …
@@ -27,12 +27,12 @@ pub(super) struct Waiter<W> {
 impl<W> Waiter<W> {
     /// When it gives up waiting for the lock.
     fn gives_up(&self) -> Option<Time> {
-        if let Patience::Until(until) = self.want.patience { Some(until) } else { None }
+        if let WaitLimit::Until(until) = self.want.wait_limit { Some(until) } else { None }
     }
 
     /// When it gives up waiting for a server that has been silent since `silent`.
     pub(super) fn out_of_reach_at(&self, silent: Time) -> Time {
-        silent.max(self.waiting_since).after(self.want.reach)
+        silent.max(self.waiting_since).after(self.want.unavailable_after)
     }
 
     /// Its time is up.
@@ -42,8 +42,8 @@ impl<W> Waiter<W> {
     }
 
     /// It may give up on the server before it gives up on the lock.
-    fn depends_on_reach(&self) -> bool {
-        self.gives_up().is_none_or(|until| until > self.waiting_since.after(self.want.reach))
+    fn depends_on_unavailable_after(&self) -> bool {
+        self.gives_up().is_none_or(|until| until > self.waiting_since.after(self.want.unavailable_after))
     }
 }
 
@@ -113,7 +113,7 @@ impl<W> Waiters<W> {
 
     pub(super) fn push(&mut self, waiter: Waiter<W>) {
         self.fenced += u32::from(waiter.want.fenced);
-        self.once += usize::from(waiter.want.patience == Patience::Once);
+        self.once += usize::from(waiter.want.wait_limit == WaitLimit::Once);
         self.len += 1;
         if let Some(index) = &mut self.index {
             index.add(&waiter);
@@ -133,7 +133,7 @@ impl<W> Waiters<W> {
         let place = place_of(&self.queue, ticket)?;
         let waiter = self.queue.get_mut(place)?.waiter.take()?;
         self.fenced -= u32::from(waiter.want.fenced);
-        self.once -= usize::from(waiter.want.patience == Patience::Once);
+        self.once -= usize::from(waiter.want.wait_limit == WaitLimit::Once);
         self.len -= 1;
         self.tidy();
         Some(waiter)
@@ -159,7 +159,7 @@ impl<W> Waiters<W> {
         let impatient = match &mut self.index {
             Some(index) => std::mem::take(&mut index.once).into(),
             None => {
-                let impatient = self.each().filter(|waiter| waiter.want.patience == Patience::Once);
+                let impatient = self.each().filter(|waiter| waiter.want.wait_limit == WaitLimit::Once);
                 impatient.map(|waiter| waiter.ticket).collect()
             }
         };
@@ -222,8 +222,8 @@ fn place_of<W>(queue: &VecDeque<Place<W>>, ticket: Ticket) -> Option<usize> {
 #[derive(Debug, Default)]
 struct Index {
     gives_up: BinaryHeap<GivesUp>,
-    /// For each reach in use, of which there are few: since when who has waited, in order.
-    reach: Vec<(Duration, VecDeque<(Time, Ticket)>)>,
+    /// For each `unavailable_after` in use, of which there are few: since when who has waited, in order.
+    unavailable_after: Vec<(Duration, VecDeque<(Time, Ticket)>)>,
     once: VecDeque<Ticket>,
 }
 
@@ -237,30 +237,32 @@ impl Index {
     fn add<W>(&mut self, waiter: &Waiter<W>) {
         let ticket = waiter.ticket;
         self.gives_up.extend(waiter.gives_up().map(|at| GivesUp { at, ticket }));
-        if waiter.want.patience == Patience::Once {
+        if waiter.want.wait_limit == WaitLimit::Once {
             self.once.push_back(ticket);
         }
-        if !waiter.depends_on_reach() {
+        if !waiter.depends_on_unavailable_after() {
             return;
         }
-        let reach = waiter.want.reach;
-        match self.reach.iter_mut().find(|(found, _)| *found == reach) {
+        let unavailable_after = waiter.want.unavailable_after;
+        match self.unavailable_after.iter_mut().find(|(found, _)| *found == unavailable_after) {
             Some((_, class)) => class.push_back((waiter.waiting_since, ticket)),
-            None => self.reach.push((reach, VecDeque::from([(waiter.waiting_since, ticket)]))),
+            None => self
+                .unavailable_after
+                .push((unavailable_after, VecDeque::from([(waiter.waiting_since, ticket)]))),
         }
     }
 
     fn size(&self) -> usize {
-        let reach: usize = self.reach.iter().map(|(_, class)| class.len()).sum();
-        self.gives_up.len() + reach + self.once.len()
+        let unavailable_after: usize = self.unavailable_after.iter().map(|(_, class)| class.len()).sum();
+        self.gives_up.len() + unavailable_after + self.once.len()
     }
 
     fn due(&self, silent: Option<Time>) -> Time {
         let lock = self.gives_up.peek().map_or(Time::MAX, |first| first.at);
         let Some(silent) = silent else { return lock };
-        let firsts = self.reach.iter().filter_map(|(reach, class)| {
+        let firsts = self.unavailable_after.iter().filter_map(|(unavailable_after, class)| {
             count_a_look();
-            class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*reach))
+            class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*unavailable_after))
         });
         firsts.min().map_or(lock, |server| server.min(lock))
     }
@@ -279,16 +281,16 @@ impl Index {
         {
             overdue.extend(self.gives_up.pop().map(|first| first.ticket));
         }
-        for (reach, class) in &mut self.reach {
+        for (unavailable_after, class) in &mut self.unavailable_after {
             while let Some((waiting_since, ticket)) = class.front()
-                && (silent.is_some_and(|silent| silent.max(*waiting_since).after(*reach) <= now)
+                && (silent.is_some_and(|silent| silent.max(*waiting_since).after(*unavailable_after) <= now)
                     || !waits(*ticket))
             {
                 overdue.push(*ticket);
                 class.pop_front();
             }
         }
-        self.reach.retain(|(_, class)| !class.is_empty());
+        self.unavailable_after.retain(|(_, class)| !class.is_empty());
         overdue.sort_unstable();
         overdue.dedup();
         overdue

@@ -150,7 +150,7 @@ impl LockManagerBuilder {
     /// one that waits longer for the lock, or for ever. 3 s if not set. A request that waits for a shorter time
     /// fails after that time; one that makes a single attempt after 1 s, or after this if it is shorter.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
-        self.defaults.reach = limit;
+        self.defaults.unavailable_after = limit;
         self
     }
 
@@ -365,7 +365,7 @@ impl LockManagerBuilder {
 
     fn check(&self) -> Result<(), LockError> {
         valid_ttl(self.defaults.ttl)?;
-        if self.defaults.reach.is_zero() {
+        if self.defaults.unavailable_after.is_zero() {
             return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
         }
         if self.defaults.max_waiters == Some(0) {

@@ -25,7 +25,7 @@ pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     /// How long the server may be out of reach before a request fails.
-    pub(crate) reach: Duration,
+    pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Defaults {
         Defaults {
             ttl: Duration::from_secs(30),
             wait: Duration::from_secs(10),
-            reach: Duration::from_secs(3),
+            unavailable_after: Duration::from_secs(3),
             max_waiters: None,
         }
     }

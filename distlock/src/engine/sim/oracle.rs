@@ -351,7 +351,7 @@ impl World {
     }
 
     pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize, why: Failure) {
-        self.check_reach(c, index, why);
+        self.check_unavailable_after(c, index, why);
         // Who does not wait for a round trip cannot tell.
         let patient = match self.requests[index].time_left(&self.clients[c].clock) {
             // The keys before it may have taken nearly all of its time.
@@ -368,7 +368,7 @@ impl World {
     }
 
     /// Who waits is told that the server is out of reach when it has been for long enough, or refuses for good.
-    fn check_reach(&mut self, c: usize, index: usize, why: Failure) {
+    fn check_unavailable_after(&mut self, c: usize, index: usize, why: Failure) {
         let (request, client) = (&self.requests[index], &self.clients[c]);
         let calm = client.paused_until <= request.started && client.stood_still == 0;
         let local = client.clock.at(self.now);
@@ -376,7 +376,7 @@ impl World {
         if why != Failure::Refused
             && request.is_patient()
             && calm
-            && waited < request.reach
+            && waited < request.unavailable_after
             && request.ends_after(local, Duration::from_millis(5)) | (request.waits == Waits::Forever)
         {
             let what =

@@ -9,7 +9,7 @@ use super::workload::State;
 use super::world::World;
 use crate::backend::{Failure, Op, Reply};
 use crate::clock::Time;
-use crate::engine::{Context, Effects, Patience, Renewal};
+use crate::engine::{Context, Effects, Renewal, WaitLimit};
 
 impl World {
     /// Makes the request `first` one for several keys, if there are such.
@@ -72,8 +72,8 @@ impl World {
         let first = &self.requests[members[0]];
         let mut want = first.want(local);
         // One time limit for all of them.
-        if let (Patience::Until(_), true) = (want.patience, held > 0) {
-            want.patience = Patience::Until(first.until);
+        if let (WaitLimit::Until(_), true) = (want.wait_limit, held > 0) {
+            want.wait_limit = WaitLimit::Until(first.until);
         }
         self.gatherings[group].asks();
         want.gathering = Some(self.gatherings[group].clone());
@@ -85,7 +85,7 @@ impl World {
         let who = || asked.next().unwrap_or(usize::MAX);
         let (tickets, effects) = self.clients[c].engine.acquire_all(local, &keys, &want, who);
         for (index, ticket) in rest.iter().zip(tickets) {
-            self.requested(local, *index, ticket, want.patience);
+            self.requested(local, *index, ticket, want.wait_limit);
         }
         self.perform(c, effects, None);
     }

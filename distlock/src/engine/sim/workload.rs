@@ -11,7 +11,7 @@ use super::world::{Event, World};
 use crate::backend::Kind;
 use crate::clock::Time;
 use crate::engine::cell::{CellState, LeaseCell, Ticket};
-use crate::engine::{Outcome, Patience, Renewal, Want};
+use crate::engine::{Outcome, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 
 /// How long a request waits.
@@ -62,7 +62,7 @@ pub(super) struct Request {
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
     pub(super) max_waiters: Option<u32>,
-    pub(super) reach: Duration,
+    pub(super) unavailable_after: Duration,
     pub(super) cancel_after: Option<u64>,
     hold: u64,
     extend: Option<(u64, Duration)>,
@@ -117,17 +117,17 @@ impl Request {
 
     /// What the engine is asked for at `local`.
     pub(super) fn want(&self, local: Time) -> Want {
-        let patience = match self.waits {
-            Waits::Once => Patience::Once,
-            Waits::For(d) => Patience::Until(local.after(d)),
-            Waits::Forever => Patience::Forever,
+        let wait_limit = match self.waits {
+            Waits::Once => WaitLimit::Once,
+            Waits::For(d) => WaitLimit::Until(local.after(d)),
+            Waits::Forever => WaitLimit::Forever,
         };
         Want {
             kind: self.kind,
             ttl: Duration::from_millis(u64::try_from(self.ttl.as_millis()).unwrap_or(1)),
             renewal: self.renewal,
-            patience,
-            reach: self.reach,
+            wait_limit,
+            unavailable_after: self.unavailable_after,
             fenced: self.fenced,
             max_waiters: self.max_waiters,
             max_hold: self.max_hold,
@@ -215,7 +215,7 @@ impl World {
             max_hold,
             min_hold,
             max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
-            reach: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
+            unavailable_after: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)
                 .then(|| rng.u64(0..longest * 3) * MILLI + rng.u64(0..MILLI)),
             hold,
@@ -265,7 +265,7 @@ impl World {
         let waiting = self.clients[c].engine.waiting_here(&key);
         self.requests[index].crowded = want.max_waiters.is_some_and(|most| waiting >= most as usize);
         let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
-        self.requested(local, index, ticket, want.patience);
+        self.requested(local, index, ticket, want.wait_limit);
         if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
         }
@@ -275,14 +275,14 @@ impl World {
         }
     }
 
-    pub(super) fn requested(&mut self, local: Time, index: usize, ticket: Ticket, patience: Patience) {
+    pub(super) fn requested(&mut self, local: Time, index: usize, ticket: Ticket, wait_limit: WaitLimit) {
         let now = self.now;
         let request = &mut self.requests[index];
         request.ticket = Some(ticket);
         request.state = State::Waiting;
         request.started = now;
         request.asked = local;
-        if let Patience::Until(until) = patience {
+        if let WaitLimit::Until(until) = wait_limit {
             request.until = until;
         }
         if request.kind == Kind::Exclusive {

@@ -78,7 +78,7 @@ fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
 #[test]
 fn one_attempt_at_a_busy_key_ends_there() {
     let mut desk = Desk::new();
-    desk.acquire_all(&Want { patience: Patience::Once, ..want() });
+    desk.acquire_all(&Want { wait_limit: WaitLimit::Once, ..want() });
     let batch = desk.next_acquire_all();
     let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
     desk.answer_all(batch, results);

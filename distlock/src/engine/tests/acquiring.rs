@@ -24,7 +24,7 @@ fn whoever_wants_a_fencing_token_asks_the_script() {
 #[test]
 fn one_attempt_ends_with_the_first_answer_and_names_the_holder() {
     let mut desk = Desk::new();
-    desk.acquire(0, Want { patience: Patience::Once, ..want() });
+    desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..want() });
     let (context, _) = desk.next();
     desk.busy(context);
     let (_, outcome) = desk.outcome();
@@ -36,7 +36,7 @@ fn one_attempt_ends_with_the_first_answer_and_names_the_holder() {
 fn a_wait_without_any_answer_ends_as_unavailable() {
     let mut desk = Desk::new();
     let until = desk.now.after(ms(200));
-    desk.acquire(0, Want { patience: Patience::Until(until), ..want() });
+    desk.acquire(0, Want { wait_limit: WaitLimit::Until(until), ..want() });
     desk.pass(ms(200));
     desk.timer();
     assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
@@ -47,7 +47,7 @@ fn a_wait_behind_a_holder_here_ends_as_busy_even_while_the_next_command_is_under
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     let until = desk.now.after(ms(200));
-    desk.acquire(1, Want { patience: Patience::Until(until), ..want() });
+    desk.acquire(1, Want { wait_limit: WaitLimit::Until(until), ..want() });
     desk.pass(ms(199));
     assert_eq!(desk.release(&cell), Release::Sent);
     desk.pass(ms(1));

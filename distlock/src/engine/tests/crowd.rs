@@ -14,13 +14,13 @@ fn spread(who: u32) -> Duration {
 
 /// The lock is held here, and a crowd waits: every tenth for ever, the others with time limits of all kinds.
 /// What the dearest newcomer cost.
-fn gather(desk: &mut Desk, reach: Duration) -> (Vec<Ticket>, u64) {
+fn gather(desk: &mut Desk, unavailable_after: Duration) -> (Vec<Ticket>, u64) {
     let (mut tickets, mut dearest) = (Vec::new(), 0);
     for who in 1..=CROWD {
         let until = desk.now.after(spread(who));
-        let patience = if who % 10 == 0 { Patience::Forever } else { Patience::Until(until) };
+        let wait_limit = if who % 10 == 0 { WaitLimit::Forever } else { WaitLimit::Until(until) };
         let before = looks();
-        tickets.push(desk.acquire(who, Want { patience, reach, ..want() }));
+        tickets.push(desk.acquire(who, Want { wait_limit, unavailable_after, ..want() }));
         dearest = dearest.max(looks() - before);
     }
     (tickets, dearest)
@@ -80,7 +80,7 @@ fn being_turned_away_and_being_handed_the_lock_cost_little() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     gather(&mut desk, ms(3_000));
-    let once = Want { patience: Patience::Once, ..want() };
+    let once = Want { wait_limit: WaitLimit::Once, ..want() };
     let turned_away = cost(|| {
         desk.acquire(0, once);
     });
@@ -134,20 +134,20 @@ fn a_server_out_of_reach_is_noticed_by_all_of_them_in_order() {
 /// The small queue is looked through, the large one has an index: they must agree.
 #[test]
 fn whoever_waits_gives_up_at_the_same_time_in_a_crowd_and_alone() {
-    let reach = ms(700);
-    let patience = |who: u32, now: Time| match who % 4 {
-        0 => Patience::Forever,
-        1 => Patience::Once,
-        _ => Patience::Until(now.after(ms(100 + u64::from(who) * 37 % 1_900))),
+    let unavailable_after = ms(700);
+    let wait_limit = |who: u32, now: Time| match who % 4 {
+        0 => WaitLimit::Forever,
+        1 => WaitLimit::Once,
+        _ => WaitLimit::Until(now.after(ms(100 + u64::from(who) * 37 % 1_900))),
     };
     for who in 0..40 {
         let end_of = |crowd: u32| {
             let mut desk = Desk::new();
-            let first = desk.acquire(9_999, Want { reach: ms(60_000), ..want() });
+            let first = desk.acquire(9_999, Want { unavailable_after: ms(60_000), ..want() });
             let others = who + 1..who + crowd;
             for other in std::iter::once(who).chain(others) {
-                let patience = patience(other, desk.now);
-                desk.acquire(other, Want { patience, reach, ..want() });
+                let wait_limit = wait_limit(other, desk.now);
+                desk.acquire(other, Want { wait_limit, unavailable_after, ..want() });
             }
             // The server is silent for two seconds, and half a crowd leaves.
             desk.cancel(first);

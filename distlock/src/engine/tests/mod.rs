@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{CellState, LeaseCell, Ticket};
-use super::{Confirmation, Context, Effect, Effects, Engine, Outcome, Patience, Release, Renewal, Want};
+use super::{Confirmation, Context, Effect, Effects, Engine, Outcome, Release, Renewal, WaitLimit, Want};
 use crate::backend::{
     AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
     Token, Tuning,
@@ -265,8 +265,8 @@ fn want() -> Want {
         kind: crate::backend::Kind::Exclusive,
         ttl: TTL,
         renewal: Renewal::Keep,
-        patience: Patience::Forever,
-        reach: Duration::from_secs(3),
+        wait_limit: WaitLimit::Forever,
+        unavailable_after: Duration::from_secs(3),
         fenced: false,
         max_waiters: None,
         max_hold: None,

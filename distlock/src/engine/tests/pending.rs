@@ -137,9 +137,9 @@ fn what_waits_for_a_link_goes_out_with_it_though_a_former_link_may_be_alive() {
 
 #[test]
 fn who_waits_while_the_server_refuses_for_now_asks_again_and_is_told_what_it_said() {
-    for patience in [Patience::Once, Patience::Forever] {
+    for wait_limit in [WaitLimit::Once, WaitLimit::Forever] {
         let mut desk = Desk::new();
-        desk.acquire(1, Want { patience, ..want() });
+        desk.acquire(1, Want { wait_limit, ..want() });
         let sends = fail_for(&mut desk, ms(3_100), Failure::Later);
         assert!((5..=20).contains(&sends), "{sends}");
         let (_, outcome) = desk.outcome();
@@ -163,7 +163,7 @@ fn who_waits_is_let_in_when_the_server_is_ready_again() {
 #[test]
 fn what_was_refused_may_have_been_done_in_part_and_is_undone() {
     let mut desk = Desk::new();
-    desk.acquire(0, Want { patience: Patience::Once, ..fenced() });
+    desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..fenced() });
     let (context, ..) = desk.next_enter();
     let token = context.token;
     desk.fails(context, Failure::Refused);

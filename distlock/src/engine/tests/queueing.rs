@@ -62,10 +62,10 @@ fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
     desk.queue(want());
     desk.down();
     // The only patient one gives up; one who does not wait is left, with the entry still on the server.
-    let once = Want { patience: Patience::Once, ..want() };
+    let once = Want { wait_limit: WaitLimit::Once, ..want() };
     desk.acquire(2, once);
     desk.pass(ms(3_000));
-    desk.acquire(3, Want { patience: Patience::Once, ..want() });
+    desk.acquire(3, Want { wait_limit: WaitLimit::Once, ..want() });
     desk.timer();
     desk.up(true);
     for (context, op) in desk.sent.drain(..) {
@@ -114,7 +114,7 @@ fn one_attempt_is_made_in_a_gap_too() {
     desk.release(&cell);
     let (leave, _) = desk.next_leave();
     desk.answer(leave, Ok(Reply::Released { gap: true }));
-    desk.acquire(1, Want { patience: Patience::Once, ..want() });
+    desk.acquire(1, Want { wait_limit: WaitLimit::Once, ..want() });
     desk.next_enter();
 }
 
@@ -122,8 +122,8 @@ fn one_attempt_is_made_in_a_gap_too() {
 fn a_silent_server_is_out_of_reach_for_those_behind_a_waiter_of_another_kind_too() {
     let mut desk = Desk::new();
     let start = desk.now;
-    desk.acquire(0, Want { kind: crate::backend::Kind::Shared, reach: ms(2_000), ..want() });
-    desk.acquire(1, Want { reach: ms(3_000), ..want() });
+    desk.acquire(0, Want { kind: crate::backend::Kind::Shared, unavailable_after: ms(2_000), ..want() });
+    desk.acquire(1, Want { unavailable_after: ms(3_000), ..want() });
     while desk.done.len() < 2 {
         while let Some((context, _)) = desk.sent.pop_front() {
             desk.fails(context, Failure::Later);
