@@ -407,14 +407,14 @@ impl Core {
         }
     }
 
-    /// Nothing is under way and nothing is owed.
+    /// Nothing is under way and no release is pending.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().owed == 0
+        self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
     }
 
     /// Releases that the server has not confirmed.
     pub(crate) fn unconfirmed(&self) -> usize {
-        self.engine.outstanding().owed
+        self.engine.outstanding().pending_releases
     }
 
     /// Waits, on this thread, until the commands that the I/O thread awaits were answered, at most until then.

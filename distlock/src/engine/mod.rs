@@ -170,7 +170,7 @@ pub(crate) enum Confirmation {
     Fine,
     /// The lock had been lost before.
     Lost(LostReason),
-    /// Not answered; it is owed, and sent again when the server can be reached.
+    /// Not answered; the release is pending, and sent again when the server can be reached.
     Failed(OpError),
 }
 
@@ -338,7 +338,7 @@ impl<W> Engine<W> {
         for shard in &self.shards {
             let one = lock(shard).outstanding();
             sum.holds += one.holds;
-            sum.owed += one.owed;
+            sum.pending_releases += one.pending_releases;
         }
         sum
     }
@@ -430,7 +430,7 @@ impl<W> Engine<W> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outstanding {
     pub(crate) holds: usize,
-    pub(crate) owed: usize,
+    pub(crate) pending_releases: usize,
 }
 
 /// A panic while a mutex is held cannot leave a half-done event that matters more than going on: no code of

@@ -97,7 +97,7 @@ pub(crate) enum Mutant {
     HalfIsEnough,
     ErrorsAreConsent,
     MinorityKept,
-    NothingOwed,
+    NoPendingReleases,
     YoungServersCount,
     ProposalAlwaysTaken,
     ServerStepIgnored,

@@ -165,7 +165,7 @@ impl<W> Shard<W> {
 
     pub(super) fn outstanding(&self) -> Outstanding {
         let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holders.len()).sum();
-        Outstanding { holds, owed: self.pending.len() }
+        Outstanding { holds, pending_releases: self.pending.len() }
     }
 
     pub(super) fn acquire(

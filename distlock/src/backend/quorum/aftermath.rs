@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
 use super::council::{Council, Job, Now};
-use super::member::Owed;
+use super::member::PendingRelease;
 use super::round::Vote;
 use crate::clock::Time;
 
@@ -38,13 +38,17 @@ impl Council {
             (Op::Release { .. }, Vote::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
-                self.owe(now, node, key, token, id);
+                self.schedule_release(now, node, key, token, id);
             }
             (Op::Release { .. }, Vote::Released | Vote::Cancelled | Vote::NotHeld) if touched => {
                 let until = self.gone_by(now);
-                self.give_back_once_more(now, node, Owed { key, token, round: id, at: Time::MAX, until });
+                self.give_back_once_more(
+                    now,
+                    node,
+                    PendingRelease { key, token, round: id, at: Time::MAX, until },
+                );
             }
-            // Whatever else there is to do was done, or is owed, by the operation that gave the token back.
+            // Whatever else there is to do was done, or is pending, by the operation that gave the token back.
             _ if abandoned => {}
             (Op::Renew { .. }, Vote::NotHeld) => {
                 self.look_now(now);
@@ -69,7 +73,7 @@ impl Council {
             (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(error))
                 if error.kind == Failure::Unknown && !held =>
             {
-                self.owe(now, node, key, token, id);
+                self.schedule_release(now, node, key, token, id);
             }
             (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(_)) if carried && latest => {
                 self.repair_later(now, token);
@@ -107,9 +111,9 @@ impl Council {
         let until = self.gone_by(now);
         self.ledger.said(token, node, false);
         if self.is_there(node) {
-            self.compensate(now, node, Owed { key, token, round, at: Time::MAX, until });
+            self.compensate(now, node, PendingRelease { key, token, round, at: Time::MAX, until });
         } else {
-            self.owe(now, node, key, token, round);
+            self.schedule_release(now, node, key, token, round);
         }
     }
 
@@ -126,18 +130,18 @@ impl Council {
         }
     }
 
-    fn compensate(&mut self, now: Now, node: usize, owed: Owed) {
-        let Owed { key, token, round, until, .. } = owed;
+    fn compensate(&mut self, now: Now, node: usize, release: PendingRelease) {
+        let PendingRelease { key, token, round, until, .. } = release;
         self.tell(now, node, Job::Compensate { key: key.clone(), token, round, until }, &key, leave(token));
     }
 
-    pub(super) fn given_back(&mut self, now: Now, node: usize, owed: Owed, result: &OpResult) {
+    pub(super) fn given_back(&mut self, now: Now, node: usize, release: PendingRelease, result: &OpResult) {
         match result {
-            Ok(_) => self.give_back_once_more(now, node, owed),
+            Ok(_) => self.give_back_once_more(now, node, release),
             Err(error) if error.kind == Failure::Refused => {}
             Err(_) => {
                 if let Some(member) = self.members.get_mut(node) {
-                    member.owe(now.time, owed);
+                    member.schedule_release(now.time, release);
                 }
             }
         }
@@ -145,21 +149,21 @@ impl Council {
 
     /// Commands of a former connection may still arrive at a server: what is given back now is given back once
     /// more when they cannot.
-    fn give_back_once_more(&mut self, now: Now, node: usize, owed: Owed) {
+    fn give_back_once_more(&mut self, now: Now, node: usize, release: PendingRelease) {
         if let Some(member) = self.members.get_mut(node)
             && member.former_commands_until > now.time
             && !mutated!(LateCommandsForgotten)
         {
-            member.owe_at(member.former_commands_until, owed);
+            member.schedule_release_at(member.former_commands_until, release);
         }
     }
 
-    fn owe(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
+    fn schedule_release(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         if let Some(member) = self.members.get_mut(node)
-            && !mutated!(NothingOwed)
+            && !mutated!(NoPendingReleases)
         {
-            member.owe(now.time, Owed { key, token, round, at: Time::MAX, until });
+            member.schedule_release(now.time, PendingRelease { key, token, round, at: Time::MAX, until });
         }
     }
 
@@ -168,20 +172,20 @@ impl Council {
         now.time.after(self.lives(self.longest_ttl))
     }
 
-    /// Gives back what is owed at a server and due, unless the lock is ours by now, or was asked for again.
-    pub(super) fn pay(&mut self, now: Now, node: usize, came_up: bool) {
+    /// Retries the pending releases of a server that are due, unless the lock is ours by now, or was asked for again.
+    pub(super) fn retry_releases(&mut self, now: Now, node: usize, came_up: bool) {
         let Some(member) = self.members.get_mut(node) else { return };
-        for owed in member.take_due(now.time, came_up) {
-            let again = self.ledger.asked_later(owed.token, node, owed.round);
-            if again || self.ledger.is_held(owed.token) || !self.is_there(node) {
+        for release in member.take_due(now.time, came_up) {
+            let again = self.ledger.asked_later(release.token, node, release.round);
+            if again || self.ledger.is_held(release.token) || !self.is_there(node) {
                 continue;
             }
-            if self.ledger.is_asking(owed.token) && !mutated!(TakenFromAnotherRound) {
+            if self.ledger.is_asking(release.token) && !mutated!(TakenFromAnotherRound) {
                 if let Some(member) = self.members.get_mut(node) {
-                    member.owe(now.time, owed);
+                    member.schedule_release(now.time, release);
                 }
             } else {
-                self.compensate(now, node, owed);
+                self.compensate(now, node, release);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::super::{
 };
 use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
-use super::member::{Member, Owed};
+use super::member::{Member, PendingRelease};
 use super::presence::Gathering;
 use super::repair::Repairs;
 use super::reserve::{Reserves, is_plain};
@@ -318,7 +318,12 @@ impl Council {
                 });
             }
             Job::Compensate { key, token, round, until } => {
-                self.given_back(now, node, Owed { key, token, round, at: Time::MAX, until }, &result);
+                self.given_back(
+                    now,
+                    node,
+                    PendingRelease { key, token, round, at: Time::MAX, until },
+                    &result,
+                );
             }
             Job::Repair(token) => self.repaired(now, node, token, &result),
             Job::Ignored => {}
@@ -516,8 +521,8 @@ impl Council {
     /// When something is due by itself.
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
-        let owed = self.members.iter().filter_map(Member::next_due).min();
-        [hints, owed, self.presence_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
+        let release = self.members.iter().filter_map(Member::next_due).min();
+        [hints, release, self.presence_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
             .into_iter()
             .flatten()
             .min()
@@ -529,7 +534,7 @@ impl Council {
         self.fire_hints(now);
         self.fire_courtesy(now);
         for node in 0..self.members.len() {
-            self.pay(now, node, false);
+            self.retry_releases(now, node, false);
         }
         self.fire_presence(now);
     }
@@ -537,9 +542,10 @@ impl Council {
     /// What is still under way, or nothing.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
-        let owed: Vec<_> = self.members.iter().flat_map(|member| member.owed.values()).collect();
-        let idle = self.rounds.is_empty() && self.ledger.is_empty() && owed.is_empty();
-        (!idle).then(|| format!("{:?} {:?} {owed:?}", self.rounds, self.ledger))
+        let release: Vec<_> =
+            self.members.iter().flat_map(|member| member.pending_releases.values()).collect();
+        let idle = self.rounds.is_empty() && self.ledger.is_empty() && release.is_empty();
+        (!idle).then(|| format!("{:?} {:?} {release:?}", self.rounds, self.ledger))
     }
 }
 

@@ -17,7 +17,7 @@ const CLOCKS_AGREE: Duration = Duration::from_secs(1);
 
 /// Something of a token that nobody wants any more may be left on a server.
 #[derive(Clone, Debug)]
-pub(super) struct Owed {
+pub(super) struct PendingRelease {
     pub(super) key: Arc<str>,
     pub(super) token: Token,
     /// The round that left it.
@@ -53,7 +53,7 @@ pub(super) struct Member {
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
     /// One for each token.
-    pub(super) owed: BTreeMap<Token, Owed>,
+    pub(super) pending_releases: BTreeMap<Token, PendingRelease>,
     /// Commands of a former connection may arrive until then.
     pub(super) former_commands_until: Time,
     /// Commands without an answer.
@@ -101,7 +101,7 @@ impl Member {
             clock: ServerClock::default(),
             misfit: None,
             cause: None,
-            owed: BTreeMap::new(),
+            pending_releases: BTreeMap::new(),
             former_commands_until: Time(0),
             unanswered: 0,
             heard: Time(0),
@@ -238,38 +238,41 @@ impl Member {
         u64::try_from((i128::from(now.0) + (low + high) / 2) / 1_000).ok()
     }
 
-    /// Remembers that `owed` has to be given back: now and then if the server is there, else once it is.
-    pub(super) fn owe(&mut self, now: Time, owed: Owed) {
+    /// Remembers that this has to be given back: now and then if the server is there, else once it is.
+    pub(super) fn schedule_release(&mut self, now: Time, release: PendingRelease) {
         let at = if self.up { now.after(RETRY) } else { Time::MAX };
-        if owed.until > now {
-            self.owe_at(at, owed);
+        if release.until > now {
+            self.schedule_release_at(at, release);
         }
     }
 
-    pub(super) fn owe_at(&mut self, at: Time, owed: Owed) {
-        let known = self.owed.entry(owed.token).or_insert_with(|| Owed { at, ..owed.clone() });
+    pub(super) fn schedule_release_at(&mut self, at: Time, release: PendingRelease) {
+        let known = self
+            .pending_releases
+            .entry(release.token)
+            .or_insert_with(|| PendingRelease { at, ..release.clone() });
         known.at = known.at.min(at);
-        known.round = known.round.max(owed.round);
-        known.until = known.until.max(owed.until);
+        known.round = known.round.max(release.round);
+        known.until = known.until.max(release.until);
     }
 
     /// What is to be given back now. While the server is not there that is nothing, and later everything.
-    pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<Owed> {
+    pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<PendingRelease> {
         let (mut due, up) = (Vec::new(), self.up);
-        self.owed.retain(|_, owed| {
-            if !up && owed.at <= now {
-                owed.at = Time::MAX;
+        self.pending_releases.retain(|_, release| {
+            if !up && release.at <= now {
+                release.at = Time::MAX;
             }
-            if owed.at <= now || (came_up && owed.at == Time::MAX) {
-                due.push(owed.clone());
+            if release.at <= now || (came_up && release.at == Time::MAX) {
+                due.push(release.clone());
                 return false;
             }
-            owed.until > now
+            release.until > now
         });
         due
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.owed.values().map(|owed| owed.at.min(owed.until)).min()
+        self.pending_releases.values().map(|release| release.at.min(release.until)).min()
     }
 }

@@ -89,7 +89,7 @@ impl Council {
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);
-        self.pay(now, node, true);
+        self.retry_releases(now, node, true);
         self.refill(now, node);
         self.gather(now, None);
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::TCP_USER_TIMEOUT;
 
 #[test]
-fn a_release_that_failed_is_owed_until_there_is_a_link() {
+fn a_release_that_failed_is_pending_until_there_is_a_link() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
@@ -60,7 +60,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
 }
 
 #[test]
-fn what_is_owed_is_repeated_too_while_an_old_link_may_overtake_it() {
+fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.release(&cell);

@@ -105,7 +105,7 @@ pub(super) struct Process {
     up: bool,
     pub(super) attempts: Vec<Option<Attempt>>,
     pub(super) wanted: Vec<u32>,
-    owed: Vec<Step>,
+    pending_releases: Vec<Step>,
     pub(super) purposes: HashMap<u64, Purpose>,
     tokens: u64,
     /// The timer that was set last.
@@ -134,7 +134,7 @@ impl Process {
             up: false,
             attempts: vec![None; cfg.keys],
             wanted: vec![0; cfg.keys],
-            owed: Vec::new(),
+            pending_releases: Vec::new(),
             purposes: HashMap::new(),
             tokens: 0,
             timer: Time::MAX,
@@ -249,7 +249,7 @@ impl World {
         match event {
             LinkEvent::Up { .. } => {
                 self.processes[process].up = true;
-                for step in std::mem::take(&mut self.processes[process].owed) {
+                for step in std::mem::take(&mut self.processes[process].pending_releases) {
                     let life = self.processes[process].life;
                     self.at(self.now, Event::Step { process, life, step });
                 }
@@ -488,7 +488,7 @@ impl World {
         // Half of it: clocks drift, and the release takes its time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, op, Purpose::Release { key, token, until, closed }) {
-            self.processes[process].owed.push(Step::LeaveAgain { key, token, until });
+            self.processes[process].pending_releases.push(Step::LeaveAgain { key, token, until });
         }
     }
 

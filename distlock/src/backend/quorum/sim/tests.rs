@@ -219,7 +219,7 @@ fn every_broken_rule_is_found() {
         (Mutant::HalfIsEnough, crowded, "overlap"),
         (Mutant::ErrorsAreConsent, crowded, "overlap"),
         (Mutant::MinorityKept, tried, "residue"),
-        (Mutant::NothingOwed, cut_off, "residue"),
+        (Mutant::NoPendingReleases, cut_off, "residue"),
         (Mutant::YoungServersCount, restarted, "overlap"),
         (Mutant::ProposalAlwaysTaken, fenced, "fence"),
         (Mutant::ServerStepIgnored, set_forward, "overlap"),
