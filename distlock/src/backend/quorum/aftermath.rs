@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
-use super::council::{Council, Job, Now};
+use super::coordinator::{Coordinator, Job, Now};
 use super::member::PendingRelease;
 use super::round::Vote;
 use crate::clock::Time;
@@ -23,7 +23,7 @@ pub(super) fn take(token: Token, ttl: Duration) -> Op {
     Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
 
-impl Council {
+impl Coordinator {
     /// One server's vote in a decided round.
     pub(super) fn settle(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round(id) else { return };

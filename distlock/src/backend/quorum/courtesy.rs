@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Failure, Op, OpError, Token};
-use super::council::{Council, Effect, Now};
+use super::coordinator::{Coordinator, Effect, Now};
 use crate::clock::Time;
 
 /// Enough for the news of a release, and for a round with all servers.
@@ -32,7 +32,7 @@ struct Request {
     op: Op,
 }
 
-impl Council {
+impl Coordinator {
     /// This round gives back a lock that was held.
     pub(super) fn stand_back(&mut self, now: Now, key: &Arc<str>, round: u64) {
         let until = now.time.after(STAND_BACK);

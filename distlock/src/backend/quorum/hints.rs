@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::super::{Push, Token};
 use super::aftermath::leave;
-use super::council::{Council, Effect, Job, Now};
+use super::coordinator::{Coordinator, Effect, Job, Now};
 
 /// Whoever asked in vain although nobody has the lock waits for a random time before it asks again: at most
 /// so long, longer each time, so that in the end one of them is alone.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(256);
 
-impl Council {
+impl Coordinator {
     /// A server says that the lock is free, or (only by force) given to us there.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;

@@ -6,10 +6,10 @@
 //! from before the command was sent.
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
-//! - [`council`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
+//! - [`coordinator`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
 //!   back what is ours in vain, [`repair`] takes what is missing, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
 //!   [`courtesy`] lets them go first.
-//! - Here: carrying out what the council wants, on the I/O thread.
+//! - Here: carrying out what the coordinator wants, on the I/O thread.
 //!
 //! The rules, and what they are for:
 //!
@@ -40,7 +40,7 @@
 //!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
 
 mod aftermath;
-mod council;
+mod coordinator;
 mod courtesy;
 mod hints;
 mod ledger;
@@ -72,7 +72,7 @@ use super::{
 };
 use crate::clock::{self, Time};
 use aftermath::take;
-use council::{Council, Effect, Job, Now};
+use coordinator::{Coordinator, Effect, Job, Now};
 use ledger::Servers;
 
 /// This many commands for one server at the same moment are worth a pipeline.
@@ -95,7 +95,7 @@ pub(crate) struct QuorumBackend {
     outbox: Mutex<Option<mpsc::UnboundedReceiver<Input>>>,
 }
 
-/// Whatever the council is to hear of.
+/// Whatever the coordinator is to hear of.
 enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
@@ -266,8 +266,8 @@ impl Backend for QuorumBackend {
                 let tap = Arc::new(Tap { at, node: node.clone(), inbox: self.inbox.clone() });
                 nodes.spawn(node.clone().run(tap));
             }
-            let council = Council::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
-            let mut desk = Desk { quorum: &self, council, events, replies: HashMap::new() };
+            let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
+            let mut desk = Desk { quorum: &self, coordinator, events, replies: HashMap::new() };
             desk.work(outbox).await;
         })
     }
@@ -325,7 +325,7 @@ struct Tap {
 
 impl Tap {
     fn tell(&self, input: Input) {
-        // The council ends with the manager.
+        // The coordinator ends with the manager.
         drop(self.inbox.send(input));
     }
 }
@@ -354,10 +354,10 @@ impl Events for Tap {
     }
 }
 
-/// Where the council works: on the I/O thread.
+/// Where the coordinator works: on the I/O thread.
 struct Desk<'a> {
     quorum: &'a QuorumBackend,
-    council: Council,
+    coordinator: Coordinator,
     events: Arc<dyn Events>,
     replies: HashMap<u64, oneshot::Sender<OpResult>>,
 }
@@ -365,7 +365,7 @@ struct Desk<'a> {
 impl Desk<'_> {
     async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
         loop {
-            let due = self.council.next_due();
+            let due = self.coordinator.next_due();
             let pause = due.map_or(LONGEST_SLEEP, |due| due.duration_since(clock::now()).min(LONGEST_SLEEP));
             tokio::select! {
                 biased;
@@ -373,7 +373,7 @@ impl Desk<'_> {
                     Some(input) => self.hear(input),
                     None => return,
                 },
-                () = tokio::time::sleep(pause), if due.is_some() => self.council.fire(now()),
+                () = tokio::time::sleep(pause), if due.is_some() => self.coordinator.fire(now()),
             }
             while let Ok(input) = outbox.try_recv() {
                 self.hear(input);
@@ -383,28 +383,28 @@ impl Desk<'_> {
     }
 
     fn hear(&mut self, input: Input) {
-        let council = &mut self.council;
+        let coordinator = &mut self.coordinator;
         match input {
             Input::Op { key, op, reply } => {
-                let round = council.begin(now(), &key, op);
+                let round = coordinator.begin(now(), &key, op);
                 self.replies.insert(round, reply);
             }
-            Input::Answer { node, job, result } => council.answered(now(), node, job, result),
+            Input::Answer { node, job, result } => coordinator.answered(now(), node, job, result),
             Input::Joined { node, sent, former_links_dead, pushes, origin } => {
-                council.joined(now(), node, sent, former_links_dead, pushes, origin);
+                coordinator.joined(now(), node, sent, former_links_dead, pushes, origin);
             }
-            Input::Looked { node, sent, origin } => council.looked(now(), node, sent, &origin),
-            Input::Noted { node, note, written } => council.noted(now(), node, &note, written),
-            Input::Parted { node, cause } => council.parted(now(), node, cause),
-            Input::Listens { node, pushes } => council.listens(now(), node, pushes),
-            Input::Heard { node, push } => council.heard(now(), node, push),
+            Input::Looked { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
+            Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
+            Input::Parted { node, cause } => coordinator.parted(now(), node, cause),
+            Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
+            Input::Heard { node, push } => coordinator.heard(now(), node, push),
         }
     }
 
     /// Until there is nothing left to do.
     async fn carry_out(&mut self) {
         loop {
-            let effects = self.council.take_effects();
+            let effects = self.coordinator.take_effects();
             if effects.is_empty() {
                 return;
             }
@@ -450,12 +450,12 @@ impl Desk<'_> {
         let Some(node) = self.quorum.nodes.get(at) else { return };
         let mut future = node.note(note.clone());
         match first_poll(&mut future).await {
-            Poll::Ready(result) => self.council.noted(now(), at, &note, result.is_ok()),
+            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, result.is_ok()),
             Poll::Pending => {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
                     let written = future.await.is_ok();
-                    // The council ends with the manager.
+                    // The coordinator ends with the manager.
                     drop(inbox.send(Input::Noted { node: at, note, written }));
                 });
             }
@@ -469,18 +469,18 @@ impl Desk<'_> {
             for (job, key, op) in letters {
                 let mut future = match backend.send(&key, op) {
                     Sending::Ready(result) => {
-                        self.council.answered(now(), node, job, result);
+                        self.coordinator.answered(now(), node, job, result);
                         continue;
                     }
                     Sending::Pending(future) => future,
                 };
                 match first_poll(&mut future).await {
-                    Poll::Ready(result) => self.council.answered(now(), node, job, result),
+                    Poll::Ready(result) => self.coordinator.answered(now(), node, job, result),
                     Poll::Pending => {
                         let inbox = self.quorum.inbox.clone();
                         tokio::spawn(async move {
                             let result = future.await;
-                            // The council ends with the manager.
+                            // The coordinator ends with the manager.
                             drop(inbox.send(Input::Answer { node, job, result }));
                         });
                     }
@@ -502,7 +502,7 @@ impl Desk<'_> {
             match first_poll(&mut future).await {
                 Poll::Ready(results) => {
                     for (job, result) in jobs.into_iter().zip(results) {
-                        self.council.answered(now(), node, job, result);
+                        self.coordinator.answered(now(), node, job, result);
                     }
                 }
                 Poll::Pending => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
-use super::council::{Council, Effect, Now};
+use super::coordinator::{Coordinator, Effect, Now};
 use super::member::{Member, Memory, Standing};
 use super::round::majority;
 use crate::clock::{Time, drift};
@@ -54,7 +54,7 @@ impl Gathering {
     }
 }
 
-impl Council {
+impl Coordinator {
     /// A server is ready for commands, and was asked at `sent` what it is. `former_links_dead`: see [`LinkEvent::Up`].
     pub(super) fn joined(
         &mut self,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::super::{Op, OpResult, Token};
 use super::aftermath::take;
-use super::council::{Council, Job, Now};
+use super::coordinator::{Coordinator, Job, Now};
 use super::ledger::Servers;
 use crate::clock::Time;
 
@@ -33,7 +33,7 @@ pub(super) struct Missing {
     pause: Duration,
 }
 
-impl Council {
+impl Coordinator {
     /// The lock is held, but not at this server: takes it there, now.
     pub(super) fn repair(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         let Some(entry) = self.ledger.get(token) else { return };

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::super::{Failure, Op, OpError, Token};
-use super::council::{Council, Now};
+use super::coordinator::{Coordinator, Now};
 use super::ledger::Servers;
 use super::round::majority;
 use crate::clock::Time;
@@ -30,7 +30,7 @@ pub(super) struct Reserve {
     servers: Servers,
 }
 
-impl Council {
+impl Coordinator {
     /// The servers that are asked at first: a majority, or all.
     pub(super) fn first_asked(&self, now: Now, key: &str) -> Servers {
         let count = self.members.len();

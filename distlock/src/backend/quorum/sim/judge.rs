@@ -188,7 +188,7 @@ impl World {
             }
         }
         for index in 0..self.processes.len() {
-            if let Some(rest) = self.processes[index].council.unfinished() {
+            if let Some(rest) = self.processes[index].coordinator.unfinished() {
                 self.fail(format!("residue: process {index} still has something to do: {rest}"));
             }
         }

@@ -1,4 +1,4 @@
-//! The council in a simulated world: several processes, several servers with clocks of their own, links that
+//! The coordinator in a simulated world: several processes, several servers with clocks of their own, links that
 //! break, servers that hang, stop, and come back empty. Everything is drawn from one seed.
 //!
 //! The processes are simpler than the engine (one attempt per process and key), but as careful about what they

@@ -7,7 +7,7 @@ use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
 use crate::backend::quorum::aftermath::take;
-use crate::backend::quorum::council::Job;
+use crate::backend::quorum::coordinator::Job;
 use crate::backend::redis::{Mark, Note, Origin};
 use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
 
@@ -89,9 +89,14 @@ impl World {
 
     pub(super) fn send(&mut self, process: usize, node: usize, job: Job, key: Arc<str>, op: Op) {
         if !self.processes[process].links[node].up {
-            // It is known that there is none, but the council has not heard of it yet.
+            // It is known that there is none, but the coordinator has not heard of it yet.
             let now = self.instant(process);
-            return self.processes[process].council.answered(now, node, job, Err(error(Failure::NotSent)));
+            return self.processes[process].coordinator.answered(
+                now,
+                node,
+                job,
+                Err(error(Failure::NotSent)),
+            );
         }
         // As on the real servers: every answer tells the time.
         let op = if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op };
@@ -196,7 +201,7 @@ impl World {
         }
         self.note(|| format!("process {process}: server {node} says that {token:?} may ask"));
         let now = self.instant(process);
-        self.processes[process].council.heard(now, node, Push::Gap { key, token });
+        self.processes[process].coordinator.heard(now, node, Push::Gap { key, token });
         self.carry_out(process);
     }
 
@@ -214,7 +219,7 @@ impl World {
     fn give(&mut self, process: usize, node: usize, index: usize, result: OpResult) {
         let Some(job) = self.jobs[index].job.take() else { return };
         let now = self.instant(process);
-        self.processes[process].council.answered(now, node, job, result);
+        self.processes[process].coordinator.answered(now, node, job, result);
         self.carry_out(process);
     }
 
@@ -244,13 +249,13 @@ impl World {
         // Either may be noticed first.
         let failed_first = self.rng.bool();
         if !failed_first {
-            self.processes[process].council.parted(now, node, error(Failure::Unknown));
+            self.processes[process].coordinator.parted(now, node, error(Failure::Unknown));
         }
         for index in open {
             self.give(process, node, index, Err(error(Failure::Unknown)));
         }
         if failed_first {
-            self.processes[process].council.parted(now, node, error(Failure::Unknown));
+            self.processes[process].coordinator.parted(now, node, error(Failure::Unknown));
         }
         self.carry_out(process);
         let at = self.now + self.rng.u64(MILLI..300 * MILLI);
@@ -263,7 +268,7 @@ impl World {
         }
         let now = self.instant(process);
         if !self.nodes[node].up || self.nodes[node].hangs_until > self.now {
-            self.processes[process].council.parted(now, node, error(Failure::NotSent));
+            self.processes[process].coordinator.parted(now, node, error(Failure::NotSent));
             self.carry_out(process);
             let at = self.now + self.rng.u64(50 * MILLI..SECOND);
             return self.at(at, Event::Connect { process, node, life });
@@ -282,7 +287,7 @@ impl World {
         let pushes = if hears { Pushes::On } else { Pushes::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        self.processes[process].council.joined(now, node, now.time, former_links_dead, pushes, origin);
+        self.processes[process].coordinator.joined(now, node, now.time, former_links_dead, pushes, origin);
         self.carry_out(process);
     }
 

@@ -1,4 +1,4 @@
-//! A process that takes locks through a council of its own.
+//! A process that takes locks through a coordinator of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
-use crate::backend::quorum::council::{Council, Effect, Now};
+use crate::backend::quorum::coordinator::{Coordinator, Effect, Now};
 use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
 use crate::clock::Time;
 use crate::engine::sim::clocks::LocalClock;
@@ -94,7 +94,7 @@ pub(super) struct Process {
     pub(super) name: Arc<str>,
     pub(super) life: u32,
     pub(super) clock: LocalClock,
-    pub(super) council: Council,
+    pub(super) coordinator: Coordinator,
     pub(super) links: Vec<Link>,
     pub(super) asleep_until: u64,
     pub(super) troubled_until: u64,
@@ -124,7 +124,7 @@ impl Process {
             name: name_of(index, life),
             life,
             clock: LocalClock::new(rng.u64(1..SECOND), rate),
-            council: Council::new(names, Duration::from_millis(cfg.ttl), rng.u64(..)),
+            coordinator: Coordinator::new(names, Duration::from_millis(cfg.ttl), rng.u64(..)),
             links: (0..cfg.servers).map(|_| Link::default()).collect(),
             asleep_until: 0,
             troubled_until: 0,
@@ -192,13 +192,13 @@ impl World {
         }
         let now = self.instant(process);
         self.processes[process].timer = Time::MAX;
-        self.processes[process].council.fire(now);
+        self.processes[process].coordinator.fire(now);
         self.carry_out(process);
     }
 
     pub(super) fn carry_out(&mut self, process: usize) {
         loop {
-            let effects = self.processes[process].council.take_effects();
+            let effects = self.processes[process].coordinator.take_effects();
             if effects.is_empty() {
                 break;
             }
@@ -221,14 +221,14 @@ impl World {
                         }
                         self.note(|| format!("process {process}: server {node}: {note:?} {written}"));
                         let now = self.instant(process);
-                        self.processes[process].council.noted(now, node, &note, written);
+                        self.processes[process].coordinator.noted(now, node, &note, written);
                     }
                 }
             }
         }
         self.suspect_hung(process);
         let life = self.processes[process].life;
-        if let Some(due) = self.processes[process].council.next_due()
+        if let Some(due) = self.processes[process].coordinator.next_due()
             && self.processes[process].timer != due
         {
             self.processes[process].timer = due;
@@ -240,7 +240,7 @@ impl World {
     pub(super) fn look_at(&mut self, process: usize, node: usize) {
         if self.nodes[node].up {
             let (now, origin) = (self.instant(process), self.origin(node));
-            self.processes[process].council.looked(now, node, now.time, &origin);
+            self.processes[process].coordinator.looked(now, node, now.time, &origin);
         }
     }
 
@@ -274,7 +274,7 @@ impl World {
         }
         self.note(|| format!("process {process}: k{key}: {op:?}"));
         let now = self.instant(process);
-        let round = self.processes[process].council.begin(now, &key_name(key), op);
+        let round = self.processes[process].coordinator.begin(now, &key_name(key), op);
         self.processes[process].purposes.insert(round, purpose);
         // Its effects are carried out by whoever is at it, or now.
         true

@@ -77,7 +77,7 @@ pub(super) enum Effect {
 }
 
 #[derive(Debug)]
-pub(super) struct Council {
+pub(super) struct Coordinator {
     pub(super) members: Vec<Member>,
     pub(super) names: Vec<String>,
     pub(super) gathering: Gathering,
@@ -98,10 +98,10 @@ pub(super) struct Council {
     fences: u64,
 }
 
-impl Council {
+impl Coordinator {
     /// Of the servers with these names. `longest_ttl`: of the leases of this deployment.
-    pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Council {
-        Council {
+    pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Coordinator {
+        Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
             gathering: Gathering::new(),
             ledger: Ledger::new(names.len()),
