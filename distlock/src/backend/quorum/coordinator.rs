@@ -13,7 +13,7 @@ use super::super::{
 use super::courtesy::Courtesy;
 use super::ledger::{Ledger, Servers};
 use super::member::{Member, PendingRelease};
-use super::presence::Gathering;
+use super::membership::Membership;
 use super::repair::Repairs;
 use super::reserve::{Reserves, is_plain};
 use super::round::{Decision, Round, Vote};
@@ -80,7 +80,7 @@ pub(super) enum Effect {
 pub(super) struct Coordinator {
     pub(super) members: Vec<Member>,
     pub(super) names: Vec<String>,
-    pub(super) gathering: Gathering,
+    pub(super) membership: Membership,
     pub(super) ledger: Ledger,
     pub(super) hints: Vec<(Time, Token)>,
     pub(super) courtesy: Courtesy,
@@ -103,7 +103,7 @@ impl Coordinator {
     pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Coordinator {
         Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
-            gathering: Gathering::new(),
+            membership: Membership::new(),
             ledger: Ledger::new(names.len()),
             names,
             hints: Vec::new(),
@@ -522,7 +522,7 @@ impl Coordinator {
     pub(super) fn next_due(&self) -> Option<Time> {
         let hints = self.hints.iter().map(|(at, _)| *at).min();
         let release = self.members.iter().filter_map(Member::next_due).min();
-        [hints, release, self.presence_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
+        [hints, release, self.membership_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
             .into_iter()
             .flatten()
             .min()
@@ -536,7 +536,7 @@ impl Coordinator {
         for node in 0..self.members.len() {
             self.retry_releases(now, node, false);
         }
-        self.fire_presence(now);
+        self.fire_membership(now);
     }
 
     /// What is still under way, or nothing.

@@ -30,26 +30,26 @@ pub(super) struct PendingRelease {
 
 /// Whether a server's word counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Eligibility {
     /// Never met.
     Unknown,
-    Counts,
+    Eligible,
     /// It may have forgotten what it knew before this time: it was restarted, or its data was deleted.
-    Young(Time),
+    TooYoung(Time),
     /// Its clock was set forward at this time, or before.
-    Stepped(Time),
+    ClockStepped(Time),
 }
 
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) up: bool,
     pub(super) pushes: Pushes,
-    pub(super) standing: Standing,
+    pub(super) eligibility: Eligibility,
     pub(super) run_id: Option<String>,
     /// What its answers say about its wall clock.
     pub(super) clock: ServerClock,
     /// Why it can never be one of these servers, as it is configured now.
-    pub(super) misfit: Option<OpError>,
+    pub(super) misconfigured: Option<OpError>,
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
     /// One for each token.
@@ -96,10 +96,10 @@ impl Member {
         Member {
             up: false,
             pushes: Pushes::Off,
-            standing: Standing::Unknown,
+            eligibility: Eligibility::Unknown,
             run_id: None,
             clock: ServerClock::default(),
-            misfit: None,
+            misconfigured: None,
             cause: None,
             pending_releases: BTreeMap::new(),
             former_commands_until: Time(0),
@@ -125,7 +125,7 @@ impl Member {
 
     pub(super) fn counts(&self) -> bool {
         let trusted = self.agrees || mutated!(ClocksNotCompared);
-        (self.standing == Standing::Counts && trusted) || mutated!(YoungServersCount)
+        (self.eligibility == Eligibility::Eligible && trusted) || mutated!(YoungServersCount)
     }
 
     /// It is connected, and was asked at `sent` what it is. The watch over its clock begins anew.
@@ -133,17 +133,17 @@ impl Member {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
         self.watched = now;
         self.agrees = false;
-        if same && self.standing != Standing::Unknown {
+        if same && self.eligibility != Eligibility::Unknown {
             return self.looked(now, sent, origin);
         }
         self.run_id = Some(origin.run_id.clone());
         self.noting = false;
         self.noted = None;
         self.fences = 0;
-        self.standing = Standing::Young(now);
+        self.eligibility = Eligibility::TooYoung(now);
         if origin.is_vouched_for() {
             self.noted = Some(now);
-            self.standing = Standing::Counts;
+            self.eligibility = Eligibility::Eligible;
         }
         self.told(sent, origin);
         Memory::Lost
@@ -161,8 +161,8 @@ impl Member {
             self.forgets(now);
         } else if origin.is_vouched_for() {
             self.noted.get_or_insert(now);
-            if matches!(self.standing, Standing::Young(since) if since < sent) {
-                self.standing = Standing::Counts;
+            if matches!(self.eligibility, Eligibility::TooYoung(since) if since < sent) {
+                self.eligibility = Eligibility::Eligible;
             }
         }
         self.told(sent, origin);
@@ -184,7 +184,7 @@ impl Member {
 
     /// Its data is gone, although it was not restarted.
     fn forgets(&mut self, now: Time) {
-        self.standing = Standing::Young(now);
+        self.eligibility = Eligibility::TooYoung(now);
         self.noted = None;
         self.noting = false;
         self.met = None;
@@ -196,15 +196,15 @@ impl Member {
         if self.run_id.as_deref() != Some(run_id) {
             return;
         }
-        let grown = match self.standing {
-            Standing::Young(since) | Standing::Stepped(since) => {
+        let grown = match self.eligibility {
+            Eligibility::TooYoung(since) | Eligibility::ClockStepped(since) => {
                 self.noting && now.duration_since(since) >= after
             }
-            Standing::Counts => true,
-            Standing::Unknown => false,
+            Eligibility::Eligible => true,
+            Eligibility::Unknown => false,
         };
         if written && grown {
-            self.standing = Standing::Counts;
+            self.eligibility = Eligibility::Eligible;
             self.noted = Some(now);
         }
         self.noting = false;
@@ -216,7 +216,7 @@ impl Member {
         match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
                 // What is younger than that stays so.
-                self.standing = Standing::Stepped(seen);
+                self.eligibility = Eligibility::ClockStepped(seen);
                 Memory::Lost
             }
             _ => Memory::Kept,

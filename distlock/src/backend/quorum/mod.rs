@@ -7,7 +7,7 @@
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`coordinator`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
-//!   back what is ours in vain, [`repair`] takes what is missing, [`presence`] knows which servers are there and count, [`hints`] wakes waiters,
+//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and count, [`hints`] wakes waiters,
 //!   [`courtesy`] lets them go first.
 //! - Here: carrying out what the coordinator wants, on the I/O thread.
 //!
@@ -45,7 +45,7 @@ mod courtesy;
 mod hints;
 mod ledger;
 mod member;
-mod presence;
+mod membership;
 mod repair;
 mod reserve;
 mod round;
@@ -102,7 +102,7 @@ enum Input {
     Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
     Looked { node: usize, sent: Time, origin: Origin },
     Noted { node: usize, note: Note, written: bool },
-    Parted { node: usize, cause: OpError },
+    Left { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Heard { node: usize, push: Push },
 }
@@ -339,12 +339,12 @@ impl Events for Tap {
                 tokio::spawn(async move {
                     let input = match origin.await {
                         Ok(origin) => Input::Joined { node: at, sent, former_links_dead, pushes, origin },
-                        Err(cause) => Input::Parted { node: at, cause },
+                        Err(cause) => Input::Left { node: at, cause },
                     };
                     drop(inbox.send(input));
                 });
             }
-            LinkEvent::Down { cause } => self.tell(Input::Parted { node: at, cause }),
+            LinkEvent::Down { cause } => self.tell(Input::Left { node: at, cause }),
             LinkEvent::Pushes(pushes) => self.tell(Input::Listens { node: at, pushes }),
         }
     }
@@ -391,11 +391,11 @@ impl Desk<'_> {
             }
             Input::Answer { node, job, result } => coordinator.answered(now(), node, job, result),
             Input::Joined { node, sent, former_links_dead, pushes, origin } => {
-                coordinator.joined(now(), node, sent, former_links_dead, pushes, origin);
+                coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
             }
             Input::Looked { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
             Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
-            Input::Parted { node, cause } => coordinator.parted(now(), node, cause),
+            Input::Left { node, cause } => coordinator.member_left(now(), node, cause),
             Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
             Input::Heard { node, push } => coordinator.heard(now(), node, push),
         }

@@ -249,13 +249,13 @@ impl World {
         // Either may be noticed first.
         let failed_first = self.rng.bool();
         if !failed_first {
-            self.processes[process].coordinator.parted(now, node, error(Failure::Unknown));
+            self.processes[process].coordinator.member_left(now, node, error(Failure::Unknown));
         }
         for index in open {
             self.give(process, node, index, Err(error(Failure::Unknown)));
         }
         if failed_first {
-            self.processes[process].coordinator.parted(now, node, error(Failure::Unknown));
+            self.processes[process].coordinator.member_left(now, node, error(Failure::Unknown));
         }
         self.carry_out(process);
         let at = self.now + self.rng.u64(MILLI..300 * MILLI);
@@ -268,7 +268,7 @@ impl World {
         }
         let now = self.instant(process);
         if !self.nodes[node].up || self.nodes[node].hangs_until > self.now {
-            self.processes[process].coordinator.parted(now, node, error(Failure::NotSent));
+            self.processes[process].coordinator.member_left(now, node, error(Failure::NotSent));
             self.carry_out(process);
             let at = self.now + self.rng.u64(50 * MILLI..SECOND);
             return self.at(at, Event::Connect { process, node, life });
@@ -287,7 +287,14 @@ impl World {
         let pushes = if hears { Pushes::On } else { Pushes::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        self.processes[process].coordinator.joined(now, node, now.time, former_links_dead, pushes, origin);
+        self.processes[process].coordinator.member_joined(
+            now,
+            node,
+            now.time,
+            former_links_dead,
+            pushes,
+            origin,
+        );
         self.carry_out(process);
     }
 

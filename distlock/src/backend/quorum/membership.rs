@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
 use super::coordinator::{Coordinator, Effect, Now};
-use super::member::{Member, Memory, Standing};
+use super::member::{Eligibility, Member, Memory};
 use super::round::majority;
 use crate::clock::{Time, drift};
 
@@ -23,14 +23,14 @@ const MAJORITIES_AGREE: Duration = Duration::from_secs(2);
 
 /// Whether there is a majority.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(super) struct Membership {
     stage: Stage,
     pushes: Pushes,
     /// No server was ever seen that somebody had vouched for, so nobody can ever have held a lock.
     untouched: bool,
     /// When to ask all servers for their time and their mark.
     look_at: Time,
-    /// When standings were last seen to.
+    /// When eligibility were last seen to.
     fired: Time,
 }
 
@@ -42,9 +42,9 @@ enum Stage {
     Down,
 }
 
-impl Gathering {
-    pub(super) fn new() -> Gathering {
-        Gathering {
+impl Membership {
+    pub(super) fn new() -> Membership {
+        Membership {
             stage: Stage::Forming(None),
             pushes: Pushes::Off,
             untouched: true,
@@ -56,7 +56,7 @@ impl Gathering {
 
 impl Coordinator {
     /// A server is ready for commands, and was asked at `sent` what it is. `former_links_dead`: see [`LinkEvent::Up`].
-    pub(super) fn joined(
+    pub(super) fn member_joined(
         &mut self,
         now: Now,
         node: usize,
@@ -73,19 +73,19 @@ impl Coordinator {
                 "{} and {} are the same server: a quorum needs different ones",
                 self.names[twin], self.names[node]
             );
-            return self.misfit(now, node, OpError::new(Failure::Refused, text));
+            return self.misconfigured(now, node, OpError::new(Failure::Refused, text));
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
         if !former_links_dead {
             member.former_commands_until = now.time.after(TCP_USER_TIMEOUT);
         }
-        member.misfit = None;
+        member.misconfigured = None;
         member.cause = None;
         member.pushes = pushes;
         let memory = member.joined(now.time, sent, &origin);
         self.heard_origin(now, node, sent, &origin, memory);
-        self.gathering.untouched &= origin.vouched.is_none();
+        self.membership.untouched &= origin.vouched.is_none();
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);
@@ -166,9 +166,9 @@ impl Coordinator {
     }
 
     /// A server is not there, or an attempt to reach it has failed.
-    pub(super) fn parted(&mut self, now: Now, node: usize, cause: OpError) {
+    pub(super) fn member_left(&mut self, now: Now, node: usize, cause: OpError) {
         if cause.kind == Failure::Refused {
-            return self.misfit(now, node, cause);
+            return self.misconfigured(now, node, cause);
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = false;
@@ -176,11 +176,11 @@ impl Coordinator {
         self.gather(now, Some(cause));
     }
 
-    fn misfit(&mut self, now: Now, node: usize, cause: OpError) {
+    fn misconfigured(&mut self, now: Now, node: usize, cause: OpError) {
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = false;
         member.cause = Some(cause.clone());
-        member.misfit = Some(cause.clone());
+        member.misconfigured = Some(cause.clone());
         self.gather(now, Some(cause));
     }
 
@@ -194,8 +194,8 @@ impl Coordinator {
     /// Servers that can have forgotten nothing that still matters count. So do all of them if none has ever been
     /// used.
     fn grow_up(&mut self, now: Now) {
-        let met = self.members.iter().all(|member| member.standing != Standing::Unknown);
-        if self.gathering.untouched && met {
+        let met = self.members.iter().all(|member| member.eligibility != Eligibility::Unknown);
+        if self.membership.untouched && met {
             return self.first_use(now);
         }
         self.compare_clocks(now);
@@ -203,17 +203,17 @@ impl Coordinator {
         for node in 0..self.members.len() {
             self.may_grow_up(now, node);
         }
-        if self.members.iter().any(|member| member.standing == Standing::Counts) {
-            self.gathering.untouched = false;
+        if self.members.iter().any(|member| member.eligibility == Eligibility::Eligible) {
+            self.membership.untouched = false;
         }
     }
 
     fn first_use(&mut self, now: Now) {
-        self.gathering.untouched = false;
+        self.membership.untouched = false;
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
             if let Some(run_id) = member.run_id.clone() {
-                member.standing = Standing::Counts;
+                member.eligibility = Eligibility::Eligible;
                 member.agrees = true;
                 member.kept = now.time;
                 member.longest_ttl = self.longest_ttl;
@@ -226,8 +226,8 @@ impl Coordinator {
 
     fn may_grow_up(&mut self, now: Now, node: usize) {
         let member = &self.members[node];
-        let (Standing::Young(since) | Standing::Stepped(since), Some(run_id)) =
-            (member.standing, member.run_id.clone())
+        let (Eligibility::TooYoung(since) | Eligibility::ClockStepped(since), Some(run_id)) =
+            (member.eligibility, member.run_id.clone())
         else {
             return;
         };
@@ -253,7 +253,8 @@ impl Coordinator {
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= since);
-        let remembers = |member: &Member| member.remembers || !matches!(member.standing, Standing::Young(_));
+        let remembers =
+            |member: &Member| member.remembers || !matches!(member.eligibility, Eligibility::TooYoung(_));
         let remembering = told().filter(|(_, member)| remembers(member)).count();
         let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
         let patience = self.grown_after() * 2;
@@ -267,7 +268,7 @@ impl Coordinator {
         let after = self.grown_after();
         for node in 0..self.members.len() {
             let member = &self.members[node];
-            if member.agrees || member.standing == Standing::Unknown {
+            if member.agrees || member.eligibility == Eligibility::Unknown {
                 continue;
             }
             let same =
@@ -294,15 +295,15 @@ impl Coordinator {
         let Some(server_time) = self.time_of_most(now) else { return };
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
-            let (Standing::Young(since), Some(run_id), true) =
-                (member.standing, member.run_id.clone(), member.up)
+            let (Eligibility::TooYoung(since), Some(run_id), true) =
+                (member.eligibility, member.run_id.clone(), member.up)
             else {
                 continue;
             };
             if let Some(met) = member.met {
                 let age =
                     Duration::from_micros(server_time.saturating_sub(met.0)).saturating_sub(MAJORITIES_AGREE);
-                member.standing = Standing::Young(since.min(now.time.before(age)));
+                member.eligibility = Eligibility::TooYoung(since.min(now.time.before(age)));
             } else {
                 member.met = Some(ServerTime(server_time));
                 let note = Note {
@@ -322,33 +323,37 @@ impl Coordinator {
         self.longest_ttl + drift(self.longest_ttl)
     }
 
-    pub(super) fn presence_due(&self) -> Option<Time> {
-        let grown = self.members.iter().filter_map(|member| match member.standing {
+    pub(super) fn membership_due(&self) -> Option<Time> {
+        let grown = self.members.iter().filter_map(|member| match member.eligibility {
             // Whatever else it waits for, it is looked at again.
-            Standing::Young(at) | Standing::Stepped(at) if !member.noting => {
-                Some(at.after(self.grown_after())).filter(|at| *at > self.gathering.fired)
+            Eligibility::TooYoung(at) | Eligibility::ClockStepped(at) if !member.noting => {
+                Some(at.after(self.grown_after())).filter(|at| *at > self.membership.fired)
             }
-            Standing::Counts if member.up && !member.agrees => Some(member.watched.after(self.grown_after())),
+            Eligibility::Eligible if member.up && !member.agrees => {
+                Some(member.watched.after(self.grown_after()))
+            }
             _ => None,
         });
-        let forming = match self.gathering.stage {
+        let forming = match self.membership.stage {
             Stage::Forming(until) => until,
             Stage::Up | Stage::Down => None,
         };
-        grown.chain(forming).chain([self.gathering.look_at]).min()
+        grown.chain(forming).chain([self.membership.look_at]).min()
     }
 
     /// Whoever comes while another process begins to use new servers finds only some of its marks.
     fn look_soon(&mut self, now: Now) {
-        let waits = |m: &Member| m.up && matches!(m.standing, Standing::Young(_) | Standing::Stepped(_));
+        let waits = |m: &Member| {
+            m.up && matches!(m.eligibility, Eligibility::TooYoung(_) | Eligibility::ClockStepped(_))
+        };
         if self.members.iter().any(waits) {
-            self.gathering.look_at = self.gathering.look_at.min(now.time.after(LOOK_AGAIN));
+            self.membership.look_at = self.membership.look_at.min(now.time.after(LOOK_AGAIN));
         }
     }
 
     fn look(&mut self, now: Now) {
-        if self.gathering.look_at <= now.time {
-            self.gathering.look_at = now.time.after(LOOK);
+        if self.membership.look_at <= now.time {
+            self.membership.look_at = now.time.after(LOOK);
             self.look_soon(now);
             let here = (0..self.members.len()).filter(|node| self.members[*node].up);
             self.out.extend(here.map(|node| Effect::Look { node }));
@@ -357,14 +362,14 @@ impl Coordinator {
 
     /// Something looks as if a server has lost its data: asks all of them at once.
     pub(super) fn look_now(&mut self, now: Now) {
-        self.gathering.look_at = self.gathering.look_at.min(now.time);
+        self.membership.look_at = self.membership.look_at.min(now.time);
     }
 
-    pub(super) fn fire_presence(&mut self, now: Now) {
-        self.gathering.fired = now.time;
+    pub(super) fn fire_membership(&mut self, now: Now) {
+        self.membership.fired = now.time;
         self.grow_up(now);
         self.look(now);
-        if matches!(self.gathering.stage, Stage::Forming(Some(_))) {
+        if matches!(self.membership.stage, Stage::Forming(Some(_))) {
             self.gather(now, None);
         }
     }
@@ -373,12 +378,12 @@ impl Coordinator {
     fn gather(&mut self, now: Now, cause: Option<OpError>) {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
-        match self.gathering.stage {
+        match self.membership.stage {
             Stage::Forming(until) => {
-                let misfit = self.members.iter().find_map(|member| member.misfit.clone());
+                let misconfigured = self.members.iter().find_map(|member| member.misconfigured.clone());
                 let failed = self.members.iter().filter(|member| member.cause.is_some()).count();
-                if let Some(cause) = misfit {
-                    self.gathering.stage = Stage::Forming(None);
+                if let Some(cause) = misconfigured {
+                    self.membership.stage = Stage::Forming(None);
                     self.out.push(Effect::Link(LinkEvent::Down { cause }));
                 } else if here == all
                     || (here >= most && here + failed == all)
@@ -387,14 +392,14 @@ impl Coordinator {
                     self.is_up();
                 } else if here >= most {
                     let until = until.unwrap_or(now.time.after(TOGETHER));
-                    self.gathering.stage = Stage::Forming(Some(until));
+                    self.membership.stage = Stage::Forming(Some(until));
                 } else if all - failed < most {
                     self.is_down(cause);
                 }
             }
             Stage::Down if here >= most => self.is_up(),
             Stage::Up if here < most => {
-                self.gathering.stage = Stage::Down;
+                self.membership.stage = Stage::Down;
                 self.is_down(cause);
             }
             Stage::Down => {
@@ -404,8 +409,8 @@ impl Coordinator {
             }
             Stage::Up => {
                 let pushes = self.pushes();
-                if self.gathering.pushes != pushes {
-                    self.gathering.pushes = pushes;
+                if self.membership.pushes != pushes {
+                    self.membership.pushes = pushes;
                     self.out.push(Effect::Link(LinkEvent::Pushes(pushes)));
                 }
             }
@@ -413,10 +418,10 @@ impl Coordinator {
     }
 
     fn is_up(&mut self) {
-        self.gathering.stage = Stage::Up;
-        self.gathering.pushes = self.pushes();
+        self.membership.stage = Stage::Up;
+        self.membership.pushes = self.pushes();
         // What earlier commands may have left behind is given back server by server.
-        let pushes = self.gathering.pushes;
+        let pushes = self.membership.pushes;
         self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
     }
 
