@@ -10,13 +10,13 @@ use super::super::{
     AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime,
     TCP_USER_TIMEOUT, Token, Tuning,
 };
-use super::courtesy::Courtesy;
-use super::ledger::{Ledger, Servers};
+use super::cooldown::Cooldowns;
 use super::member::{Member, PendingRelease};
 use super::membership::Membership;
 use super::repair::Repairs;
-use super::reserve::{Reserves, is_plain};
 use super::round::{Decision, Round, Vote};
+use super::standby::{Standbys, is_plain};
+use super::tokens::{Servers, Tokens};
 use crate::clock::{Time, drift};
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
@@ -81,14 +81,14 @@ pub(super) struct Coordinator {
     pub(super) members: Vec<Member>,
     pub(super) names: Vec<String>,
     pub(super) membership: Membership,
-    pub(super) ledger: Ledger,
-    pub(super) hints: Vec<(Time, Token)>,
-    pub(super) courtesy: Courtesy,
+    pub(super) tokens: Tokens,
+    pub(super) wakeups: Vec<(Time, Token)>,
+    pub(super) cooldowns: Cooldowns,
     pub(super) rng: fastrand::Rng,
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
-    pub(super) reserves: Reserves,
+    pub(super) standbys: Standbys,
     pub(super) repairs: Repairs,
     /// How long a place in the queue lasts.
     queue_entry_ttl: Duration,
@@ -104,14 +104,14 @@ impl Coordinator {
         Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
             membership: Membership::new(),
-            ledger: Ledger::new(names.len()),
+            tokens: Tokens::new(names.len()),
             names,
-            hints: Vec::new(),
-            courtesy: Courtesy::new(),
+            wakeups: Vec::new(),
+            cooldowns: Cooldowns::new(),
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
-            reserves: Reserves::new(),
+            standbys: Standbys::new(),
             repairs: Repairs::new(),
             queue_entry_ttl: Tuning::default().queue_entry_ttl,
             rounds: HashMap::new(),
@@ -146,7 +146,7 @@ impl Coordinator {
             Op::Renew { token, ttl, .. } => {
                 self.longest_ttl = self.longest_ttl.max(ttl);
                 let lives = self.lives(ttl);
-                if let Some(entry) = self.ledger.get(token) {
+                if let Some(entry) = self.tokens.get(token) {
                     entry.until = entry.until.max(now.time.after(lives));
                     entry.rounds.push(id);
                 }
@@ -170,7 +170,7 @@ impl Coordinator {
         let (Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. }) = op else { return };
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
-        self.ledger.asks(now.time, key, token, id, ttl, lives);
+        self.tokens.asks(now.time, key, token, id, ttl, lives);
         let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
         let mut round = self.round_of(now, key, op);
         if let Op::Acquire { fences, .. } = round.op
@@ -181,22 +181,22 @@ impl Coordinator {
             round.proposal = Some((first, fences));
         }
         self.put(now, id, round, first);
-        self.keep_in_reserve(now, id);
+        self.keep_in_standbys(now, id);
     }
 
     /// Begins a round that gives the lock back, or the attempt at it up.
     fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
         let token = op.token();
         self.withdraw(key, token);
-        let entry = self.ledger.remove(token);
+        let entry = self.tokens.remove(token);
         if entry.as_ref().is_some_and(|entry| entry.held) {
-            self.stand_back(now, key, id);
+            self.start_cooldown(now, key, id);
         }
         let mut round = self.round_of(now, key, op);
         round.left = true;
-        let passes_on = entry.as_ref().is_some_and(|entry| entry.hinted)
-            || self.hints.iter().any(|(_, hinted)| *hinted == token);
-        self.hints.retain(|(_, hinted)| *hinted != token);
+        let passes_on = entry.as_ref().is_some_and(|entry| entry.woken)
+            || self.wakeups.iter().any(|(_, woken)| *woken == token);
+        self.wakeups.retain(|(_, woken)| *woken != token);
         let mut with = Servers::all();
         if let Some(entry) = entry {
             self.end_repair(token, &entry.missing);
@@ -206,10 +206,10 @@ impl Coordinator {
             self.abandon(now, entry.rounds);
         }
         if passes_on {
-            (0..self.members.len()).for_each(|node| self.take_up_hint(now, node, key, token));
+            (0..self.members.len()).for_each(|node| self.wake_next(now, node, key, token));
             with = Servers::all();
         }
-        self.drop_reserves();
+        self.drop_standbys();
         self.put(now, id, round, with);
     }
 
@@ -229,7 +229,7 @@ impl Coordinator {
             (0..self.members.len()).partition(|node| to.has(*node) || !self.members[*node].up);
         for node in later {
             if round.acquires() {
-                round.reserve.add(node);
+                round.standby.add(node);
             } else {
                 round.answered(node, Ok(Reply::NotHeld), true);
             }
@@ -258,7 +258,7 @@ impl Coordinator {
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
         if round.acquires() {
-            self.ledger.asks_server(token, node, id);
+            self.tokens.asks_server(token, node, id);
         }
         if let Some(ttl) = ttl {
             self.note_ttl(node, ttl);
@@ -298,7 +298,7 @@ impl Coordinator {
                 if let (Some(round), Ok(reply)) =
                     (self.rounds.get(&id).filter(|round| round.acquires()), &result)
                 {
-                    self.ledger.said(round.token, node, reply.is_acquired());
+                    self.tokens.said(round.token, node, reply.is_acquired());
                 }
                 self.in_round(now, node, id, |round| round.answered(node, result, counts));
             }
@@ -355,7 +355,7 @@ impl Coordinator {
         let complete = take(round);
         let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
         if decided && complete {
-            self.settle(now, id, node);
+            self.follow_up(now, id, node);
         } else if let (Some(first), true) = (written_back, complete) {
             // Too late for the proposal, but it may help to agree.
             self.write_back(now, id, first, Some(node));
@@ -370,8 +370,8 @@ impl Coordinator {
 
     pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
-        let held = self.ledger.is_held(round.token);
-        let given = self.ledger.fences_given(round.token);
+        let held = self.tokens.is_held(round.token);
+        let given = self.tokens.fences_given(round.token);
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.above = given;
         let decision = if round.decided { None } else { round.decision(now.server_time(), held) };
@@ -404,7 +404,7 @@ impl Coordinator {
         {
             let token = round.token;
             self.rounds.remove(&id);
-            if let Some(entry) = self.ledger.get(token) {
+            if let Some(entry) = self.tokens.get(token) {
                 entry.rounds.retain(|round| *round != id);
             }
         }
@@ -449,7 +449,7 @@ impl Coordinator {
         let mut told = false;
         if acquires
             && !left
-            && let Some(entry) = self.ledger.get(token)
+            && let Some(entry) = self.tokens.get(token)
         {
             entry.open = entry.open.saturating_sub(1);
             if carried {
@@ -469,24 +469,24 @@ impl Coordinator {
             } else if !entry.held {
                 entry.waits |= queues;
                 entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
-                told = entry.hinted && entry.open == 0;
+                told = entry.woken && entry.open == 0;
             }
         }
         if renewed
-            && let Some(entry) = self.ledger.get(token)
+            && let Some(entry) = self.tokens.get(token)
             && let Some(ttl) = ttl
         {
             entry.leased_until = entry.leased_until.max(sent.after(ttl));
         }
         self.out.push(Effect::Done { round: id, result });
         for node in 0..self.members.len() {
-            self.settle(now, id, node);
+            self.follow_up(now, id, node);
         }
         if acquires && !carried && !left {
             self.give_up_in_vain(now, id);
         }
         if told {
-            self.pass_hint(now, token);
+            self.wake(now, token);
         }
         if acquires && !carried {
             self.forget_if_idle(token);
@@ -512,27 +512,34 @@ impl Coordinator {
 
     /// Nothing is left of an attempt that did not queue.
     fn forget_if_idle(&mut self, token: Token) {
-        let idle = self.ledger.get(token).is_some_and(|entry| entry.open == 0 && !entry.held && !entry.waits);
+        let idle = self.tokens.get(token).is_some_and(|entry| entry.open == 0 && !entry.held && !entry.waits);
         if idle {
-            self.ledger.remove(token);
+            self.tokens.remove(token);
         }
     }
 
     /// When something is due by itself.
     pub(super) fn next_due(&self) -> Option<Time> {
-        let hints = self.hints.iter().map(|(at, _)| *at).min();
+        let wakeups = self.wakeups.iter().map(|(at, _)| *at).min();
         let release = self.members.iter().filter_map(Member::next_due).min();
-        [hints, release, self.membership_due(), self.courtesy_due(), self.reserves_due(), self.repairs_due()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            wakeups,
+            release,
+            self.membership_due(),
+            self.cooldowns_due(),
+            self.standbys_due(),
+            self.repairs_due(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
-        self.fire_reserves(now);
+        self.fire_standbys(now);
         self.fire_repairs(now);
-        self.fire_hints(now);
-        self.fire_courtesy(now);
+        self.fire_wakeups(now);
+        self.fire_cooldowns(now);
         for node in 0..self.members.len() {
             self.retry_releases(now, node, false);
         }
@@ -544,8 +551,8 @@ impl Coordinator {
     pub(super) fn unfinished(&self) -> Option<String> {
         let release: Vec<_> =
             self.members.iter().flat_map(|member| member.pending_releases.values()).collect();
-        let idle = self.rounds.is_empty() && self.ledger.is_empty() && release.is_empty();
-        (!idle).then(|| format!("{:?} {:?} {release:?}", self.rounds, self.ledger))
+        let idle = self.rounds.is_empty() && self.tokens.is_empty() && release.is_empty();
+        (!idle).then(|| format!("{:?} {:?} {release:?}", self.rounds, self.tokens))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Locks on several independent Redis servers: held by whoever has them on a majority (Redlock).
 //!
-//! Every operation goes to all servers at once (an uncontended acquisition to a majority first, see [`reserve`])
+//! Every operation goes to all servers at once (an uncontended acquisition to a majority first, see [`standby`])
 //! and is decided as soon as a majority has answered either way; a server that is slow, hung or gone costs nothing
 //! as long as the others are a majority. What it means for the engine is the same as with one server: a lease lasts
 //! from before the command was sent.
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
-//! - [`coordinator`]: all operations, pure; [`ledger`] knows the tokens, [`member`] the servers; [`aftermath`] gives
-//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and count, [`hints`] wakes waiters,
-//!   [`courtesy`] lets them go first.
+//! - [`coordinator`]: all operations, pure; [`tokens`] knows the tokens, [`member`] the servers; [`follow_up`] gives
+//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and count, [`wakeups`] wakes waiters,
+//!   [`cooldowns`] lets them go first.
 //! - Here: carrying out what the coordinator wants, on the I/O thread.
 //!
 //! The rules, and what they are for:
@@ -39,20 +39,20 @@
 //!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
 //!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
 
-mod aftermath;
+mod cooldown;
 mod coordinator;
-mod courtesy;
-mod hints;
-mod ledger;
+mod follow_up;
 mod member;
 mod membership;
 mod repair;
-mod reserve;
 mod round;
 #[cfg(test)]
 mod sim;
+mod standby;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod wakeups;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -71,9 +71,9 @@ use super::{
     Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
-use aftermath::take;
 use coordinator::{Coordinator, Effect, Job, Now};
-use ledger::Servers;
+use follow_up::take;
+use tokens::Servers;
 
 /// This many commands for one server at the same moment are worth a pipeline.
 const WORTH_A_BATCH: usize = 4;

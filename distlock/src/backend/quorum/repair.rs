@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Op, OpResult, Token};
-use super::aftermath::take;
 use super::coordinator::{Coordinator, Job, Now};
-use super::ledger::Servers;
+use super::follow_up::take;
+use super::tokens::Servers;
 use crate::clock::Time;
 
 /// The pause before a server is asked again; twice as long each time …
@@ -36,7 +36,7 @@ pub(super) struct Missing {
 impl Coordinator {
     /// The lock is held, but not at this server: takes it there, now.
     pub(super) fn repair(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
-        let Some(entry) = self.ledger.get(token) else { return };
+        let Some(entry) = self.tokens.get(token) else { return };
         if !entry.held || mutated!(NothingRepaired) {
             return;
         }
@@ -62,7 +62,7 @@ impl Coordinator {
 
     /// A server has answered to that.
     pub(super) fn repaired(&mut self, now: Now, node: usize, token: Token, result: &OpResult) {
-        let Some(entry) = self.ledger.get(token) else { return };
+        let Some(entry) = self.tokens.get(token) else { return };
         entry.missing.asked.remove(node);
         if matches!(result, Ok(reply) if reply.is_acquired()) {
             entry.missing.at.remove(node);
@@ -72,7 +72,7 @@ impl Coordinator {
     }
 
     pub(super) fn repair_later(&mut self, now: Now, token: Token) {
-        let Some(entry) = self.ledger.get(token) else { return };
+        let Some(entry) = self.tokens.get(token) else { return };
         if entry.missing.due.is_none() {
             let longest = entry.ttl / LONGEST_PAUSE;
             let pause = entry.missing.pause.max(FIRST_PAUSE).min(longest);
@@ -85,21 +85,21 @@ impl Coordinator {
 
     /// The lock was found to be there.
     pub(super) fn is_not_missing(&mut self, node: usize, token: Token) {
-        if let Some(entry) = self.ledger.get(token) {
+        if let Some(entry) = self.tokens.get(token) {
             entry.missing.at.remove(node);
         }
     }
 
     /// A server may have forgotten every lock.
     pub(super) fn all_missing(&mut self, node: usize) {
-        for entry in self.ledger.held() {
+        for entry in self.tokens.held() {
             entry.missing.at.add(node);
         }
     }
 
     /// A server is there: what is missing there is taken there.
     pub(super) fn refill(&mut self, now: Now, node: usize) {
-        let missing: Vec<(Arc<str>, Token)> = self.ledger.missing_at(node);
+        let missing: Vec<(Arc<str>, Token)> = self.tokens.missing_at(node);
         for (key, token) in missing {
             self.repair(now, node, &key, token);
         }
@@ -121,7 +121,7 @@ impl Coordinator {
             && at <= now.time
         {
             self.repairs.pop_first();
-            let Some(entry) = self.ledger.get(token) else { continue };
+            let Some(entry) = self.tokens.get(token) else { continue };
             entry.missing.due = None;
             let (key, missing) = (entry.key.clone(), entry.missing.at);
             for node in (0..self.members.len()).filter(|node| missing.has(*node)) {

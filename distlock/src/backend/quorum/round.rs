@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
-use super::ledger::Servers;
+use super::tokens::Servers;
 use crate::clock::Time;
 
 /// What one server has to say about an operation.
@@ -85,7 +85,7 @@ pub(super) struct Round {
     /// Servers that were sent something of the token.
     pub(super) touched: Servers,
     /// Servers that are not asked yet.
-    pub(super) reserve: Servers,
+    pub(super) standby: Servers,
     /// The token was given back since: nothing may be done for it any more.
     pub(super) left: bool,
 }
@@ -111,7 +111,7 @@ impl Round {
             decided: false,
             carried: false,
             touched: Servers::default(),
-            reserve: Servers::default(),
+            standby: Servers::default(),
             left: false,
         }
     }
@@ -223,7 +223,7 @@ impl Round {
             return self.written_back(back, server_time, held);
         }
         if ours.len() < most {
-            // Those in reserve are open, too.
+            // Those on standby are open, too.
             return (ours.len() + open < most).then(|| Decision::Rejected(self.rejection(server_time)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };

@@ -6,8 +6,8 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
-use crate::backend::quorum::aftermath::take;
 use crate::backend::quorum::coordinator::Job;
+use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Note, Origin};
 use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
 

@@ -12,14 +12,14 @@ use super::coordinator::{Coordinator, Effect, Now};
 use crate::clock::Time;
 
 /// Enough for the news of a release, and for a round with all servers.
-const STAND_BACK: Duration = Duration::from_millis(10);
+const COOLDOWN: Duration = Duration::from_millis(10);
 
 /// Keys that we have just given back.
-pub(super) type Courtesy = HashMap<Arc<str>, StandingBack>;
+pub(super) type Cooldowns = HashMap<Arc<str>, Cooldown>;
 
 /// What we want of a key that others shall have a chance to get first.
 #[derive(Debug)]
-pub(super) struct StandingBack {
+pub(super) struct Cooldown {
     until: Time,
     /// The round that gives it back, until some server says that somebody was told of it.
     release: Option<u64>,
@@ -34,37 +34,37 @@ struct Request {
 
 impl Coordinator {
     /// This round gives back a lock that was held.
-    pub(super) fn stand_back(&mut self, now: Now, key: &Arc<str>, round: u64) {
-        let until = now.time.after(STAND_BACK);
-        let back = self.courtesy.entry(key.clone()).or_insert_with(|| StandingBack {
+    pub(super) fn start_cooldown(&mut self, now: Now, key: &Arc<str>, round: u64) {
+        let until = now.time.after(COOLDOWN);
+        let cooldown = self.cooldowns.entry(key.clone()).or_insert_with(|| Cooldown {
             until,
             release: None,
             requests: Vec::new(),
         });
-        (back.until, back.release) = (until, Some(round));
+        (cooldown.until, cooldown.release) = (until, Some(round));
     }
 
     /// A server has told somebody of this release.
     pub(super) fn others_are_told(&mut self, key: &Arc<str>, round: u64) {
-        if let Some(back) = self.courtesy.get_mut(key)
-            && back.release == Some(round)
+        if let Some(cooldown) = self.cooldowns.get_mut(key)
+            && cooldown.release == Some(round)
         {
-            back.release = None;
+            cooldown.release = None;
         }
     }
 
     /// A release is decided: if nobody was told of it, nobody else is there.
     pub(super) fn released(&mut self, now: Now, key: &Arc<str>, round: u64) {
-        if self.courtesy.get(key).is_some_and(|back| back.release == Some(round)) {
-            self.come_forward(now, key);
+        if self.cooldowns.get(key).is_some_and(|cooldown| cooldown.release == Some(round)) {
+            self.end_cooldown(now, key);
         }
     }
 
     /// Keeps a request for later, if others come first; or gives it back.
     pub(super) fn after_others(&mut self, now: Now, round: u64, key: &Arc<str>, op: Op) -> Option<Op> {
-        match self.courtesy.get_mut(key).filter(|back| back.until > now.time) {
-            Some(back) => {
-                back.requests.push(Request { round, op });
+        match self.cooldowns.get_mut(key).filter(|cooldown| cooldown.until > now.time) {
+            Some(cooldown) => {
+                cooldown.requests.push(Request { round, op });
                 None
             }
             None => Some(op),
@@ -73,29 +73,29 @@ impl Coordinator {
 
     /// The token is given back before it was asked for.
     pub(super) fn withdraw(&mut self, key: &Arc<str>, token: Token) {
-        let Some(back) = self.courtesy.get_mut(key) else { return };
-        for request in back.requests.extract_if(.., |request| request.op.token() == token) {
+        let Some(cooldown) = self.cooldowns.get_mut(key) else { return };
+        for request in cooldown.requests.extract_if(.., |request| request.op.token() == token) {
             let error = OpError::new(Failure::NotSent, "given up before it was sent");
             self.out.push(Effect::Done { round: request.round, result: Err(error) });
         }
     }
 
-    fn come_forward(&mut self, now: Now, key: &Arc<str>) {
-        let Some(back) = self.courtesy.remove(key) else { return };
-        for Request { round, op } in back.requests {
+    fn end_cooldown(&mut self, now: Now, key: &Arc<str>) {
+        let Some(cooldown) = self.cooldowns.remove(key) else { return };
+        for Request { round, op } in cooldown.requests {
             self.ask(now, round, key, op);
         }
     }
 
-    pub(super) fn courtesy_due(&self) -> Option<Time> {
-        self.courtesy.values().map(|back| back.until).min()
+    pub(super) fn cooldowns_due(&self) -> Option<Time> {
+        self.cooldowns.values().map(|cooldown| cooldown.until).min()
     }
 
-    pub(super) fn fire_courtesy(&mut self, now: Now) {
-        let due = self.courtesy.iter().filter(|(_, back)| back.until <= now.time);
+    pub(super) fn fire_cooldowns(&mut self, now: Now) {
+        let due = self.cooldowns.iter().filter(|(_, cooldown)| cooldown.until <= now.time);
         let due: Vec<Arc<str>> = due.map(|(key, _)| key.clone()).collect();
         for key in due {
-            self.come_forward(now, &key);
+            self.end_cooldown(now, &key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An uncontended lock is asked for at as many servers as are a majority, and at the others when it has been held
 //! for a moment, or when that majority does not come about: most sections are over before, and cost two commands
-//! less for each server in reserve. (Five servers share the work of three.)
+//! less for each server on standby. (Five servers share the work of three.)
 //!
 //! Which ones come first is decided by the key, so that everybody asks the same ones and one of two who ask at the
 //! same time gets them all; but not a server that is silent just now.
@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use super::super::{Failure, Op, OpError, Token};
 use super::coordinator::{Coordinator, Now};
-use super::ledger::Servers;
 use super::round::majority;
+use super::tokens::Servers;
 use crate::clock::Time;
 
-/// How long the others are kept in reserve.
-const RESERVED: Duration = Duration::from_millis(5);
+/// How long the others are kept on standby.
+const STANDBY_AFTER: Duration = Duration::from_millis(5);
 /// A server that has not answered for so long is not asked first.
 const SILENT: Duration = Duration::from_millis(10);
 
-/// Rounds that have servers in reserve, in the order of their times.
-pub(super) type Reserves = VecDeque<Reserve>;
+/// Rounds that have servers on standby, in the order of their times.
+pub(super) type Standbys = VecDeque<Standby>;
 
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(super) struct Standby {
     at: Time,
     round: u64,
     token: Token,
@@ -48,35 +48,35 @@ impl Coordinator {
         if found < most { Servers::all() } else { first }
     }
 
-    /// Remembers which servers this round has in reserve, if any.
-    pub(super) fn keep_in_reserve(&mut self, now: Now, id: u64) {
+    /// Remembers which servers this round has on standby, if any.
+    pub(super) fn keep_in_standbys(&mut self, now: Now, id: u64) {
         if let Some(round) = self.round(id)
-            && !round.reserve.is_empty()
+            && !round.standby.is_empty()
         {
-            let (at, token, servers) = (now.time.after(RESERVED), round.token, round.reserve);
-            self.reserves.push_back(Reserve { at, round: id, token, servers });
+            let (at, token, servers) = (now.time.after(STANDBY_AFTER), round.token, round.standby);
+            self.standbys.push_back(Standby { at, round: id, token, servers });
         }
     }
 
     /// Nothing is waited for any more that is over.
-    pub(super) fn drop_reserves(&mut self) {
-        while let Some(first) = self.reserves.front()
-            && !self.ledger.knows(first.token)
+    pub(super) fn drop_standbys(&mut self) {
+        while let Some(first) = self.standbys.front()
+            && !self.tokens.knows(first.token)
         {
-            self.reserves.pop_front();
+            self.standbys.pop_front();
         }
     }
 
-    pub(super) fn reserves_due(&self) -> Option<Time> {
-        self.reserves.front().map(|reserve| reserve.at)
+    pub(super) fn standbys_due(&self) -> Option<Time> {
+        self.standbys.front().map(|standby| standby.at)
     }
 
-    pub(super) fn fire_reserves(&mut self, now: Now) {
-        while self.reserves_due().is_some_and(|at| at <= now.time)
-            && let Some(reserve) = self.reserves.pop_front()
+    pub(super) fn fire_standbys(&mut self, now: Now) {
+        while self.standbys_due().is_some_and(|at| at <= now.time)
+            && let Some(standby) = self.standbys.pop_front()
         {
-            let Reserve { round, token, servers, .. } = reserve;
-            match self.ledger.get(token).filter(|entry| entry.held) {
+            let Standby { round, token, servers, .. } = standby;
+            match self.tokens.get(token).filter(|entry| entry.held) {
                 Some(entry) => {
                     let key = entry.key.clone();
                     for node in (0..self.members.len()).filter(|node| servers.has(*node)) {
@@ -88,14 +88,14 @@ impl Coordinator {
         }
     }
 
-    /// Asks the servers in reserve, too.
+    /// Asks the servers on standby, too.
     pub(super) fn widen(&mut self, now: Now, id: u64) {
         let Some(round) = self.round_mut(id) else { return };
-        if round.decided || round.reserve.is_empty() {
+        if round.decided || round.standby.is_empty() {
             return;
         }
-        let (reserve, left) = (std::mem::take(&mut round.reserve), round.left);
-        for node in (0..self.members.len()).filter(|node| reserve.has(*node)) {
+        let (standby, left) = (std::mem::take(&mut round.standby), round.left);
+        for node in (0..self.members.len()).filter(|node| standby.has(*node)) {
             if !left {
                 self.put_to(now, id, node);
             } else if let Some(round) = self.round_mut(id) {

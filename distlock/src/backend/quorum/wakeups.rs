@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::{Push, Token};
-use super::aftermath::leave;
 use super::coordinator::{Coordinator, Effect, Job, Now};
+use super::follow_up::leave;
 
 /// Whoever asked in vain although nobody has the lock waits for a random time before it asks again: at most
 /// so long, longer each time, so that in the end one of them is alone.
@@ -14,9 +14,9 @@ impl Coordinator {
     /// A server says that the lock is free, or (only by force) given to us there.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
-        let Some(entry) = self.ledger.get(token) else {
+        let Some(entry) = self.tokens.get(token) else {
             // Too late for us: the next one must be told.
-            self.take_up_hint(now, node, &key, token);
+            self.wake_next(now, node, &key, token);
             if self.members.get(node).is_some_and(|member| member.up) {
                 self.tell(now, node, Job::Ignored, &key, leave(token));
             }
@@ -26,15 +26,15 @@ impl Coordinator {
             return self.repair(now, node, &key, token);
         }
         let asking = entry.open > 0;
-        entry.hinted = true;
+        entry.woken = true;
         if !asking {
-            self.pass_hint(now, token);
+            self.wake(now, token);
         }
     }
 
     /// Passes it on, at once or after a while.
-    pub(super) fn pass_hint(&mut self, now: Now, token: Token) {
-        let Some(entry) = self.ledger.get(token) else { return };
+    pub(super) fn wake(&mut self, now: Now, token: Token) {
+        let Some(entry) = self.tokens.get(token) else { return };
         if entry.splits == 0 {
             let key = entry.key.clone();
             self.out.push(Effect::Push(Push::Gap { key, token }));
@@ -43,17 +43,17 @@ impl Coordinator {
         let most = Duration::from_millis(1 << entry.splits.min(8)).min(LONGEST_BACK_OFF);
         let most = u64::try_from(most.as_micros()).unwrap_or(0);
         let at = now.time.after(Duration::from_micros(self.rng.u64(0..=most)));
-        if !self.hints.iter().any(|(_, hinted)| *hinted == token) {
-            self.hints.push((at, token));
+        if !self.wakeups.iter().any(|(_, woken)| *woken == token) {
+            self.wakeups.push((at, token));
         }
     }
 
-    pub(super) fn fire_hints(&mut self, now: Now) {
-        let (due, later) = std::mem::take(&mut self.hints).into_iter().partition(|(at, _)| *at <= now.time);
-        self.hints = later;
+    pub(super) fn fire_wakeups(&mut self, now: Now) {
+        let (due, later) = std::mem::take(&mut self.wakeups).into_iter().partition(|(at, _)| *at <= now.time);
+        self.wakeups = later;
         let due: Vec<_> = due;
         for (_, token) in due {
-            if let Some(entry) = self.ledger.get(token)
+            if let Some(entry) = self.tokens.get(token)
                 && entry.open == 0
                 && !entry.held
             {

@@ -12,7 +12,7 @@ use super::round::Vote;
 use crate::clock::Time;
 
 /// For how long a lock is taken only to be given back at once.
-const MOMENT: Duration = Duration::from_secs(1);
+const TAKE_AND_RELEASE_TTL: Duration = Duration::from_secs(1);
 
 pub(super) fn leave(token: Token) -> Op {
     Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
@@ -25,15 +25,15 @@ pub(super) fn take(token: Token, ttl: Duration) -> Op {
 
 impl Coordinator {
     /// One server's vote in a decided round.
-    pub(super) fn settle(&mut self, now: Now, id: u64, node: usize) {
+    pub(super) fn follow_up(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round(id) else { return };
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
         let (carried, queues, abandoned) = (round.carried, round.queues(), round.left);
         let (op, vote) = (round.op.clone(), round.vote(node).clone());
-        let latest = !self.ledger.asked_later(token, node, id);
-        let held = self.ledger.is_held(token);
+        let latest = !self.tokens.asked_later(token, node, id);
+        let held = self.tokens.is_held(token);
         // Another round of this token may count on what this one has got.
-        let counted_on = self.ledger.is_asking(token) && !mutated!(TakenFromAnotherRound);
+        let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
         match (op, vote) {
             (Op::Release { .. }, Vote::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
@@ -88,16 +88,16 @@ impl Coordinator {
 
     /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
     /// tells the next one, if the lock is ours.
-    pub(super) fn take_up_hint(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
+    pub(super) fn wake_next(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         if self.is_there(node) {
-            self.tell(now, node, Job::Ignored, key, take(token, MOMENT));
+            self.tell(now, node, Job::Ignored, key, take(token, TAKE_AND_RELEASE_TTL));
         }
     }
 
     /// The last of the rounds for a token has failed: gives back what the others have got.
     pub(super) fn give_up_in_vain(&mut self, now: Now, id: u64) {
         let Some((key, token)) = self.round(id).map(|round| (round.key.clone(), round.token)) else { return };
-        let Some(entry) = self.ledger.get(token).filter(|entry| entry.open == 0 && !entry.held) else {
+        let Some(entry) = self.tokens.get(token).filter(|entry| entry.open == 0 && !entry.held) else {
             return;
         };
         let ours = entry.ours;
@@ -109,7 +109,7 @@ impl Coordinator {
     /// Gives back what this round has left of a token at one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
-        self.ledger.said(token, node, false);
+        self.tokens.said(token, node, false);
         if self.is_there(node) {
             self.compensate(now, node, PendingRelease { key, token, round, at: Time::MAX, until });
         } else {
@@ -122,7 +122,7 @@ impl Coordinator {
         if mutated!(LostKeptElsewhere) {
             return;
         }
-        let Some(entry) = self.ledger.remove(token) else { return };
+        let Some(entry) = self.tokens.remove(token) else { return };
         self.end_repair(token, &entry.missing);
         self.abandon(now, entry.rounds);
         for node in (0..self.members.len()).filter(|node| entry.touched.has(*node)) {
@@ -176,11 +176,11 @@ impl Coordinator {
     pub(super) fn retry_releases(&mut self, now: Now, node: usize, came_up: bool) {
         let Some(member) = self.members.get_mut(node) else { return };
         for release in member.take_due(now.time, came_up) {
-            let again = self.ledger.asked_later(release.token, node, release.round);
-            if again || self.ledger.is_held(release.token) || !self.is_there(node) {
+            let again = self.tokens.asked_later(release.token, node, release.round);
+            if again || self.tokens.is_held(release.token) || !self.is_there(node) {
                 continue;
             }
-            if self.ledger.is_asking(release.token) && !mutated!(TakenFromAnotherRound) {
+            if self.tokens.is_asking(release.token) && !mutated!(TakenFromAnotherRound) {
                 if let Some(member) = self.members.get_mut(node) {
                     member.schedule_release(now.time, release);
                 }

@@ -11,9 +11,9 @@ use crate::clock::Time;
 /// Entries that nobody gave back are looked for when there are this many.
 const FIRST_SWEEP: usize = 1024;
 
-/// One token. Gone from the ledger once it was given back.
+/// One token. Gone from the tokens once it was given back.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TokenRecord {
     pub(super) key: Arc<str>,
     pub(super) ttl: Duration,
     /// The servers that may have something of it.
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     /// Rounds for it that are not over, of all kinds.
     pub(super) rounds: Vec<u64>,
     /// Told that the lock is free, and has not asked since.
-    pub(super) hinted: bool,
+    pub(super) woken: bool,
     /// How often it has been in vain although nobody else got the lock either.
     pub(super) splits: u32,
     /// Nothing of it lives longer on any server.
@@ -76,15 +76,15 @@ impl Servers {
 }
 
 #[derive(Debug)]
-pub(super) struct Ledger {
-    entries: HashMap<Token, Entry>,
+pub(super) struct Tokens {
+    entries: HashMap<Token, TokenRecord>,
     sweep_at: usize,
     servers: usize,
 }
 
-impl Ledger {
-    pub(super) fn new(servers: usize) -> Ledger {
-        Ledger { entries: HashMap::new(), sweep_at: FIRST_SWEEP, servers }
+impl Tokens {
+    pub(super) fn new(servers: usize) -> Tokens {
+        Tokens { entries: HashMap::new(), sweep_at: FIRST_SWEEP, servers }
     }
 
     /// A round begins that asks for the lock.
@@ -102,7 +102,7 @@ impl Ledger {
             self.sweep_at = FIRST_SWEEP.max(2 * self.entries.len());
         }
         let servers = self.servers;
-        let entry = self.entries.entry(token).or_insert_with(|| Entry {
+        let entry = self.entries.entry(token).or_insert_with(|| TokenRecord {
             key: key.clone(),
             ttl,
             touched: Servers::default(),
@@ -112,7 +112,7 @@ impl Ledger {
             asked: vec![0; servers],
             open: 0,
             rounds: Vec::new(),
-            hinted: false,
+            woken: false,
             splits: 0,
             until: now,
             fences_given: 0,
@@ -122,16 +122,16 @@ impl Ledger {
         });
         entry.open += 1;
         entry.rounds.push(round);
-        entry.hinted = false;
+        entry.woken = false;
         entry.until = entry.until.max(now.after(lives));
     }
 
-    pub(super) fn get(&mut self, token: Token) -> Option<&mut Entry> {
+    pub(super) fn get(&mut self, token: Token) -> Option<&mut TokenRecord> {
         self.entries.get_mut(&token)
     }
 
     /// The tokens that hold a lock.
-    pub(super) fn held(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn held(&mut self) -> impl Iterator<Item = &mut TokenRecord> {
         self.entries.values_mut().filter(|entry| entry.held)
     }
 
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     /// The token is given back everywhere.
-    pub(super) fn remove(&mut self, token: Token) -> Option<Entry> {
+    pub(super) fn remove(&mut self, token: Token) -> Option<TokenRecord> {
         self.entries.remove(&token)
     }
 
