@@ -30,7 +30,7 @@ mod sentinel;
 mod slots;
 mod standalone;
 mod stream;
-mod supervise;
+mod supervisor;
 mod tls;
 mod trace;
 mod url;

@@ -250,7 +250,7 @@ impl Sentinels {
     }
 
     /// Returns when the sentinels name another master than the one at `address`.
-    pub(super) async fn deposed(&self, address: &Address) -> OpError {
+    pub(super) async fn demoted(&self, address: &Address) -> OpError {
         let mut ballots = self.ballots.subscribe();
         let is_other =
             |ballots: &Vec<Ballot>| elected(ballots, Some(address)).is_some_and(|now| now != address);

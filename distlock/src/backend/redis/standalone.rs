@@ -20,8 +20,8 @@ use super::names::Names;
 use super::push::Listener;
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
-use super::supervise::{Connected, Keeper};
-use super::{errors, push, supervise, trace};
+use super::supervisor::{Connected, LinkOwner};
+use super::{errors, push, supervisor, trace};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
 const TOGETHER: Duration = Duration::from_millis(250);
@@ -236,12 +236,12 @@ impl Shared {
 }
 
 /// What [`Backend::run`] keeps, and to whom it reports.
-struct Running {
+struct Supervisor {
     shared: Arc<Shared>,
     events: Arc<dyn Events>,
 }
 
-impl Deref for Running {
+impl Deref for Supervisor {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
@@ -249,7 +249,7 @@ impl Deref for Running {
     }
 }
 
-impl Running {
+impl Supervisor {
     /// While there is no link nothing is told: `Up` will say.
     fn tell(&self, before: Pushes) {
         let state = self.state();
@@ -261,7 +261,7 @@ impl Running {
     }
 }
 
-impl Keeper for Running {
+impl LinkOwner for Supervisor {
     fn config(&self) -> &RedisConfig {
         &self.config
     }
@@ -297,9 +297,9 @@ impl Keeper for Running {
         }
     }
 
-    async fn deposed(&self, address: &Address) -> OpError {
+    async fn demoted(&self, address: &Address) -> OpError {
         match &self.sentinels {
-            Some(sentinels) => sentinels.deposed(address).await,
+            Some(sentinels) => sentinels.demoted(address).await,
             None => std::future::pending().await,
         }
     }
@@ -324,7 +324,7 @@ impl Keeper for Running {
     }
 }
 
-impl Listener for Running {
+impl Listener for Supervisor {
     fn config(&self) -> &RedisConfig {
         &self.config
     }
@@ -338,13 +338,13 @@ impl Listener for Running {
     }
 
     async fn wanted(&self) {
-        Keeper::wanted(self).await;
+        LinkOwner::wanted(self).await;
     }
 
     async fn locate(&self) -> Result<Address, OpError> {
         match self.whereabouts() {
             Some(at) => Ok(at.address),
-            None => Keeper::locate(self).await,
+            None => LinkOwner::locate(self).await,
         }
     }
 
@@ -469,23 +469,23 @@ impl Backend for RedisBackend {
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
-        let running = Arc::new(Running { shared: Arc::clone(&self.shared), events });
+        let supervisor = Arc::new(Supervisor { shared: Arc::clone(&self.shared), events });
         Box::pin(async move {
             let ask = async {
-                if let Some(sentinels) = running.sentinels.clone() {
-                    Keeper::wanted(&*running).await;
+                if let Some(sentinels) = supervisor.sentinels.clone() {
+                    LinkOwner::wanted(&*supervisor).await;
                     sentinels.watch().await;
                 }
             };
             let confirm = async {
-                if let Some(replicas) = &running.replicas {
-                    let wire = &running.exec.wire;
+                if let Some(replicas) = &supervisor.replicas {
+                    let wire = &supervisor.exec.wire;
                     let mark = wire.names.mark(&wire.client).to_string();
-                    replicas.serve(&running.config, &mark, || running.whereabouts()).await;
+                    replicas.serve(&supervisor.config, &mark, || supervisor.whereabouts()).await;
                 }
             };
-            let (keep, listen) = (Arc::clone(&running), Arc::clone(&running));
-            tokio::join!(supervise::keep(keep), push::listen(listen), ask, confirm);
+            let (keep, listen) = (Arc::clone(&supervisor), Arc::clone(&supervisor));
+            tokio::join!(supervisor::supervise(keep), push::listen(listen), ask, confirm);
         })
     }
 

@@ -32,9 +32,9 @@
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod inquire;
-mod keep;
 mod map;
 mod node;
+mod supervisor;
 
 #[cfg(any(test, fuzzing))]
 pub(super) use fuzzing::read as fuzz;
@@ -540,7 +540,7 @@ impl Backend for ClusterBackend {
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
-        Box::pin(keep::run(Arc::clone(&self.shared), events))
+        Box::pin(supervisor::run(Arc::clone(&self.shared), events))
     }
 
     fn prefix(&self) -> &str {

@@ -17,7 +17,7 @@ use super::super::config::{Address, RedisConfig};
 use super::super::greet::Role;
 use super::super::push::{self, Listener};
 use super::super::standalone::Whereabouts;
-use super::super::supervise::{self, Connected, Keeper};
+use super::super::supervisor::{self, Connected, LinkOwner};
 use super::super::{errors, trace};
 use super::inquire::{self, CALM, Schedule, Scope};
 use super::map::{Map, View};
@@ -38,7 +38,7 @@ const COPIES: Duration = Duration::from_millis(300);
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// A cluster that is being kept, and to whom that is reported.
-struct Running {
+struct Supervisor {
     shared: Arc<Shared>,
     events: Arc<dyn Events>,
     told: Mutex<Told>,
@@ -92,7 +92,7 @@ struct Told {
     epoch: u64,
 }
 
-impl Deref for Running {
+impl Deref for Supervisor {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
@@ -110,17 +110,17 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
         members: HashSet::new(),
         epoch: 0,
     };
-    let running = Arc::new(Running {
+    let supervisor = Arc::new(Supervisor {
         shared,
         events,
         told: Mutex::new(told),
         tried: watch::Sender::new(false),
         heard: Mutex::default(),
     });
-    let _end = EndOnDrop(&running.shared);
+    let _end = EndOnDrop(&supervisor.shared);
     // Fails only without a sender, which is ours.
-    drop(running.wanted.subscribe().wait_for(|wanted| *wanted).await);
-    tokio::join!(running.discover(), running.govern());
+    drop(supervisor.wanted.subscribe().wait_for(|wanted| *wanted).await);
+    tokio::join!(supervisor.discover(), supervisor.govern());
 }
 
 /// There are no links once nobody keeps them.
@@ -135,20 +135,20 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-impl Running {
+impl Supervisor {
     /// Keeps a link to every node there is, and tells the engine when it must know.
     async fn govern(self: &Arc<Self>) {
         let mut keepers = JoinSet::new();
         loop {
             for node in locked(&self.nodes).values() {
                 if node.keep() {
-                    let keeper = Arc::new(NodeKeeper { running: Arc::clone(self), node: Arc::clone(node) });
+                    let owner = Arc::new(NodeLink { supervisor: Arc::clone(self), node: Arc::clone(node) });
                     keepers.spawn(async move {
                         tokio::select! {
-                            () = supervise::keep(Arc::clone(&keeper)) => {}
-                            () = push::listen(Arc::clone(&keeper)) => {}
+                            () = supervisor::supervise(Arc::clone(&owner)) => {}
+                            () = push::listen(Arc::clone(&owner)) => {}
                         }
-                        Listener::deaf(&*keeper);
+                        Listener::deaf(&*owner);
                     });
                 }
             }
@@ -315,18 +315,18 @@ impl Running {
 }
 
 /// Keeps the link to one node.
-struct NodeKeeper {
-    running: Arc<Running>,
+struct NodeLink {
+    supervisor: Arc<Supervisor>,
     node: Arc<Node>,
 }
 
-impl Keeper for NodeKeeper {
+impl LinkOwner for NodeLink {
     fn config(&self) -> &RedisConfig {
-        &self.running.shared.config
+        &self.supervisor.shared.config
     }
 
     fn wire(&self) -> &Arc<Wire> {
-        &self.running.shared.wire
+        &self.supervisor.shared.wire
     }
 
     fn place(&self) -> String {
@@ -347,7 +347,7 @@ impl Keeper for NodeKeeper {
         Ok(self.node.address.clone())
     }
 
-    async fn deposed(&self, _address: &Address) -> OpError {
+    async fn demoted(&self, _address: &Address) -> OpError {
         self.node.ended().await;
         errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
     }
@@ -356,23 +356,23 @@ impl Keeper for NodeKeeper {
         self.node.exec.greeted(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
-        let mut told = locked(&self.running.told);
+        let mut told = locked(&self.supervisor.told);
         told.news = true;
         told.former_links_dead &= found.former_links_dead;
         drop(told);
-        self.running.changed.notify_one();
+        self.supervisor.changed.notify_one();
         // It may have another role than when it was lost.
         if self.node.cause().is_some() {
-            self.running.refresh.notify_one();
+            self.supervisor.refresh.notify_one();
         }
     }
 
     fn down(&self, cause: OpError) {
         let lost = self.node.link().is_some();
         self.node.down(cause);
-        self.running.changed.notify_one();
+        self.supervisor.changed.notify_one();
         if lost {
-            self.running.refresh.notify_one();
+            self.supervisor.refresh.notify_one();
         }
     }
 
@@ -387,13 +387,13 @@ impl Keeper for NodeKeeper {
 
 /// Listens on that node. A push reaches the subscribers on every node, but those on the node that makes it at once,
 /// the others over connections on which some versions let small messages wait for 40 ms.
-impl Listener for NodeKeeper {
+impl Listener for NodeLink {
     fn config(&self) -> &RedisConfig {
-        &self.running.shared.config
+        &self.supervisor.shared.config
     }
 
     fn wire(&self) -> &Arc<Wire> {
-        &self.running.shared.wire
+        &self.supervisor.shared.wire
     }
 
     fn place(&self) -> String {
@@ -408,27 +408,27 @@ impl Listener for NodeKeeper {
     }
 
     fn listening(&self, at: Whereabouts) {
-        let mut told = locked(&self.running.told);
+        let mut told = locked(&self.supervisor.told);
         let first = told.listening.is_empty();
         told.listening.insert(at.address);
         let up = told.up;
         drop(told);
         if up && first {
-            self.running.events.link(LinkEvent::Pushes(Pushes::On));
+            self.supervisor.events.link(LinkEvent::Pushes(Pushes::On));
         }
-        self.running.tried.send_replace(true);
+        self.supervisor.tried.send_replace(true);
     }
 
     /// Where others still listen nothing is missed.
     fn deaf(&self) {
-        let mut told = locked(&self.running.told);
+        let mut told = locked(&self.supervisor.told);
         let last = told.listening.remove(&self.node.address) && told.listening.is_empty();
         let up = told.up;
         drop(told);
         if up && last {
-            self.running.events.link(LinkEvent::Pushes(Pushes::Off));
+            self.supervisor.events.link(LinkEvent::Pushes(Pushes::Off));
         }
-        self.running.tried.send_replace(true);
+        self.supervisor.tried.send_replace(true);
     }
 
     async fn moved(&self) {
@@ -436,11 +436,11 @@ impl Listener for NodeKeeper {
     }
 
     fn push(&self, push: Push, from: Option<&str>) {
-        self.running.deliver(push, from);
+        self.supervisor.deliver(push, from);
     }
 }
 
-impl Running {
+impl Supervisor {
     fn deliver(&self, push: Push, from: Option<&str>) {
         if !locked(&self.heard).is_new(&push) {
             return;

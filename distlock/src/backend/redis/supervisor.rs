@@ -30,7 +30,7 @@ struct FormerLinks {
 }
 
 /// Whoever uses the link that is kept.
-pub(super) trait Keeper: Send + Sync {
+pub(super) trait LinkOwner: Send + Sync {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;
     /// What is to be connected, for messages.
@@ -44,7 +44,7 @@ pub(super) trait Keeper: Send + Sync {
     /// Where the server is now.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// Returns when the server at `address` is not the right one any more.
-    fn deposed(&self, address: &Address) -> impl Future<Output = OpError> + Send;
+    fn demoted(&self, address: &Address) -> impl Future<Output = OpError> + Send;
     /// A link is ready. `former_links_dead`: see [`LinkEvent`](super::super::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// There is no link, or an attempt to make one has failed.
@@ -57,14 +57,14 @@ pub(super) trait Keeper: Send + Sync {
     fn ended(&self);
 }
 
-pub(super) async fn keep(keeper: Arc<impl Keeper>) {
-    let _end = EndOnDrop(&*keeper);
+pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
+    let _end = EndOnDrop(&*owner);
     let mut memory = Memory::default();
-    let mut backoff = Backoff::up_to(keeper.longest_pause());
+    let mut backoff = Backoff::up_to(owner.longest_pause());
     let mut warned = false;
-    keeper.wanted().await;
+    owner.wanted().await;
     loop {
-        match connect(&*keeper, &mut memory).await {
+        match connect(&*owner, &mut memory).await {
             Ok((connected, driver)) => {
                 let Connected { address, link, server, .. } = &connected;
                 if let (Some(policy), false) = (&server.evicts, warned) {
@@ -76,24 +76,24 @@ pub(super) async fn keep(keeper: Arc<impl Keeper>) {
                 }
                 memory.former.links.push((server.identity.clone(), server.run_id.clone()));
                 let since = tokio::time::Instant::now();
-                keeper.up(&connected).await;
-                let deposed = keeper.deposed(address);
-                let cause = watch(link, driver, deposed, keeper.config().op_timeout).await;
+                owner.up(&connected).await;
+                let demoted = owner.demoted(address);
+                let cause = watch(link, driver, demoted, owner.config().op_timeout).await;
                 trace::debug(&format!("{address}: link lost: {cause}"));
-                keeper.down(cause);
+                owner.down(cause);
                 if since.elapsed() >= GOOD {
-                    backoff = Backoff::up_to(keeper.longest_pause());
-                    if !keeper.retired() {
+                    backoff = Backoff::up_to(owner.longest_pause());
+                    if !owner.retired() {
                         continue;
                     }
                 }
             }
             Err(cause) => {
                 trace::debug(&cause.to_string());
-                keeper.down(cause);
+                owner.down(cause);
             }
         }
-        if keeper.retired() {
+        if owner.retired() {
             return;
         }
         sleep(backoff.next()).await;
@@ -101,9 +101,9 @@ pub(super) async fn keep(keeper: Arc<impl Keeper>) {
 }
 
 /// There is no link once nobody keeps it.
-struct EndOnDrop<'a, K: Keeper>(&'a K);
+struct EndOnDrop<'a, K: LinkOwner>(&'a K);
 
-impl<K: Keeper> Drop for EndOnDrop<'_, K> {
+impl<K: LinkOwner> Drop for EndOnDrop<'_, K> {
     fn drop(&mut self) {
         self.0.ended();
     }
@@ -127,15 +127,15 @@ struct Memory {
 
 /// Makes a link. A server that closes the connection while it is greeted gets a second, plain greeting: there are
 /// proxies that do so on every command they do not know.
-async fn connect(keeper: &impl Keeper, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
-    let first = match attempt(keeper, memory, Manner::Full).await {
+async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
+    let first = match attempt(owner, memory, Manner::Full).await {
         Ok(connected) => return Ok(connected),
         Err(first) => first,
     };
-    if first.closed && keeper.role() == Role::Master {
-        match attempt(keeper, memory, Manner::Plain).await {
+    if first.closed && owner.role() == Role::Master {
+        match attempt(owner, memory, Manner::Plain).await {
             Ok(connected) => {
-                let place = keeper.place();
+                let place = owner.place();
                 trace::debug(&format!("{place}: closed the connection when it was asked what it is"));
                 return Ok(connected);
             }
@@ -166,13 +166,13 @@ impl From<OpError> for Failed {
 }
 
 async fn attempt(
-    keeper: &impl Keeper,
+    owner: &impl LinkOwner,
     memory: &mut Memory,
     manner: Manner,
 ) -> Result<(Connected, Driver), Failed> {
-    let config = keeper.config();
+    let config = owner.config();
     let attempt = async {
-        let address = keeper.locate().await?;
+        let address = owner.locate().await?;
         memory.refusals.begin(&address);
         let place = address.to_string();
         let pulse = Arc::new(Pulse::default());
@@ -183,8 +183,8 @@ async fn attempt(
         .await
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
-        let how = (keeper.role(), manner);
-        let greeting = greet(&link, keeper.wire(), how, config.replicas > 0, &mut memory.refusals).await;
+        let how = (owner.role(), manner);
+        let greeting = greet(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
         let server = greeting.map_err(|unknown| match unknown {
             Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),
@@ -193,7 +193,7 @@ async fn attempt(
         Ok((Connected { address, link, server, former_links_dead }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
-        let place = keeper.place();
+        let place = owner.place();
         let text = format!("cannot connect to {place}: no answer within {:?}", config.connect_timeout);
         Err(errors::found(Failure::NotSent, text).into())
     })
@@ -231,13 +231,13 @@ async fn kill_former_links(link: &Link, former: &mut FormerLinks, server: &Serve
 async fn watch(
     link: &Link,
     mut driver: Driver,
-    deposed: impl Future<Output = OpError>,
+    demoted: impl Future<Output = OpError>,
     patience: Duration,
 ) -> OpError {
     let reason = async {
         tokio::select! {
             cause = suspect(link, patience) => cause,
-            cause = deposed => cause,
+            cause = demoted => cause,
         }
     };
     let cause = tokio::select! {
