@@ -105,7 +105,7 @@ pub(crate) struct RedisConfig {
     pub(crate) tuning: Tuning,
     /// How long an answer may take before the connection counts as broken.
     pub(crate) op_timeout: Duration,
-    /// How long one attempt to connect may take, greeting included.
+    /// How long one attempt to connect may take, handshake included.
     pub(crate) connect_timeout: Duration,
     /// How often sentinels are asked while all is well.
     pub(super) sentinels_every: Duration,

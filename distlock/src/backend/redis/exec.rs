@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, ServerError, Value};
 
 use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{Form, Wire};
-use super::greet::Server;
+use super::handshake::ServerInfo;
 use super::link::Link;
 use super::{errors, reply};
 
@@ -36,7 +36,7 @@ impl Exec {
     }
 
     /// What the server is like.
-    pub(super) fn greeted(&self, server: &Server) {
+    pub(super) fn greeted(&self, server: &ServerInfo) {
         self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
         self.whole.store(server.is_whole, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use super::super::{AcquireMode, Kind, Op, Token, Tuning};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
-use super::{cluster, errors, greet, push, reply};
+use super::{cluster, errors, handshake, push, reply};
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -107,9 +107,9 @@ fn cluster(bytes: &[u8], info: &str) {
 /// `INFO`, `CLIENT INFO`, `ROLE`.
 fn info(text: &str) {
     for name in ["run_id", "redis_version", "maxmemory", "maxmemory_policy", "uptime_in_seconds"] {
-        greet::field(Some(text), name);
+        handshake::field(Some(text), name);
     }
-    greet::identify(text);
+    handshake::identify(text);
 }
 
 /// A message on the push channel.

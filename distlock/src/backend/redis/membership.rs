@@ -10,7 +10,7 @@ use super::super::{Failure, OpError, ServerTime};
 use super::exec::{Exec, failed};
 use super::link::Link;
 use super::names::Tag;
-use super::{errors, greet, reply};
+use super::{errors, handshake, reply};
 
 /// For how long notes are kept on a server that nobody uses.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -106,8 +106,8 @@ impl Exec {
                 return Err(failed(&link, error.clone()));
             }
         }
-        let text = |at: usize| answers.get(at).and_then(greet::text);
-        let run_id = greet::field(text(0), "run_id").map(str::to_owned);
+        let text = |at: usize| answers.get(at).and_then(handshake::text);
+        let run_id = handshake::field(text(0), "run_id").map(str::to_owned);
         let (Some(run_id), Some(server_time)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
             return Err(errors::found(
                 Failure::Refused,

@@ -15,7 +15,7 @@ mod dial;
 mod errors;
 mod exec;
 mod first_reply;
-mod greet;
+mod handshake;
 mod link;
 mod login;
 mod membership;

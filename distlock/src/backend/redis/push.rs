@@ -21,7 +21,7 @@ use super::config::{Address, RedisConfig};
 use super::link::{self, Driver};
 use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
-use super::{errors, first_reply, greet, trace};
+use super::{errors, first_reply, handshake, trace};
 
 /// How often a silent connection is asked for a sign of life.
 const PROBE: Duration = Duration::from_secs(3);
@@ -223,7 +223,7 @@ async fn subscribe_by_resp3(
         if matches!(info, Value::ServerError(_)) {
             memory.no_info = Some(Instant::now());
         }
-        greet::field(greet::text(&info), "run_id").map(str::to_owned)
+        handshake::field(handshake::text(&info), "run_id").map(str::to_owned)
     };
     connection.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
     Ok((Voice::Resp3(connection, driver), run_id))

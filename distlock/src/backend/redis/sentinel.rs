@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::super::{Failure, OpError};
 use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
-use super::greet::text;
+use super::handshake::text;
 use super::link::{self, Driver};
 use super::news;
 use super::pace::Pace;

@@ -13,7 +13,7 @@ use super::super::{
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
 use super::exec::Exec;
-use super::greet::{Role, Server};
+use super::handshake::{Role, ServerInfo};
 use super::link::Link;
 use super::membership::{Note, Origin};
 use super::names::Names;
@@ -67,10 +67,10 @@ impl RedisBackend {
         }
     }
 
-    /// As if the greeting had told of a version before 7.0.
+    /// As if the handshake had told of a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
-        self.shared.exec.greeted(&Server { major: Some(6), ..Server::default() });
+        self.shared.exec.greeted(&ServerInfo { major: Some(6), ..ServerInfo::default() });
     }
 }
 
@@ -217,7 +217,7 @@ impl Shared {
     }
 
     /// Offers `link` to operations.
-    fn offer(&self, link: Arc<Link>, address: &Address, server: &Server) -> Pushes {
+    fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Pushes {
         self.exec.greeted(server);
         let mut state = self.state();
         state.up = true;

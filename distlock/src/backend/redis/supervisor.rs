@@ -11,7 +11,7 @@ use super::backoff::Backoff;
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::errors;
-use super::greet::{Identity, Manner, Refusals, Role, Server, Unknown, greet};
+use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::trace;
@@ -114,7 +114,7 @@ impl<K: LinkOwner> Drop for EndOnDrop<'_, K> {
 pub(super) struct Connected {
     pub(super) address: Address,
     pub(super) link: Arc<Link>,
-    pub(super) server: Server,
+    pub(super) server: ServerInfo,
     pub(super) former_links_dead: bool,
 }
 
@@ -125,7 +125,7 @@ struct Memory {
     refusals: Refusals,
 }
 
-/// Makes a link. A server that closes the connection while it is greeted gets a second, plain greeting: there are
+/// Makes a link. A server that closes the connection during the handshake gets a second, plain handshake: there are
 /// proxies that do so on every command they do not know.
 async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
     let first = match attempt(owner, memory, Manner::Full).await {
@@ -184,7 +184,7 @@ async fn attempt(
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
         let how = (owner.role(), manner);
-        let greeting = greet(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
+        let greeting = handshake(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
         let server = greeting.map_err(|unknown| match unknown {
             Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),
@@ -200,7 +200,11 @@ async fn attempt(
 }
 
 /// Makes sure that nothing sent on an earlier link can be applied any more. False if that is not known.
-async fn kill_former_links(link: &Link, former: &mut FormerLinks, server: &Server) -> Result<bool, OpError> {
+async fn kill_former_links(
+    link: &Link,
+    former: &mut FormerLinks,
+    server: &ServerInfo,
+) -> Result<bool, OpError> {
     // A server that was started anew knows nothing of earlier connections.
     former
         .links

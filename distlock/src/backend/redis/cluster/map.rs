@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::{Cmd, Value, cmd};
 
 use super::super::config::Address;
-use super::super::greet::{field, text};
+use super::super::handshake::{field, text};
 use super::super::slots::SLOTS;
 use super::node::Node;
 use crate::connection::AddressMap;

@@ -14,7 +14,7 @@ use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes, Ser
 use super::super::backoff::Backoff;
 use super::super::command::Wire;
 use super::super::config::{Address, RedisConfig};
-use super::super::greet::Role;
+use super::super::handshake::Role;
 use super::super::push::{self, Listener};
 use super::super::standalone::Whereabouts;
 use super::super::supervisor::{self, Connected, LinkOwner};

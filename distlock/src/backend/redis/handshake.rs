@@ -17,7 +17,7 @@ const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// What the server told about itself. Whatever it did not want to tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ServerInfo {
     /// Changes with every start of the server.
     pub(super) run_id: Option<String>,
     /// Major version.
@@ -168,13 +168,13 @@ impl From<OpError> for Unknown {
 
 /// Introduces us, loads the scripts, and asks who is there, in one round trip.
 /// With `confirms` it must know WAIT, too.
-pub(super) async fn greet(
+pub(super) async fn handshake(
     link: &Link,
     wire: &Wire,
     (role, manner): (Role, Manner),
     confirms: bool,
     refusals: &mut Refusals,
-) -> Result<Server, Unknown> {
+) -> Result<ServerInfo, Unknown> {
     let mut questions = Questions { pipeline: Pipeline::new(), steps: Vec::new(), refused: &refusals.steps };
     if manner == Manner::Full {
         ask_all(&mut questions, &wire.client, role);
@@ -194,7 +194,7 @@ pub(super) async fn greet(
     check_readiness(&answers)?;
     check_role(&answers, role)?;
     check_keys(&answers)?;
-    Ok(Server {
+    Ok(ServerInfo {
         // Whoever asks for permissions is a server.
         is_whole: answers.text(Step::Server).is_some() || refusals.steps.contains(&Step::Server),
         ..read(&answers, role)
@@ -284,9 +284,9 @@ fn evicts(answers: &Answers) -> Option<&str> {
         .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
 }
 
-fn read(answers: &Answers, role: Role) -> Server {
+fn read(answers: &Answers, role: Role) -> ServerInfo {
     let server = answers.text(Step::Server);
-    Server {
+    ServerInfo {
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
         identity: answers.text(Step::Identity).and_then(identify),
         node_id: answers
