@@ -27,7 +27,7 @@ pub(super) struct Wire {
 
 /// How a script is named to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ScriptRef {
     /// By its hash: EVALSHA.
     Hash,
     /// By its text, which the server keeps: EVAL, for a server that does not know the hash.
@@ -74,16 +74,16 @@ impl Wire {
 
     /// `op` as a call of its script; [`Op::TryAcquire`] as `enter` that does not queue.
     /// `from`: what the server is called in the grants that it pushes.
-    pub(super) fn script(&self, form: Form, key: &str, op: &Op, from: Option<&str>) -> Cmd {
+    pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
             Op::TryAcquire { token, ttl } => {
-                self.enter(form, key, token, Kind::Exclusive, ttl, ttl, AcquireMode::Try, 0)
+                self.enter(script_ref, key, token, Kind::Exclusive, ttl, ttl, AcquireMode::Try, 0)
             }
             Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                self.enter(form, key, token, kind, ttl, claim, mode, fences)
+                self.enter(script_ref, key, token, kind, ttl, claim, mode, fences)
             }
             Op::Release { token, keep_taken_for, handoffs_began } => {
-                let mut cmd = self.on_queue(form, &SCRIPTS.leave, key);
+                let mut cmd = self.on_queue(script_ref, &SCRIPTS.leave, key);
                 self.token(&mut cmd, token);
                 cmd.arg(keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began.0).arg(&self.settings);
                 if let Some(from) = from {
@@ -95,10 +95,10 @@ impl Wire {
                 let room = 64 + self.client.len();
                 let lock = self.names.lock(key);
                 let mut cmd = if kind == Kind::Exclusive {
-                    call(form, &SCRIPTS.renew, &[lock], room)
+                    call(script_ref, &SCRIPTS.renew, &[lock], room)
                 } else {
                     let members = self.names.members(self.names.tag(key), key);
-                    call(form, &SCRIPTS.renew_n, &[lock, members], room)
+                    call(script_ref, &SCRIPTS.renew_n, &[lock, members], room)
                 };
                 self.token(&mut cmd, token);
                 cmd.arg(millis(ttl));
@@ -106,7 +106,7 @@ impl Wire {
             }
             Op::Fence { token, first, count } => {
                 let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
-                let mut cmd = call(form, &SCRIPTS.fence, &names, 96 + self.client.len());
+                let mut cmd = call(script_ref, &SCRIPTS.fence, &names, 96 + self.client.len());
                 self.token(&mut cmd, token);
                 cmd.arg(first).arg(count);
                 cmd
@@ -117,7 +117,7 @@ impl Wire {
     #[allow(clippy::too_many_arguments, reason = "they are the script's own")]
     fn enter(
         &self,
-        form: Form,
+        script_ref: ScriptRef,
         key: &str,
         token: Token,
         kind: Kind,
@@ -127,7 +127,7 @@ impl Wire {
         fences: u32,
     ) -> Cmd {
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
-        let mut cmd = self.on_queue(form, script, key);
+        let mut cmd = self.on_queue(script_ref, script, key);
         self.token(&mut cmd, token);
         cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.queue_entry_ttl).arg(fences);
         cmd.arg(match mode {
@@ -141,8 +141,8 @@ impl Wire {
         cmd
     }
 
-    pub(super) fn force(&self, form: Form, key: &str, from: Option<&str>) -> Cmd {
-        let mut cmd = self.on_queue(form, &SCRIPTS.force, key);
+    pub(super) fn force(&self, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd {
+        let mut cmd = self.on_queue(script_ref, &SCRIPTS.force, key);
         cmd.write_arg_fmt(self.names.channel(""));
         cmd.arg(self.counts);
         if let Some(from) = from {
@@ -189,7 +189,7 @@ impl Wire {
     }
 
     /// Operations `Acquire` of one kind and ttl, which do not queue, as one command.
-    pub(super) fn enter_all(&self, form: Form, batch: &[(Arc<str>, Op)]) -> Cmd {
+    pub(super) fn enter_all(&self, script_ref: ScriptRef, batch: &[(Arc<str>, Op)]) -> Cmd {
         let wanted = batch.iter().find_map(|(_, op)| match op {
             Op::Acquire { kind, ttl, .. } => Some((*kind, *ttl)),
             _ => None,
@@ -206,7 +206,7 @@ impl Wire {
             }
         }
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter_all } else { &SCRIPTS.enter_all_n };
-        let mut cmd = call(form, script, &names, 32 + batch.len() * (32 + self.client.len()));
+        let mut cmd = call(script_ref, script, &names, 32 + batch.len() * (32 + self.client.len()));
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
         for (_, op) in batch {
@@ -227,7 +227,7 @@ impl Wire {
         }
     }
 
-    fn on_queue(&self, form: Form, script: &Lua, key: &str) -> Cmd {
+    fn on_queue(&self, script_ref: ScriptRef, script: &Lua, key: &str) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
         let keys = [
             names.lock(key),
@@ -236,7 +236,7 @@ impl Wire {
             names.fence(tag),
             names.members(tag, key),
         ];
-        call(form, script, &keys, 96 + self.client.len() + self.settings.len())
+        call(script_ref, script, &keys, 96 + self.client.len() + self.settings.len())
     }
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
@@ -255,10 +255,10 @@ fn word(cmd: &mut Cmd, kind: Kind) {
     }
 }
 
-fn call(form: Form, script: &Lua, keys: &[Name<'_>], room: usize) -> Cmd {
-    let (verb, body) = match form {
-        Form::Hash => ("EVALSHA", script.hash.as_str()),
-        Form::Text => ("EVAL", script.code),
+fn call(script_ref: ScriptRef, script: &Lua, keys: &[Name<'_>], room: usize) -> Cmd {
+    let (verb, body) = match script_ref {
+        ScriptRef::Hash => ("EVALSHA", script.hash.as_str()),
+        ScriptRef::Text => ("EVAL", script.code),
     };
     let names: usize = keys.iter().map(Name::len).sum();
     let mut cmd = Cmd::with_capacity(16, verb.len() + body.len() + names + room);

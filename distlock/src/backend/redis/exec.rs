@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, ServerError, Value};
 
 use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
-use super::command::{Form, Wire};
+use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
 use super::link::Link;
 use super::{errors, reply};
@@ -55,20 +55,20 @@ impl Exec {
         self.from.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn script(&self, form: Form, key: &str, op: &Op) -> Cmd {
-        self.wire.script(form, key, op, self.name().as_deref())
+    pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &Op) -> Cmd {
+        self.wire.script(script_ref, key, op, self.name().as_deref())
     }
 
-    pub(super) fn force_cmd(&self, form: Form, key: &str) -> Cmd {
-        self.wire.force(form, key, self.name().as_deref())
+    pub(super) fn force_cmd(&self, script_ref: ScriptRef, key: &str) -> Cmd {
+        self.wire.force(script_ref, key, self.name().as_deref())
     }
 
-    pub(super) fn encode(&self, key: &str, op: &Op) -> (Cmd, Put) {
+    pub(super) fn encode(&self, key: &str, op: &Op) -> (Cmd, Encoding) {
         match *op {
             Op::TryAcquire { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
-                (self.wire.set(key, token, ttl), Put::Native)
+                (self.wire.set(key, token, ttl), Encoding::Native)
             }
-            _ => (self.script(Form::Hash, key, op), Put::Script),
+            _ => (self.script(ScriptRef::Hash, key, op), Encoding::Script),
         }
     }
 
@@ -77,12 +77,14 @@ impl Exec {
         link: Arc<Link>,
         key: Arc<str>,
         op: Op,
-        (cmd, put): (Cmd, Put),
+        (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult {
         match link.request(&cmd).await {
             // Boxed because it is rare: it would double the size of every operation.
-            Ok(value) if self.again(&value, put) => Box::pin(self.retell(&link, &key, &op)).await,
-            Ok(value) => match self.decode(&link, &op, put, value)? {
+            Ok(value) if self.needs_resend(&value, encoding) => {
+                Box::pin(self.resend_as_text(&link, &key, &op)).await
+            }
+            Ok(value) => match self.decode(&link, &op, encoding, value)? {
                 reply if reply.names_a_marker() => Ok(Box::pin(self.named(&link, &key, reply)).await),
                 reply => Ok(reply),
             },
@@ -107,14 +109,14 @@ impl Exec {
         ttl: Duration,
     ) -> OpResult {
         let op = Op::TryAcquire { token, ttl };
-        let (cmd, put) = self.encode(&key, &op);
+        let (cmd, encoding) = self.encode(&key, &op);
         let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
         let time = answers.pop().as_ref().and_then(reply::of_time);
         let Some(answer) = answers.pop() else { return Err(garbled(&link)) };
-        let mut reply = if self.again(&answer, put) {
-            Box::pin(self.retell(&link, &key, &op)).await?
+        let mut reply = if self.needs_resend(&answer, encoding) {
+            Box::pin(self.resend_as_text(&link, &key, &op)).await?
         } else {
-            self.decode(&link, &op, put, answer)?
+            self.decode(&link, &op, encoding, answer)?
         };
         if let Reply::Acquired { server_time, .. }
         | Reply::AlreadyHeld { server_time, .. }
@@ -126,9 +128,9 @@ impl Exec {
     }
 
     /// Sends an operation by the text of its script.
-    async fn retell(&self, link: &Link, key: &str, op: &Op) -> OpResult {
-        let value = self.ask(link, &self.script(Form::Text, key, op)).await?;
-        self.decode(link, op, Put::Script, value)
+    async fn resend_as_text(&self, link: &Link, key: &str, op: &Op) -> OpResult {
+        let value = self.ask(link, &self.script(ScriptRef::Text, key, op)).await?;
+        self.decode(link, op, Encoding::Script, value)
     }
 
     pub(super) async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
@@ -140,11 +142,11 @@ impl Exec {
     /// A command sent again has lost its place in the order: a `leave` may overtake the `enter` it undoes. The
     /// engine heals that, because it also answers a late reply to a dead token with `leave`; and scripts are
     /// loaded before a link is offered, so that it needs a SCRIPT FLUSH to happen.
-    pub(super) fn again(&self, value: &Value, put: Put) -> bool {
+    pub(super) fn needs_resend(&self, value: &Value, encoding: Encoding) -> bool {
         let Value::ServerError(error) = value else { return false };
-        match put {
-            Put::Script => error.code() == "NOSCRIPT",
-            Put::Native => {
+        match encoding {
+            Encoding::Script => error.code() == "NOSCRIPT",
+            Encoding::Native => {
                 let unknown = error.details().is_some_and(|details| details.contains("syntax error"));
                 if unknown {
                     self.set_get.store(false, Ordering::Relaxed);
@@ -154,14 +156,14 @@ impl Exec {
         }
     }
 
-    pub(super) fn decode(&self, link: &Link, op: &Op, put: Put, value: Value) -> OpResult {
+    pub(super) fn decode(&self, link: &Link, op: &Op, encoding: Encoding, value: Value) -> OpResult {
         let client = &self.wire.client;
-        let reply = match (value, put, op) {
-            (Value::ServerError(error), Put::Native, _) if error.code() == "WRONGTYPE" => {
+        let reply = match (value, encoding, op) {
+            (Value::ServerError(error), Encoding::Native, _) if error.code() == "WRONGTYPE" => {
                 Ok(reply::wrong_type())
             }
             (Value::ServerError(error), ..) => return Err(failed(link, error)),
-            (value, Put::Native, Op::TryAcquire { token, .. }) => reply::of_set(client, *token, &value),
+            (value, Encoding::Native, Op::TryAcquire { token, .. }) => reply::of_set(client, *token, &value),
             (value, ..) => reply::of_script(client, op, &value),
         };
         reply.map_err(|reply::Garbled| garbled(link))
@@ -180,7 +182,7 @@ impl Exec {
                     piece
                         .iter()
                         .zip(values)
-                        .map(|((_, op), (put, value))| self.decode(&link, op, put, value)),
+                        .map(|((_, op), (encoding, value))| self.decode(&link, op, encoding, value)),
                 ),
                 Err(error) => results.extend(piece.iter().map(|_| Err(error.clone()))),
             }
@@ -192,14 +194,15 @@ impl Exec {
         &self,
         link: &Link,
         piece: &[(Arc<str>, Op)],
-    ) -> Result<Vec<(Put, Value)>, OpError> {
-        let (cmds, puts): (Vec<Cmd>, Vec<Put>) = piece.iter().map(|(key, op)| self.encode(key, op)).unzip();
+    ) -> Result<Vec<(Encoding, Value)>, OpError> {
+        let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
+            piece.iter().map(|(key, op)| self.encode(key, op)).unzip();
         let values = self.ask_all(link, cmds).await?;
-        let mut answers: Vec<_> = puts.into_iter().zip(values).collect();
+        let mut answers: Vec<_> = encodings.into_iter().zip(values).collect();
         let again: Vec<usize> = answers
             .iter()
             .enumerate()
-            .filter(|(_, (put, value))| self.again(value, *put))
+            .filter(|(_, (encoding, value))| self.needs_resend(value, *encoding))
             .map(|(at, _)| at)
             .collect();
         if again.is_empty() {
@@ -209,14 +212,14 @@ impl Exec {
         let mut taught = Vec::new();
         let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
             let script = Wire::script_of(op);
-            let form = if taught.contains(&script) { Form::Hash } else { Form::Text };
+            let script_ref = if taught.contains(&script) { ScriptRef::Hash } else { ScriptRef::Text };
             taught.push(script);
-            self.script(form, key, op)
+            self.script(script_ref, key, op)
         });
         let values = self.ask_all(link, cmds.collect()).await?;
         for (at, value) in again.into_iter().zip(values) {
             if let Some(answer) = answers.get_mut(at) {
-                *answer = (Put::Script, value);
+                *answer = (Encoding::Script, value);
             }
         }
         Ok(answers)
@@ -260,9 +263,9 @@ impl Exec {
     }
 
     async fn ask_acquire_all(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
-        let mut value = self.ask(link, &self.wire.enter_all(Form::Hash, batch)).await?;
-        if self.again(&value, Put::Script) {
-            value = self.ask(link, &self.wire.enter_all(Form::Text, batch)).await?;
+        let mut value = self.ask(link, &self.wire.enter_all(ScriptRef::Hash, batch)).await?;
+        if self.needs_resend(&value, Encoding::Script) {
+            value = self.ask(link, &self.wire.enter_all(ScriptRef::Text, batch)).await?;
         }
         self.decode_acquire_all(link, batch, &value)
     }
@@ -297,9 +300,9 @@ impl Exec {
     }
 
     pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
-        let mut value = self.ask(&link, &self.force_cmd(Form::Hash, &key)).await?;
-        if self.again(&value, Put::Script) {
-            value = self.ask(&link, &self.force_cmd(Form::Text, &key)).await?;
+        let mut value = self.ask(&link, &self.force_cmd(ScriptRef::Hash, &key)).await?;
+        if self.needs_resend(&value, Encoding::Script) {
+            value = self.ask(&link, &self.force_cmd(ScriptRef::Text, &key)).await?;
         }
         match value {
             Value::ServerError(error) => Err(failed(&link, error)),
@@ -310,7 +313,7 @@ impl Exec {
 
 /// How an operation was put to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Put {
+pub(super) enum Encoding {
     /// As a plain command.
     Native,
     Script,

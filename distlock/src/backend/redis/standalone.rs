@@ -412,9 +412,9 @@ impl Backend for RedisBackend {
                         *ttl,
                     )));
                 }
-                let put = shared.exec.encode(key, &op);
+                let encoding = shared.exec.encode(key, &op);
                 let executed =
-                    Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, put);
+                    Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, encoding);
                 Sending::Pending(match &shared.replicas {
                     None => Box::pin(executed),
                     Some(_) => Box::pin(Arc::clone(shared).vouched(link, executed)),

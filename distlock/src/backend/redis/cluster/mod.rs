@@ -51,9 +51,9 @@ use redis::{Cmd, Pipeline, ServerError, Value, cmd};
 use tokio::sync::{Notify, watch};
 
 use super::super::{Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending};
-use super::command::{Form, Wire};
+use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
-use super::exec::{self, Exec, MOST_KEYS_AT_ONCE, PIECE, Put};
+use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
@@ -99,16 +99,16 @@ enum Question<'a> {
 }
 
 impl Question<'_> {
-    fn cmds(self, exec: &Exec, form: Form, key: &str) -> (Vec<Cmd>, Put) {
+    fn cmds(self, exec: &Exec, script_ref: ScriptRef, key: &str) -> (Vec<Cmd>, Encoding) {
         match self {
-            Question::Op(op) if form == Form::Hash => {
-                let (cmd, put) = exec.encode(key, op);
-                (vec![cmd], put)
+            Question::Op(op) if script_ref == ScriptRef::Hash => {
+                let (cmd, encoding) = exec.encode(key, op);
+                (vec![cmd], encoding)
             }
-            Question::Op(op) => (vec![exec.script(form, key, op)], Put::Script),
-            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(form, batch)], Put::Script),
-            Question::Inspect => (exec.wire.inspect(key).into(), Put::Script),
-            Question::Force => (vec![exec.force_cmd(form, key)], Put::Script),
+            Question::Op(op) => (vec![exec.script(script_ref, key, op)], Encoding::Script),
+            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
+            Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
+            Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),
         }
     }
 
@@ -122,7 +122,7 @@ impl Question<'_> {
 struct Answered {
     node: Arc<Node>,
     link: Arc<Link>,
-    put: Put,
+    encoding: Encoding,
     values: Vec<Value>,
 }
 
@@ -250,15 +250,15 @@ impl Shared {
         (node, link): (Arc<Node>, Arc<Link>),
         key: Arc<str>,
         op: Op,
-        (cmd, put): (Cmd, Put),
+        (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult {
         let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
         if let Value::ServerError(_) = value {
             // Boxed because it is rare: it would double the size of every operation.
-            let answered = Answered { node, link, put, values: vec![value] };
+            let answered = Answered { node, link, encoding, values: vec![value] };
             return Box::pin(self.carry_on(answered, &key, &op)).await;
         }
-        match self.understand(&node, &link, &key, &op, put, value)? {
+        match self.understand(&node, &link, &key, &op, encoding, value)? {
             reply if reply.names_a_marker() => Ok(Box::pin(node.exec.named(&link, &key, reply)).await),
             reply => Ok(reply),
         }
@@ -267,16 +267,24 @@ impl Shared {
     async fn carry_on(&self, answered: Answered, key: &str, op: &Op) -> OpResult {
         let mut answered = self.follow(answered, key, Question::Op(op)).await?;
         let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
-        self.understand(&answered.node, &answered.link, key, op, answered.put, value)
+        self.understand(&answered.node, &answered.link, key, op, answered.encoding, value)
     }
 
-    fn understand(&self, node: &Node, link: &Link, key: &str, op: &Op, put: Put, value: Value) -> OpResult {
+    fn understand(
+        &self,
+        node: &Node,
+        link: &Link,
+        key: &str,
+        op: &Op,
+        encoding: Encoding,
+        value: Value,
+    ) -> OpResult {
         if let Value::ServerError(error) = &value
             && error.code() == "CLUSTERDOWN"
         {
             self.refresh.notify_one();
         }
-        let reply = node.exec.decode(link, op, put, value)?;
+        let reply = node.exec.decode(link, op, encoding, value)?;
         Ok(match reply {
             // The time of a node that does not serve the slot any more must not be compared with a grant's.
             Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
@@ -300,28 +308,29 @@ impl Shared {
         let mut asking = false;
         for _ in 0..HOPS {
             let Some(error) = first_error(&last.values) else { return Ok(last) };
-            let form = if last.values.iter().any(|value| last.node.exec.again(value, last.put)) {
-                Form::Text
-            } else {
-                let (address, ask) =
-                    match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
-                        None => return Ok(last),
-                        Some(Redirect::Ask(address)) => (address, true),
-                        Some(Redirect::Moved(slot, address)) => {
-                            self.moved_to(slot, &self.node(&address));
-                            (address, false)
-                        }
+            let script_ref =
+                if last.values.iter().any(|value| last.node.exec.needs_resend(value, last.encoding)) {
+                    ScriptRef::Text
+                } else {
+                    let (address, ask) =
+                        match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
+                            None => return Ok(last),
+                            Some(Redirect::Ask(address)) => (address, true),
+                            Some(Redirect::Moved(slot, address)) => {
+                                self.moved_to(slot, &self.node(&address));
+                                (address, false)
+                            }
+                        };
+                    asking = ask;
+                    last.node = self.node(&address);
+                    last.link = match last.node.link() {
+                        Some(link) => link,
+                        None => last.node.link_soon().await?,
                     };
-                asking = ask;
-                last.node = self.node(&address);
-                last.link = match last.node.link() {
-                    Some(link) => link,
-                    None => last.node.link_soon().await?,
+                    ScriptRef::Hash
                 };
-                Form::Hash
-            };
-            let (cmds, put) = question.cmds(&last.node.exec, form, key);
-            last.put = put;
+            let (cmds, encoding) = question.cmds(&last.node.exec, script_ref, key);
+            last.encoding = encoding;
             last.values = question.ask(&last.link, cmds, asking).await?;
         }
         match first_error(&last.values) {
@@ -340,9 +349,9 @@ impl Shared {
         key: &str,
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
-        let (cmds, put) = question.cmds(&node.exec, Form::Hash, key);
+        let (cmds, encoding) = question.cmds(&node.exec, ScriptRef::Hash, key);
         let values = question.ask(&link, cmds, false).await?;
-        let answered = self.follow(Answered { node, link, put, values }, key, question).await?;
+        let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
             None => Ok(answered),
@@ -398,7 +407,7 @@ impl Shared {
                 results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
                 continue;
             }
-            let (cmds, puts): (Vec<Cmd>, Vec<Put>) =
+            let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
                 piece.iter().map(|(_, key, op)| node.exec.encode(key, op)).unzip();
             let values = match ask(&link, cmds, false).await {
                 Ok(values) => values,
@@ -407,13 +416,13 @@ impl Shared {
                     continue;
                 }
             };
-            for (((at, key, op), put), value) in piece.iter().zip(puts).zip(values) {
+            for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
                 let result = if matches!(value, Value::ServerError(_)) {
                     let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                    let answered = Answered { node, link, put, values: vec![value] };
+                    let answered = Answered { node, link, encoding, values: vec![value] };
                     self.carry_on(answered, key, op).await
                 } else {
-                    self.understand(&node, &link, key, op, put, value)
+                    self.understand(&node, &link, key, op, encoding, value)
                 };
                 results.push((*at, result));
             }
@@ -465,8 +474,8 @@ impl Backend for ClusterBackend {
     fn send(&self, key: &Arc<str>, op: Op) -> Sending {
         match self.shared.route(key) {
             Ok(route) => {
-                let put = route.0.exec.encode(key, &op);
-                let carry_out = Arc::clone(&self.shared).carry_out(route, Arc::clone(key), op, put);
+                let encoding = route.0.exec.encode(key, &op);
+                let carry_out = Arc::clone(&self.shared).carry_out(route, Arc::clone(key), op, encoding);
                 Sending::Pending(Box::pin(carry_out))
             }
             Err(error) => Sending::Ready(Err(error)),
