@@ -45,9 +45,9 @@ pub(super) trait Listener: Send + Sync + 'static {
     /// Where to subscribe.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// The subscription is confirmed.
-    fn listening(&self, at: Whereabouts);
+    fn subscribed(&self, at: Whereabouts);
     /// There is none.
-    fn deaf(&self);
+    fn unsubscribed(&self);
     /// Returns when the connection must be made anew, because it leads to the wrong server.
     fn moved(&self) -> impl Future<Output = ()> + Send;
     /// `from`: what the server that made the grant was called in it.
@@ -96,7 +96,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             Ok(Ok(subscription)) => {
                 let since = Instant::now();
                 closed = 0;
-                listener.listening(subscription.at.clone());
+                listener.subscribed(subscription.at.clone());
                 let error = subscription.last(&*listener).await;
                 trace::debug(&format!("{}: push connection lost: {error}", listener.place()));
                 if since.elapsed() >= GOOD {
@@ -129,7 +129,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             }
             Err(_) => soon.next(),
         };
-        listener.deaf();
+        listener.unsubscribed();
         sleep(pause).await;
     }
 }

@@ -105,7 +105,7 @@ struct State {
     up: bool,
     /// Of the server that runs our commands.
     at: Option<Whereabouts>,
-    listening: bool,
+    subscribed: bool,
     /// Of the server that sends our pushes.
     push_at: Option<Whereabouts>,
     /// The command link was made anew since, and nothing tells whether it leads to the same server: behind one
@@ -131,7 +131,7 @@ impl Whereabouts {
 impl State {
     /// Pushes count only if they come from the server that runs our commands, as far as is known.
     fn pushes(&self) -> Pushes {
-        if self.listening && !self.split() { Pushes::On } else { Pushes::Off }
+        if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
     }
 
     fn split(&self) -> bool {
@@ -223,7 +223,7 @@ impl Shared {
         state.up = true;
         let was_known = state.push_at.as_ref().is_some_and(|push_at| push_at.run_id.is_some());
         let comparable = was_known && server.run_id.is_some();
-        state.push_is_older |= state.listening && state.at.is_some() && !comparable;
+        state.push_is_older |= state.subscribed && state.at.is_some() && !comparable;
         state.at = Some(Whereabouts { address: address.clone(), run_id: server.run_id.clone() });
         let (pushes, split) = (state.pushes(), state.split());
         drop(state);
@@ -348,10 +348,10 @@ impl Listener for Supervisor {
         }
     }
 
-    fn listening(&self, at: Whereabouts) {
+    fn subscribed(&self, at: Whereabouts) {
         let before = self.state().pushes();
         let mut state = self.state();
-        state.listening = true;
+        state.subscribed = true;
         state.push_at = Some(at);
         state.push_is_older = false;
         let split = state.split();
@@ -363,9 +363,9 @@ impl Listener for Supervisor {
         self.tried.send_replace(true);
     }
 
-    fn deaf(&self) {
+    fn unsubscribed(&self) {
         let before = self.state().pushes();
-        self.state().listening = false;
+        self.state().subscribed = false;
         self.tell(before);
         self.tried.send_replace(true);
     }

@@ -86,7 +86,7 @@ struct Told {
     former_links_dead: bool,
     last_up: Option<Instant>,
     /// The nodes that we are subscribed on.
-    listening: HashSet<Address>,
+    subscribed: HashSet<Address>,
     members: HashSet<Address>,
     /// Of the newest view that was adopted.
     epoch: u64,
@@ -106,7 +106,7 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
         news: true,
         former_links_dead: true,
         last_up: None,
-        listening: HashSet::new(),
+        subscribed: HashSet::new(),
         members: HashSet::new(),
         epoch: 0,
     };
@@ -148,7 +148,7 @@ impl Supervisor {
                             () = supervisor::supervise(Arc::clone(&owner)) => {}
                             () = push::listen(Arc::clone(&owner)) => {}
                         }
-                        Listener::deaf(&*owner);
+                        Listener::unsubscribed(&*owner);
                     });
                 }
             }
@@ -212,7 +212,7 @@ impl Supervisor {
         told.up = true;
         told.news = false;
         told.last_up = Some(Instant::now());
-        let pushes = if told.listening.is_empty() { Pushes::Off } else { Pushes::On };
+        let pushes = if told.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
         drop(told);
         locked(&self.moved).clear();
         self.events.link(LinkEvent::Up { former_links_dead, pushes });
@@ -407,10 +407,10 @@ impl Listener for NodeLink {
         Ok(self.node.address.clone())
     }
 
-    fn listening(&self, at: Whereabouts) {
+    fn subscribed(&self, at: Whereabouts) {
         let mut told = locked(&self.supervisor.told);
-        let first = told.listening.is_empty();
-        told.listening.insert(at.address);
+        let first = told.subscribed.is_empty();
+        told.subscribed.insert(at.address);
         let up = told.up;
         drop(told);
         if up && first {
@@ -420,9 +420,9 @@ impl Listener for NodeLink {
     }
 
     /// Where others still listen nothing is missed.
-    fn deaf(&self) {
+    fn unsubscribed(&self) {
         let mut told = locked(&self.supervisor.told);
-        let last = told.listening.remove(&self.node.address) && told.listening.is_empty();
+        let last = told.subscribed.remove(&self.node.address) && told.subscribed.is_empty();
         let up = told.up;
         drop(told);
         if up && last {
