@@ -141,7 +141,7 @@ impl Member {
         self.noted = None;
         self.fences = 0;
         self.eligibility = Eligibility::TooYoung(now);
-        if origin.is_vouched_for() {
+        if origin.is_attested() {
             self.noted = Some(now);
             self.eligibility = Eligibility::Eligible;
         }
@@ -155,11 +155,11 @@ impl Member {
             // The connection is about to break.
             return Memory::Kept;
         }
-        let vanished = origin.vouched.is_none() && self.noted.is_some_and(|noted| noted < sent);
+        let vanished = origin.attested.is_none() && self.noted.is_some_and(|noted| noted < sent);
         let lost = vanished && !mutated!(VanishedMarkIgnored);
         if lost {
             self.forgets(now);
-        } else if origin.is_vouched_for() {
+        } else if origin.is_attested() {
             self.noted.get_or_insert(now);
             if matches!(self.eligibility, Eligibility::TooYoung(since) if since < sent) {
                 self.eligibility = Eligibility::Eligible;
@@ -171,7 +171,7 @@ impl Member {
 
     fn told(&mut self, sent: Time, origin: &Origin) {
         self.looked = self.looked.max(sent);
-        self.remembers = origin.vouched.is_some();
+        self.remembers = origin.attested.is_some();
         self.met = origin.met;
         self.longest_ttl = origin.longest_ttl;
         self.has_counter(origin.fences);

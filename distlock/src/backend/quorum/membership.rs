@@ -14,7 +14,7 @@ const TOGETHER: Duration = Duration::from_millis(250);
 
 /// What is known of a server's clock is refreshed so often: what is old tells nothing.
 const LOOK: Duration = Duration::from_secs(10);
-/// The same while a server is young that somebody else may vouch for.
+/// The same while a server is young that somebody else may attest.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Notes on servers are prolonged so often.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
@@ -26,7 +26,7 @@ const MAJORITIES_AGREE: Duration = Duration::from_secs(2);
 pub(super) struct Membership {
     stage: Stage,
     pushes: Pushes,
-    /// No server was ever seen that somebody had vouched for, so nobody can ever have held a lock.
+    /// No server was ever seen that somebody had attested, so nobody can ever have held a lock.
     untouched: bool,
     /// When to ask all servers for their time and their mark.
     look_at: Time,
@@ -85,7 +85,7 @@ impl Coordinator {
         member.pushes = pushes;
         let memory = member.joined(now.time, sent, &origin);
         self.heard_origin(now, node, sent, &origin, memory);
-        self.membership.untouched &= origin.vouched.is_none();
+        self.membership.untouched &= origin.attested.is_none();
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);

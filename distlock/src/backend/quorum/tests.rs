@@ -251,7 +251,7 @@ async fn what_was_flushed_does_not_count() {
     assert!(guard.is_held());
 }
 
-/// A process that knows of short leases only vouches for nothing before the longest one is over.
+/// A process that knows of short leases only attests nothing before the longest one is over.
 #[tokio::test]
 async fn the_longest_ttl_is_noted_on_the_servers() {
     let servers = Servers::start(3);

@@ -47,7 +47,7 @@ pub(crate) struct Origin {
     /// What its wall clock says.
     pub(crate) server_time: ServerTime,
     /// The run in which somebody last found that it counts.
-    pub(crate) vouched: Option<String>,
+    pub(crate) attested: Option<String>,
     /// When somebody first met this run, by the clocks of a majority.
     pub(crate) met: Option<ServerTime>,
     /// The longest ttl that it was asked for, as far as it remembers.
@@ -58,8 +58,8 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Somebody has found that it counts during this run.
-    pub(crate) fn is_vouched_for(&self) -> bool {
-        self.vouched.as_deref() == Some(self.run_id.as_str())
+    pub(crate) fn is_attested(&self) -> bool {
+        self.attested.as_deref() == Some(self.run_id.as_str())
     }
 }
 
@@ -118,7 +118,7 @@ impl Exec {
         let number = |at: usize| text(at).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
         Ok(Origin {
             server_time,
-            vouched: text(2).map(str::to_owned),
+            attested: text(2).map(str::to_owned),
             met: text(3)
                 .and_then(|met| met.strip_prefix(&run_id)?.strip_prefix(' ')?.parse().ok())
                 .map(ServerTime),

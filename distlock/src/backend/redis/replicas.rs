@@ -67,12 +67,16 @@ impl Replicas {
     }
 
     /// Passes on what was answered over `link`, an acquisition once it is confirmed.
-    pub(super) async fn vouch(&self, link: &Link, result: OpResult) -> OpResult {
+    pub(super) async fn confirm_replicated(&self, link: &Link, result: OpResult) -> OpResult {
         if acquires(&result) { self.confirm(link).await.and(result) } else { result }
     }
 
     /// The same for many.
-    pub(super) async fn vouch_all(&self, link: &Link, mut results: Vec<OpResult>) -> Vec<OpResult> {
+    pub(super) async fn confirm_all_replicated(
+        &self,
+        link: &Link,
+        mut results: Vec<OpResult>,
+    ) -> Vec<OpResult> {
         if results.iter().any(acquires)
             && let Err(error) = self.confirm(link).await
         {

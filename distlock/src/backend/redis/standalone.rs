@@ -176,22 +176,26 @@ impl Shared {
     }
 
     /// An operation that went over `link`, confirmed if it acquires.
-    async fn vouched(self: Arc<Self>, link: Arc<Link>, executed: impl Future<Output = OpResult>) -> OpResult {
+    async fn replicated(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        executed: impl Future<Output = OpResult>,
+    ) -> OpResult {
         let result = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.vouch(&link, result).await,
+            Some(replicas) => replicas.confirm_replicated(&link, result).await,
             None => result,
         }
     }
 
-    async fn all_vouched(
+    async fn all_replicated(
         self: Arc<Self>,
         link: Arc<Link>,
         executed: impl Future<Output = Vec<OpResult>>,
     ) -> Vec<OpResult> {
         let results = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.vouch_all(&link, results).await,
+            Some(replicas) => replicas.confirm_all_replicated(&link, results).await,
             None => results,
         }
     }
@@ -417,7 +421,7 @@ impl Backend for RedisBackend {
                     Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, encoding);
                 Sending::Pending(match &shared.replicas {
                     None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(shared).vouched(link, executed)),
+                    Some(_) => Box::pin(Arc::clone(shared).replicated(link, executed)),
                 })
             }
             Err(error) => Sending::Ready(Err(error)),
@@ -430,7 +434,7 @@ impl Backend for RedisBackend {
                 let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
                 match &self.shared.replicas {
                     None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed)),
                 }
             }
             Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
@@ -446,7 +450,7 @@ impl Backend for RedisBackend {
             Ok(link) => {
                 let executed = Arc::clone(&self.shared.exec).acquires_all(Arc::clone(&link), batch);
                 match self.shared.replicas {
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_vouched(link, executed)),
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed)),
                     None => Box::pin(executed),
                 }
             }

@@ -303,7 +303,7 @@ impl World {
         let run_id = format!("{node}.{}", server.run);
         Origin {
             server_time: server.wall.at(self.now),
-            vouched: server.notes.counted.clone(),
+            attested: server.notes.counted.clone(),
             met: server.notes.met.clone().filter(|(run, _)| *run == run_id).map(|(_, met)| met),
             longest_ttl: server.notes.longest_ttl,
             fences: server.server.counter(),
