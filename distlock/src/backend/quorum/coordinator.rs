@@ -66,7 +66,7 @@ pub(super) enum Effect {
     Link(LinkEvent),
     Push(Push),
     /// Ask the server what it is.
-    Look {
+    Probe {
         node: usize,
     },
     /// Leave a note on the server: before whatever it is sent after this.

@@ -356,7 +356,7 @@ impl Coordinator {
             self.membership.look_at = now.time.after(LOOK);
             self.look_soon(now);
             let here = (0..self.members.len()).filter(|node| self.members[*node].up);
-            self.out.extend(here.map(|node| Effect::Look { node }));
+            self.out.extend(here.map(|node| Effect::Probe { node }));
         }
     }
 

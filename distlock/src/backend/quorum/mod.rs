@@ -100,11 +100,11 @@ enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
     Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
-    Looked { node: usize, sent: Time, origin: Origin },
+    Probed { node: usize, sent: Time, origin: Origin },
     Noted { node: usize, note: Note, written: bool },
     Left { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
-    Heard { node: usize, push: Push },
+    Pushed { node: usize, push: Push },
 }
 
 impl QuorumBackend {
@@ -267,8 +267,8 @@ impl Backend for QuorumBackend {
                 nodes.spawn(node.clone().run(tap));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
-            let mut desk = Desk { quorum: &self, coordinator, events, replies: HashMap::new() };
-            desk.work(outbox).await;
+            let mut worker = Worker { quorum: &self, coordinator, events, replies: HashMap::new() };
+            worker.work(outbox).await;
         })
     }
 
@@ -350,19 +350,19 @@ impl Events for Tap {
     }
 
     fn push(&self, push: Push) {
-        self.tell(Input::Heard { node: self.at, push });
+        self.tell(Input::Pushed { node: self.at, push });
     }
 }
 
 /// Where the coordinator works: on the I/O thread.
-struct Desk<'a> {
+struct Worker<'a> {
     quorum: &'a QuorumBackend,
     coordinator: Coordinator,
     events: Arc<dyn Events>,
     replies: HashMap<u64, oneshot::Sender<OpResult>>,
 }
 
-impl Desk<'_> {
+impl Worker<'_> {
     async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
         loop {
             let due = self.coordinator.next_due();
@@ -370,19 +370,19 @@ impl Desk<'_> {
             tokio::select! {
                 biased;
                 input = outbox.recv() => match input {
-                    Some(input) => self.hear(input),
+                    Some(input) => self.handle(input),
                     None => return,
                 },
                 () = tokio::time::sleep(pause), if due.is_some() => self.coordinator.fire(now()),
             }
             while let Ok(input) = outbox.try_recv() {
-                self.hear(input);
+                self.handle(input);
             }
             self.carry_out().await;
         }
     }
 
-    fn hear(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) {
         let coordinator = &mut self.coordinator;
         match input {
             Input::Op { key, op, reply } => {
@@ -393,11 +393,11 @@ impl Desk<'_> {
             Input::Joined { node, sent, former_links_dead, pushes, origin } => {
                 coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
             }
-            Input::Looked { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
+            Input::Probed { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
             Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
             Input::Left { node, cause } => coordinator.member_left(now(), node, cause),
             Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
-            Input::Heard { node, push } => coordinator.heard(now(), node, push),
+            Input::Pushed { node, push } => coordinator.heard(now(), node, push),
         }
     }
 
@@ -408,11 +408,11 @@ impl Desk<'_> {
             if effects.is_empty() {
                 return;
             }
-            let mut letters: Vec<Vec<(Job, Arc<str>, Op)>> = Vec::new();
-            letters.resize_with(self.quorum.nodes.len(), Vec::new);
+            let mut commands: Vec<Vec<(Job, Arc<str>, Op)>> = Vec::new();
+            commands.resize_with(self.quorum.nodes.len(), Vec::new);
             for effect in effects {
                 match effect {
-                    Effect::Send { node, job, key, op } => letters[node].push((job, key, op)),
+                    Effect::Send { node, job, key, op } => commands[node].push((job, key, op)),
                     Effect::Done { round, result } => {
                         if let Some(reply) = self.replies.remove(&round) {
                             // Whoever asked may be gone.
@@ -424,14 +424,14 @@ impl Desk<'_> {
                         self.events.link(event);
                     }
                     Effect::Push(push) => self.events.push(push),
-                    Effect::Look { node: at } => {
+                    Effect::Probe { node: at } => {
                         if let Some(node) = self.quorum.nodes.get(at) {
                             let (sent, origin, inbox) =
                                 (clock::now(), node.origin(), self.quorum.inbox.clone());
                             tokio::spawn(async move {
                                 // Whatever is wrong with the server shows elsewhere.
                                 if let Ok(origin) = origin.await {
-                                    drop(inbox.send(Input::Looked { node: at, sent, origin }));
+                                    drop(inbox.send(Input::Probed { node: at, sent, origin }));
                                 }
                             });
                         }
@@ -439,8 +439,8 @@ impl Desk<'_> {
                     Effect::Note { node, note } => self.leave_note(node, note).await,
                 }
             }
-            for (node, letters) in letters.into_iter().enumerate() {
-                self.post(node, letters).await;
+            for (node, commands) in commands.into_iter().enumerate() {
+                self.send_commands(node, commands).await;
             }
         }
     }
@@ -463,10 +463,10 @@ impl Desk<'_> {
     }
 
     /// Sends one server's commands, in order.
-    async fn post(&mut self, node: usize, letters: Vec<(Job, Arc<str>, Op)>) {
+    async fn send_commands(&mut self, node: usize, commands: Vec<(Job, Arc<str>, Op)>) {
         let backend = &self.quorum.nodes[node];
-        if letters.len() < WORTH_A_BATCH {
-            for (job, key, op) in letters {
+        if commands.len() < WORTH_A_BATCH {
+            for (job, key, op) in commands {
                 let mut future = match backend.send(&key, op) {
                     Sending::Ready(result) => {
                         self.coordinator.answered(now(), node, job, result);
@@ -488,10 +488,10 @@ impl Desk<'_> {
             }
             return;
         }
-        let mut letters = letters.into_iter();
+        let mut commands = commands.into_iter();
         loop {
             let (mut jobs, mut batch) = (Vec::new(), Vec::new());
-            for (job, key, op) in letters.by_ref().take(BATCH) {
+            for (job, key, op) in commands.by_ref().take(BATCH) {
                 jobs.push(job);
                 batch.push((key, if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op }));
             }

@@ -211,7 +211,7 @@ impl World {
                         let key: usize = key.trim_start_matches('k').parse().unwrap();
                         self.plan_to_ask(process, key, token, 0);
                     }
-                    Effect::Look { node } => {
+                    Effect::Probe { node } => {
                         self.look_at(process, node);
                     }
                     Effect::Note { node, note } => {
