@@ -309,7 +309,7 @@ impl LockRequest {
             renewal: Renewal::Keep,
             max_hold: None,
             min_hold: None,
-            gathering: Some(Arc::default()),
+            collection: Some(Arc::default()),
             ..want.clone()
         };
         while let Some(key) = rest.first() {
@@ -430,7 +430,7 @@ impl LockRequest {
             max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
-            gathering: None,
+            collection: None,
             label: self.label.clone(),
         })
     }

@@ -12,7 +12,7 @@ use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::clock;
 use crate::engine::cell::Ticket;
-use crate::engine::gathering::Gathering;
+use crate::engine::collection::KeyCollection;
 use crate::engine::{Outcome, Want};
 use crate::process;
 
@@ -23,7 +23,7 @@ struct AcquiringAll {
     /// Those that have not been heard of, in order.
     waiting: VecDeque<Waiting>,
     acquired: Vec<LeaseHandle>,
-    gathering: Option<Arc<Gathering>>,
+    collection: Option<Arc<KeyCollection>>,
 }
 
 struct Waiting {
@@ -47,8 +47,8 @@ pub(crate) async fn acquire_all(
         answers.push(receiver);
         Requester { answer, alive: alive.clone() }
     };
-    if let Some(gathering) = &want.gathering {
-        gathering.asks();
+    if let Some(collection) = &want.collection {
+        collection.asks();
     }
     let (tickets, effects) = core.engine.acquire_all(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
@@ -58,7 +58,7 @@ pub(crate) async fn acquire_all(
         command: AwaitedCommand::new(AwaitedKind::Acquire),
         waiting: waiting.collect(),
         acquired: Vec::with_capacity(keys.len()),
-        gathering: want.gathering.clone(),
+        collection: want.collection.clone(),
     };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
     let outcome = poll_fn(|cx| acquiring.poll(cx)).await;
@@ -75,8 +75,8 @@ impl AcquiringAll {
         while let Some(next) = self.waiting.front_mut() {
             let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
             self.waiting.pop_front();
-            if let Some(gathering) = &self.gathering {
-                gathering.looked();
+            if let Some(collection) = &self.collection {
+                collection.looked();
             }
             // The engine answers every request once; it drops one only with itself.
             match answer.unwrap_or(AcquireResult::Not(Outcome::Closed)) {

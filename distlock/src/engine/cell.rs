@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
-use super::gathering::Gathering;
+use super::collection::KeyCollection;
 use crate::backend::Token;
 use crate::clock::Time;
 use crate::error::LostReason;
@@ -70,7 +70,7 @@ pub(crate) struct LeaseCell {
     abandoned: AtomicBool,
     claim: AtomicU8,
     /// One of several keys that are being collected.
-    gathering: Option<Arc<Gathering>>,
+    collection: Option<Arc<KeyCollection>>,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
@@ -87,7 +87,7 @@ impl LeaseCell {
         held_since: Time,
         cap: Time,
         until: Time,
-        gathering: Option<Arc<Gathering>>,
+        collection: Option<Arc<KeyCollection>>,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
         LeaseCell {
@@ -100,7 +100,7 @@ impl LeaseCell {
             cap: AtomicU64::new(cap.0),
             word,
             claim: AtomicU8::new(UNCLAIMED),
-            gathering,
+            collection,
             abandoned: AtomicBool::new(false),
             ended: Event::new(),
             remains: OnceLock::new(),
@@ -125,7 +125,7 @@ impl LeaseCell {
 
     /// Somebody has it in hand, or looks after the request that it is a part of.
     pub(super) fn is_claimed(&self) -> bool {
-        let attended = self.gathering.as_ref().is_none_or(|gathering| gathering.is_attended());
+        let attended = self.collection.as_ref().is_none_or(|collection| collection.is_attended());
         attended && self.claim.load(Ordering::Acquire) == CLAIMED
     }
 

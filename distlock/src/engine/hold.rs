@@ -88,12 +88,12 @@ impl<W> Step<'_, W> {
             Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.grant.deadline,
             Renewal::Never => lease.grant.deadline.min(lease_end(now, want.ttl)),
         };
-        let gathering = want.gathering;
-        if let Some(gathering) = &gathering {
-            gathering.answered();
+        let collection = want.collection;
+        if let Some(collection) = &collection {
+            collection.answered();
         }
         let (label, held_since) = (want.label, now);
-        let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, gathering);
+        let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, collection);
         let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });

@@ -131,8 +131,8 @@ impl<W> Step<'_, W> {
 
     /// A request that waits, or was about to, has ended.
     pub(super) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
-        if let Some(gathering) = &waiter.want.gathering {
-            gathering.answered();
+        if let Some(collection) = &waiter.want.collection {
+            collection.answered();
         }
         self.out.push(Effect::Done(waiter.who, outcome));
     }

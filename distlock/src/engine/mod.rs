@@ -20,7 +20,7 @@ pub(crate) mod mutant;
 mod acquire_all;
 mod attempt;
 pub(crate) mod cell;
-pub(crate) mod gathering;
+pub(crate) mod collection;
 mod hold;
 mod key;
 mod lease;
@@ -47,7 +47,7 @@ use crate::backend::{
 use crate::clock::Time;
 use crate::error::LostReason;
 use cell::{LeaseCell, Ticket};
-use gathering::Gathering;
+use collection::KeyCollection;
 use server_clock::{ServerClock, Step};
 use shard::Shard;
 
@@ -91,7 +91,7 @@ pub(crate) struct Want {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     /// One of several keys: `renewal`, `max_hold` and `min_hold` are those of [`Engine::begin`], later.
-    pub(crate) gathering: Option<Arc<Gathering>>,
+    pub(crate) collection: Option<Arc<KeyCollection>>,
     pub(crate) label: Cow<'static, str>,
 }
 

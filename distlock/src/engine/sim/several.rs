@@ -76,7 +76,7 @@ impl World {
             want.wait_limit = WaitLimit::Until(first.until);
         }
         self.gatherings[group].asks();
-        want.gathering = Some(self.gatherings[group].clone());
+        want.collection = Some(self.gatherings[group].clone());
         (want.renewal, want.max_hold, want.min_hold) = (Renewal::Keep, None, None);
         let keys: Vec<Arc<str>> =
             rest.iter().map(|index| self.keys[self.requests[*index].key].name.clone()).collect();

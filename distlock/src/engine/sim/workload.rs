@@ -132,7 +132,7 @@ impl Request {
             max_waiters: self.max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
-            gathering: None,
+            collection: None,
             label: Cow::Borrowed("simulated"),
         }
     }

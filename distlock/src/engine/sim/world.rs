@@ -17,7 +17,7 @@ use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::Server;
 use crate::backend::{Push, Token};
-use crate::engine::gathering::Gathering;
+use crate::engine::collection::KeyCollection;
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -169,7 +169,7 @@ pub(super) struct World {
     pub(super) requests: Vec<Request>,
     /// Requests for several keys: those for each, in the order of the keys.
     pub(super) groups: Vec<Vec<usize>>,
-    pub(super) gatherings: Vec<Arc<Gathering>>,
+    pub(super) gatherings: Vec<Arc<KeyCollection>>,
     pub(super) pollers: Vec<Poller>,
     pub(super) keys: Vec<KeyWatch>,
     /// What is on the server though its process has forgotten it: key and text, since when.

@@ -4,8 +4,8 @@ mod acquire_all;
 mod acquiring;
 mod cancel;
 mod chain;
+mod collection;
 mod crowd;
-mod gathering;
 mod granting;
 mod limited;
 mod link;
@@ -271,7 +271,7 @@ fn want() -> Want {
         max_waiters: None,
         max_hold: None,
         min_hold: None,
-        gathering: None,
+        collection: None,
         label: Cow::Borrowed("test"),
     }
 }

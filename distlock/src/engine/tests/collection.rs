@@ -1,20 +1,20 @@
 //! Several keys: until all are in hand they are kept alive, and what the request says of time counts from then.
 
-use super::super::gathering::Gathering;
+use super::super::collection::KeyCollection;
 use super::*;
 
 struct Several {
-    gathering: Arc<Gathering>,
+    collection: Arc<KeyCollection>,
     cell: Arc<LeaseCell>,
 }
 
 /// The first key of several is in hand; what the request says of time counts later.
 fn first_of(desk: &mut Desk) -> Several {
-    let gathering: Arc<Gathering> = Arc::default();
-    gathering.asks();
-    let cell = desk.hold(Want { gathering: Some(gathering.clone()), ..want() });
-    gathering.looked();
-    Several { gathering, cell }
+    let collection: Arc<KeyCollection> = Arc::default();
+    collection.asks();
+    let cell = desk.hold(Want { collection: Some(collection.clone()), ..want() });
+    collection.looked();
+    Several { collection, cell }
 }
 
 /// Passes the time, answering renewals. How many there were.
@@ -50,11 +50,11 @@ fn what_is_in_hand_is_kept_alive_while_others_are_awaited() {
 #[test]
 fn what_nobody_looks_after_any_more_is_not() {
     let mut desk = Desk::new();
-    let Several { gathering, cell } = first_of(&mut desk);
-    gathering.asks();
+    let Several { collection, cell } = first_of(&mut desk);
+    collection.asks();
     // The second key is granted, and nobody notices.
     let key = std::mem::replace(&mut desk.key, "l".into());
-    let second = Want { gathering: Some(gathering.clone()), ..want() };
+    let second = Want { collection: Some(collection.clone()), ..want() };
     desk.acquire(2, second);
     let (context, _) = desk.next();
     desk.fresh(context);
@@ -69,10 +69,10 @@ fn what_nobody_looks_after_any_more_is_not() {
 #[test]
 fn what_was_looked_at_late_is_kept_alive_again() {
     let mut desk = Desk::new();
-    let Several { gathering, cell } = first_of(&mut desk);
-    gathering.answered();
+    let Several { collection, cell } = first_of(&mut desk);
+    collection.answered();
     renew_for(&mut desk, ms(8_000));
-    gathering.looked();
+    collection.looked();
     assert!(renew_for(&mut desk, ms(20_000)) > 3);
     desk.until(&cell);
 }

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Shared by the holds of one request for several keys, until it has all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct KeyCollection {
     /// Answers that whoever made the request has not looked at.
     unseen: AtomicU32,
 }
 
-impl Gathering {
+impl KeyCollection {
     /// It asks for more keys; whoever was to be told of earlier ones is gone.
     pub(crate) fn asks(&self) {
         self.unseen.store(0, Ordering::SeqCst);
