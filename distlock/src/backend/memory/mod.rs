@@ -13,12 +13,12 @@ use once_cell::sync::OnceCell;
 use super::{Backend, BoxFuture, Events, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes};
 use super::{Sending, ServerTime, Tuning};
 use crate::clock::{self, Time};
-use server::{News, Note, Sender, Server};
+use server::{ModelServer, News, Note, Sender};
 
 /// The store, and its clock: the wall clock at the start, going on monotonically.
 pub(crate) struct Memory {
     client: Arc<str>,
-    server: Mutex<Server>,
+    server: Mutex<ModelServer>,
     started: Time,
     wall_at_start: u64,
     events: OnceCell<Weak<dyn Events>>,
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(client: &Arc<str>, tuning: Tuning) -> Arc<Self> {
-        let mut server = Server::new(tuning);
+        let mut server = ModelServer::new(tuning);
         server.subscribe(client);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Arc::new(Memory {
@@ -51,7 +51,7 @@ impl Memory {
         ServerTime(self.wall_at_start.saturating_add(u64::try_from(elapsed.as_micros()).unwrap_or(0)))
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
+    fn server(&self) -> MutexGuard<'_, ModelServer> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum News {
 
 /// A process in the queue.
 #[derive(Clone, Debug)]
-struct Entry {
+struct QueueEntry {
     client: Arc<str>,
     token: Token,
     kind: Kind,
@@ -58,11 +58,11 @@ struct Value {
 
 /// One key: the lock, and the queue for it.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct KeyEntry {
     value: Option<Value>,
     /// Who holds a shared or limited lock, and until when. Means nothing unless `value` is their marker.
     members: Vec<(Arc<str>, ServerTime)>,
-    queue: VecDeque<Entry>,
+    queue: VecDeque<QueueEntry>,
 }
 
 /// Whoever sends an operation.
@@ -73,9 +73,9 @@ pub(crate) struct Sender<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ModelServer {
     tuning: Tuning,
-    slots: HashMap<Arc<str>, Slot>,
+    slots: HashMap<Arc<str>, KeyEntry>,
     last_fence: u64,
     listeners: HashSet<Arc<str>>,
     /// Whether a push tells how many listeners it reached.
@@ -86,9 +86,9 @@ pub(crate) struct Server {
 
 const FIRST_SWEEP: usize = 1024;
 
-impl Server {
+impl ModelServer {
     pub(crate) fn new(tuning: Tuning) -> Self {
-        Server {
+        ModelServer {
             tuning,
             slots: HashMap::new(),
             last_fence: 0,
@@ -191,7 +191,7 @@ impl Server {
             if mode != AcquireMode::Try {
                 let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);
                 let client = from.client.clone();
-                let entry = Entry { client, token, kind, until, claim, fences, listens, minted };
+                let entry = QueueEntry { client, token, kind, until, claim, fences, listens, minted };
                 front = slot.enqueue(server_time, entry);
             }
             return Reply::Busy { server_time: Some(server_time), holder, remaining, front };
@@ -331,7 +331,7 @@ impl Server {
     }
 
     /// Whether a grant would reach somebody, as far as one can know.
-    fn is_heard(&self, entry: &Entry) -> bool {
+    fn is_heard(&self, entry: &QueueEntry) -> bool {
         if mutated!(DeadEntriesNotSkipped) {
             return true;
         }
@@ -439,7 +439,7 @@ impl Server {
         held
     }
 
-    fn slot(&mut self, key: &Arc<str>) -> &mut Slot {
+    fn slot(&mut self, key: &Arc<str>) -> &mut KeyEntry {
         self.slots.entry(key.clone()).or_default()
     }
 
@@ -484,7 +484,7 @@ fn marker(kind: Kind) -> Arc<str> {
     }
 }
 
-impl Slot {
+impl KeyEntry {
     fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
         let text = text(from, ask.token);
         let until = plus(server_time, ask.ttl);
@@ -622,7 +622,7 @@ impl Slot {
     }
 
     /// Adds the entry or refreshes it where it stands. True if it is the first that is alive.
-    fn enqueue(&mut self, server_time: ServerTime, entry: Entry) -> bool {
+    fn enqueue(&mut self, server_time: ServerTime, entry: QueueEntry) -> bool {
         let token = entry.token;
         let client = entry.client.clone();
         match self.queue.iter_mut().find(|e| e.token == token && e.client == client) {

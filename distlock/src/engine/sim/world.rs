@@ -15,7 +15,7 @@ use super::oracle::KeyWatch;
 use super::refusals::Refusal;
 use super::wire::Job;
 use super::workload::Request;
-use crate::backend::memory::server::Server;
+use crate::backend::memory::server::ModelServer;
 use crate::backend::{Push, Token};
 use crate::engine::collection::KeyCollection;
 
@@ -156,7 +156,7 @@ pub(super) struct World {
     pub(super) now: u64,
     order: u64,
     events: BinaryHeap<Due>,
-    pub(super) server: Server,
+    pub(super) server: ModelServer,
     pub(super) wall: WallClock,
     pub(super) server_is_up: bool,
     pub(super) refusal: Option<Refusal>,
@@ -187,7 +187,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(cfg: Config, mut rng: Rng, traced: bool) -> World {
-        let mut server = Server::new(cfg.tuning.clone());
+        let mut server = ModelServer::new(cfg.tuning.clone());
         server.counts_listeners(cfg.counts);
         let mut used_for = || match cfg.uses {
             Uses::All(all) => all,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Server, Value, plus};
+use super::{ModelServer, Value, plus};
 use crate::backend::{Kind, MARK, ServerTime, Token, kind_of, token_text};
 
 /// An entry in the queue that is alive.
@@ -16,7 +16,7 @@ pub(crate) struct Queued {
     pub(crate) reachable: bool,
 }
 
-impl Server {
+impl ModelServer {
     /// Whether `PUBLISH` tells how many clients it reached; in a cluster it does not.
     pub(crate) fn counts_listeners(&mut self, counts: bool) {
         self.counts = counts;

@@ -10,14 +10,14 @@ use fastrand::Rng;
 use super::Stats;
 use super::config::{Config, MILLI, SECOND};
 use super::process::{Process, Step};
-use crate::backend::memory::server::Server;
+use crate::backend::memory::server::ModelServer;
 use crate::backend::{ServerTime, Token, Tuning};
 use crate::clock::Time;
 use crate::engine::sim::clocks::WallClock;
 
 /// One of the servers.
 pub(super) struct Node {
-    pub(super) server: Server,
+    pub(super) server: ModelServer,
     pub(super) wall: WallClock,
     pub(super) up: bool,
     pub(super) hangs_until: u64,
@@ -123,7 +123,7 @@ impl World {
             ..Tuning::default()
         };
         let node = |_| Node {
-            server: Server::new(tuning.clone()),
+            server: ModelServer::new(tuning.clone()),
             wall: WallClock::new(),
             up: true,
             hangs_until: 0,

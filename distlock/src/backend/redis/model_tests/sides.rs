@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Connection, FromRedisValue};
 
-use super::super::super::memory::server::{News, Note, Sender, Server, owner};
+use super::super::super::memory::server::{ModelServer, News, Note, Sender, owner};
 use super::super::super::{
     Backend, Kind, Push, Pushes, Remaining, Reply, ServerTime, Token, Tuning, kind_of,
 };
@@ -40,7 +40,7 @@ pub(super) struct Sides {
     connection: Connection,
     rigs: Vec<Rig>,
     tuning: Tuning,
-    model: Server,
+    model: ModelServer,
     /// Pushes to each client in this run.
     pushes: [usize; CLIENTS.len()],
     /// The same at its beginning.
@@ -68,7 +68,7 @@ impl Sides {
             rig
         };
         let rigs: Vec<Rig> = CLIENTS.iter().map(rig).collect();
-        let model = Server::new(tuning.clone());
+        let model = ModelServer::new(tuning.clone());
         let (pushes, before) = ([0; CLIENTS.len()], [0; CLIENTS.len()]);
         Sides { server, connection, rigs, tuning, model, pushes, before, seed: 0, log: Vec::new() }
     }
@@ -77,7 +77,7 @@ impl Sides {
     pub(super) fn begin(&mut self, seed: u64) {
         self.run::<()>(&["FLUSHALL"]);
         self.run::<()>(&["SET", "dl1:f", &FIRST_FENCE.to_string()]);
-        self.model = Server::new(self.tuning.clone());
+        self.model = ModelServer::new(self.tuning.clone());
         self.model.raise_fence(FIRST_FENCE);
         for client in CLIENTS.iter().filter(|client| **client != "deaf") {
             self.model.subscribe(&Arc::from(*client));
