@@ -22,7 +22,7 @@ const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// Beyond this, it is a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A request that does not wait gives the server so long to answer.
-const ONE_ATTEMPT: Duration = Duration::from_secs(1);
+const ONE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -460,7 +460,7 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
 /// A wait of zero is one attempt, and the server gets a moment to answer it.
 fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
-        (WaitLimit::Once, unavailable_after.min(ONE_ATTEMPT))
+        (WaitLimit::Once, unavailable_after.min(ONE_ATTEMPT_TIMEOUT))
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }

@@ -7,7 +7,7 @@ use super::Core;
 
 /// So long the last handle waits for commands under way: a release that was begun just before the end of
 /// `main` would otherwise not leave the process.
-const LAST_COMMANDS: Duration = Duration::from_millis(50);
+const LAST_HANDLE_WAIT: Duration = Duration::from_millis(50);
 
 /// Managers, requests and guards keep one; when the last is gone the I/O thread finishes what is under way
 /// and ends.
@@ -33,7 +33,7 @@ impl Drop for Alive {
         }
         // On the I/O thread itself it would wait for nothing but its own end.
         if !self.core.io.is_this_thread() {
-            self.core.answered_by(Instant::now() + LAST_COMMANDS);
+            self.core.answered_by(Instant::now() + LAST_HANDLE_WAIT);
         }
         self.core.io.stop();
     }

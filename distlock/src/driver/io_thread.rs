@@ -18,12 +18,12 @@ use crate::contained::{Panicked, contained, poll_contained};
 use crate::process::Process;
 
 /// Commands under way when the last handle goes get so long to be answered.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);
 /// Timers look at the suspend-proof clock at least this often while anything is due at all: a machine that
 /// wakes up must not wait for the rest of a sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// After a panic of our own, which may come again at once.
-const AFTER_PANIC: Duration = Duration::from_millis(100);
+const PANIC_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct IoThread {
     running: OnceCell<Running>,
@@ -166,7 +166,7 @@ fn work(core: &Arc<Core>, runtime: Runtime) {
 async fn live(core: &Arc<Core>) -> Result<(), String> {
     let ended = async {
         core.io.stop.notified().await;
-        core.quiet_within(LAST_WORDS, Core::is_quiet).await;
+        core.quiet_within(LAST_COMMANDS_WAIT, Core::is_quiet).await;
     };
     tokio::select! {
         why = connection(core) => Err(why),
@@ -185,7 +185,7 @@ async fn connection(core: &Arc<Core>) -> String {
         // What is left of it ends its connections.
         drop(contained(|| drop(work)));
         core.backend_panicked(OpError::new(Failure::Unknown, panicked));
-        tokio::time::sleep(AFTER_PANIC).await;
+        tokio::time::sleep(PANIC_PAUSE).await;
     }
 }
 
@@ -203,7 +203,7 @@ async fn timers(core: &Arc<Core>) {
         }
         if core.fire_timers().is_err() {
             // What was due is still due, or is forgotten.
-            tokio::time::sleep(AFTER_PANIC).await;
+            tokio::time::sleep(PANIC_PAUSE).await;
         }
     }
 }

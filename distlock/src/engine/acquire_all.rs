@@ -13,7 +13,7 @@ use super::attempt::Attempt;
 use super::cell::Ticket;
 use super::key::Step;
 use super::waiters::Waiter;
-use super::{CLAIM, Context, Effect, Effects, Engine, Outcome, Purpose, Want, lock};
+use super::{Context, Effect, Effects, Engine, LONGEST_CLAIM, Outcome, Purpose, Want, lock};
 use crate::backend::{AcquireMode, Failure, Op, OpResult, Reply, Token};
 use crate::clock::Time;
 
@@ -116,7 +116,7 @@ impl<W> Step<'_, W> {
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.longest = ttl;
         attempt.batch_role = Some(if leads { BatchRole::Leader } else { BatchRole::Follower(ticket) });
-        let (token, claim) = (attempt.token, CLAIM.min(ttl));
+        let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
         let purpose = Purpose::Acquire { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
         self.send(token, purpose, Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 });
         self.state.attempt = Some(Box::new(attempt));

@@ -6,18 +6,18 @@ use std::time::Duration;
 use super::acquire_all::{BatchRole, Handled};
 use super::key::Step;
 use super::lease::Grant;
-use super::{ASK_AGAIN, CLAIM, Context, Effect, MAX_FENCES, Outcome, Purpose};
+use super::{ACQUIRE_RESEND_AFTER, Context, Effect, LONGEST_CLAIM, MAX_FENCES, Outcome, Purpose};
 use crate::backend::{
     AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
 };
 use crate::clock::{Time, lease_end};
 
 /// Behind a client that cannot hand over, the front of the queue asks this often at first …
-const POLL_FIRST: Duration = Duration::from_millis(10);
+const FIRST_POLL_PAUSE: Duration = Duration::from_millis(10);
 /// … and this often in the end.
-const POLL_LAST: Duration = Duration::from_millis(100);
+const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 /// A server that refuses for now is asked this often in the end.
-const LATER_LAST: Duration = Duration::from_millis(500);
+const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spread of the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 
@@ -71,7 +71,7 @@ impl Attempt {
             seen: 0,
             queued: false,
             fences: None,
-            claim: CLAIM,
+            claim: LONGEST_CLAIM,
             pair: None,
             holder: None,
             handoffs_began: ServerTime(0),
@@ -91,7 +91,7 @@ impl Attempt {
 
     pub(super) fn due(&self, link_is_down: bool) -> Time {
         let again = match self.asked {
-            Some((_, at)) if !link_is_down => at.after(ASK_AGAIN),
+            Some((_, at)) if !link_is_down => at.after(ACQUIRE_RESEND_AFTER),
             _ => Time::MAX,
         };
         self.ask_at.map_or(again, |at| at.min(again))
@@ -206,7 +206,7 @@ impl<W> Step<'_, W> {
             0 => 0,
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
-        attempt.claim = CLAIM.min(ttl);
+        attempt.claim = LONGEST_CLAIM.min(ttl);
         attempt.longest = attempt.longest.max(ttl);
         attempt.queued |= queues;
         attempt.fences = Some(match attempt.fences {
@@ -494,13 +494,13 @@ impl<W> Step<'_, W> {
     }
 
     fn poll_delay(&mut self, attempt: &mut Attempt) -> Duration {
-        let delay = POLL_FIRST.saturating_mul(1 << attempt.polls.min(4)).min(POLL_LAST);
+        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.polls.min(4)).min(LONGEST_POLL_PAUSE);
         attempt.polls = attempt.polls.saturating_add(1);
         delay - self.env.jitter(delay / 2)
     }
 
     fn refusal_delay(&mut self, attempt: &mut Attempt) -> Duration {
-        let delay = POLL_FIRST.saturating_mul(1 << attempt.refusals.min(6)).min(LATER_LAST);
+        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.refusals.min(6)).min(LONGEST_REFUSAL_PAUSE);
         attempt.refusals = attempt.refusals.saturating_add(1);
         delay - self.env.jitter(delay / 2)
     }

@@ -8,7 +8,7 @@ use super::key::Step;
 use super::lease::{Grant, Holder, Lease};
 use super::release::ReleaseRequest;
 use super::waiters::Waiter;
-use super::{CLAIM, Context, Effect, Outcome, Release, Renewal, Want};
+use super::{Context, Effect, LONGEST_CLAIM, Outcome, Release, Renewal, Want};
 use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
@@ -179,7 +179,7 @@ impl<W> Step<'_, W> {
         let given_back = remains.is_some_and(|remains| remains.given_back);
         if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
-            let longest = remains.map_or(CLAIM, |remains| remains.longest);
+            let longest = remains.map_or(LONGEST_CLAIM, |remains| remains.longest);
             self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
         }
         Release::WasLost(reason)
@@ -335,7 +335,7 @@ impl<W> Step<'_, W> {
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(super) fn on_unknown_grant(&mut self, token: Token) {
         if !mutated!(UnknownPushIgnored) {
-            self.compensate(token, CLAIM);
+            self.compensate(token, LONGEST_CLAIM);
         }
     }
 
@@ -354,7 +354,7 @@ fn lasts<W>(grant: &Grant, head: &Waiter<W>, now: Time) -> bool {
         return true;
     }
     match head.want.renewal {
-        Renewal::Keep => grant.deadline.duration_since(now) >= CLAIM.min(head.want.ttl) / 2,
+        Renewal::Keep => grant.deadline.duration_since(now) >= LONGEST_CLAIM.min(head.want.ttl) / 2,
         Renewal::Never => grant.deadline >= lease_end(now, head.want.ttl),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{LeaseCell, Ticket};
-use super::{CHAIN, CLAIM, Renewal};
+use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Renewal};
 use crate::backend::{Kind, ServerTime, Token};
 use crate::clock::Time;
 
@@ -68,7 +68,8 @@ impl Lease {
 
     /// Another task of this process may use it without asking the server.
     pub(super) fn may_be_passed_on(&self, now: Time) -> bool {
-        (now < self.grant.entered.after(CHAIN) || mutated!(SharedChainForEver)) && now < self.grant.deadline
+        (now < self.grant.entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainForEver))
+            && now < self.grant.deadline
     }
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
@@ -93,7 +94,7 @@ impl Lease {
         self.renew_at = match self.renewal_ttl() {
             None => Time::MAX,
             Some(ttl) => {
-                let first = (CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
+                let first = (LONGEST_CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
                 let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
                 in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
             }

@@ -11,7 +11,7 @@ use crate::backend::Token;
 use crate::clock::Time;
 
 /// Before a release is repeated for the first time on a link that is up; doubled with every failure …
-const FIRST_RETRY: Duration = Duration::from_millis(50);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// … so often: a server in trouble is asked once in three seconds in the end.
 const DOUBLINGS: u32 = 6;
 /// So many are remembered in a shard. When there are more, the one that is due first is given up: its lock
@@ -35,7 +35,7 @@ pub(super) struct PendingRelease {
 impl PendingRelease {
     /// How long to wait before it is sent again, without jitter.
     pub(super) fn pause(&self) -> Duration {
-        FIRST_RETRY * 2_u32.pow(self.sends.saturating_sub(1).min(DOUBLINGS))
+        FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(DOUBLINGS))
     }
 
     /// When to look at it: to send it, or to forget it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::key::Step;
 use super::pending::PendingRelease;
 use super::shard::LATE_COMMANDS_BOUND;
-use super::{CLAIM, Confirmation, Context, Outcome, Purpose};
+use super::{Confirmation, Context, LONGEST_CLAIM, Outcome, Purpose};
 use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
 use crate::clock::{Time, drift};
 use crate::error::LostReason;
@@ -53,7 +53,7 @@ impl<W> Step<'_, W> {
     pub(super) fn leave(&mut self, request: &ReleaseRequest) {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
-        let longest = longest.max(self.env.tuning.queue_entry_ttl + CLAIM);
+        let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
@@ -132,7 +132,7 @@ impl<W> Step<'_, W> {
             Err(error) if error.may_be_applied() => {}
             _ => return,
         }
-        let longest = ttl.max(CLAIM);
+        let longest = ttl.max(LONGEST_CLAIM);
         // The answer may be to a command for a lease that was lost since, whose body has not ended.
         let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
         let keep_until = kept.map(|(_, until)| *until);

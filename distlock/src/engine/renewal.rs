@@ -10,7 +10,7 @@ use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
 
 /// A renewal never shortens a lease, so this one only asks.
-const NOTHING_MORE: Duration = Duration::from_millis(1);
+const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 impl<W> Step<'_, W> {
     /// The server has promised the lease until `deadline`, counted on our clock.
@@ -88,7 +88,7 @@ impl<W> Step<'_, W> {
     pub(super) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
-            let ttl = lease.renewal_ttl().unwrap_or(NOTHING_MORE);
+            let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
             lease.grant.longest = lease.grant.longest.max(ttl);
             let (token, kind) = (lease.grant.token, lease.grant.kind);
             self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });

@@ -25,7 +25,7 @@ use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 
 /// How long `connect` tries.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_CLIENT_NAME: usize = 64;
 
 /// Why `connect` has failed: the last error, and how long it has tried.
@@ -319,16 +319,16 @@ impl LockManagerBuilder {
         if let Some(error) = core.refusal() {
             return Err(unavailable(error));
         }
-        match core.link_within(CONNECT_WITHIN).await {
+        match core.link_within(CONNECT_TIMEOUT).await {
             LinkSeen::Up => Ok(manager),
             LinkSeen::Down(error) if error.kind == Failure::Refused => Err(unavailable(error)),
             LinkSeen::Down(error) => {
-                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_WITHIN) }))
+                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_TIMEOUT) }))
             }
             LinkSeen::NotYet => {
                 let text = format!("{} does not answer", core.backend.describe());
                 let error = OpError::new(Failure::Unknown, text);
-                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_WITHIN) }))
+                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_TIMEOUT) }))
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 
 /// After the grace period, what is under way gets so long to end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 
 /// What a lock is held as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +188,7 @@ impl LockManager {
         core.quiet_within(grace, |core| core.lease_handles() == 0 && core.is_quiet()).await;
         let lost = core.lease_handles();
         core.lose_all();
-        core.quiet_within(LAST_WORDS, |core| core.lease_handles() == 0 && core.is_quiet()).await;
+        core.quiet_within(UNDER_WAY_WAIT, |core| core.lease_handles() == 0 && core.is_quiet()).await;
         let unconfirmed = core.unconfirmed();
         ShutdownReport { held, lost, ignored: core.lease_handles(), unconfirmed }
     }

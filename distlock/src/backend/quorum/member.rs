@@ -11,9 +11,9 @@ use crate::clock::Time;
 use crate::engine::server_clock::{ServerClock, Step};
 
 /// Between two attempts to give back what is left of a token on a server that is there.
-pub(super) const RETRY: Duration = Duration::from_millis(50);
+pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Clocks of servers that differ by no more than this agree.
-const CLOCKS_AGREE: Duration = Duration::from_secs(1);
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Something of a token that nobody wants any more may be left on a server.
 #[derive(Clone, Debug)]
@@ -228,7 +228,7 @@ impl Member {
         let (Some(mine), Some(theirs)) = (self.clock.offset(now), other.clock.offset(now)) else {
             return false;
         };
-        let tolerance = CLOCKS_AGREE.as_nanos().cast_signed();
+        let tolerance = CLOCK_TOLERANCE.as_nanos().cast_signed();
         mine.0 - theirs.1 <= tolerance && theirs.0 - mine.1 <= tolerance
     }
 
@@ -240,7 +240,7 @@ impl Member {
 
     /// Remembers that this has to be given back: now and then if the server is there, else once it is.
     pub(super) fn schedule_release(&mut self, now: Time, release: PendingRelease) {
-        let at = if self.up { now.after(RETRY) } else { Time::MAX };
+        let at = if self.up { now.after(RELEASE_RETRY_PAUSE) } else { Time::MAX };
         if release.until > now {
             self.schedule_release_at(at, release);
         }

@@ -10,16 +10,16 @@ use super::round::majority;
 use crate::clock::{Time, drift};
 
 /// How long the first majority waits for the others.
-const TOGETHER: Duration = Duration::from_millis(250);
+const FIRST_MAJORITY_WAIT: Duration = Duration::from_millis(250);
 
 /// What is known of a server's clock is refreshed so often: what is old tells nothing.
-const LOOK: Duration = Duration::from_secs(10);
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// The same while a server is young that somebody else may attest.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const YOUNG_PROBE_INTERVAL: Duration = Duration::from_millis(200);
 /// Notes on servers are prolonged so often.
-const KEEP: Duration = Duration::from_secs(24 * 3600);
+const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Times by the clocks of different majorities differ by no more than this.
-const MAJORITIES_AGREE: Duration = Duration::from_secs(2);
+const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Whether there is a majority.
 #[derive(Debug)]
@@ -100,7 +100,11 @@ impl Coordinator {
         let memory = member.looked(now.time, sent, origin);
         self.heard_origin(now, node, sent, origin, memory);
         self.grow_up(now);
-        if self.members.get(node).is_some_and(|member| now.time.duration_since(member.kept) > KEEP) {
+        if self
+            .members
+            .get(node)
+            .is_some_and(|member| now.time.duration_since(member.kept) > NOTE_RENEWAL_INTERVAL)
+        {
             self.keep_notes(now, node);
         }
         self.look_soon(now);
@@ -301,8 +305,8 @@ impl Coordinator {
                 continue;
             };
             if let Some(met) = member.met {
-                let age =
-                    Duration::from_micros(server_time.saturating_sub(met.0)).saturating_sub(MAJORITIES_AGREE);
+                let age = Duration::from_micros(server_time.saturating_sub(met.0))
+                    .saturating_sub(MAJORITY_CLOCK_TOLERANCE);
                 member.eligibility = Eligibility::TooYoung(since.min(now.time.before(age)));
             } else {
                 member.met = Some(ServerTime(server_time));
@@ -347,13 +351,13 @@ impl Coordinator {
             m.up && matches!(m.eligibility, Eligibility::TooYoung(_) | Eligibility::ClockStepped(_))
         };
         if self.members.iter().any(waits) {
-            self.membership.look_at = self.membership.look_at.min(now.time.after(LOOK_AGAIN));
+            self.membership.look_at = self.membership.look_at.min(now.time.after(YOUNG_PROBE_INTERVAL));
         }
     }
 
     fn look(&mut self, now: Now) {
         if self.membership.look_at <= now.time {
-            self.membership.look_at = now.time.after(LOOK);
+            self.membership.look_at = now.time.after(PROBE_INTERVAL);
             self.look_soon(now);
             let here = (0..self.members.len()).filter(|node| self.members[*node].up);
             self.out.extend(here.map(|node| Effect::Probe { node }));
@@ -391,7 +395,7 @@ impl Coordinator {
                 {
                     self.is_up();
                 } else if here >= most {
-                    let until = until.unwrap_or(now.time.after(TOGETHER));
+                    let until = until.unwrap_or(now.time.after(FIRST_MAJORITY_WAIT));
                     self.membership.stage = Stage::Forming(Some(until));
                 } else if all - failed < most {
                     self.is_down(cause);

@@ -16,7 +16,7 @@ use super::tokens::Servers;
 use crate::clock::Time;
 
 /// The pause before a server is asked again; twice as long each time …
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this part of the ttl.
 const LONGEST_PAUSE: u32 = 6;
 
@@ -75,7 +75,7 @@ impl Coordinator {
         let Some(entry) = self.tokens.get(token) else { return };
         if entry.missing.due.is_none() {
             let longest = entry.ttl / LONGEST_PAUSE;
-            let pause = entry.missing.pause.max(FIRST_PAUSE).min(longest);
+            let pause = entry.missing.pause.max(FIRST_REPAIR_PAUSE).min(longest);
             entry.missing.pause = (pause * 2).min(longest);
             let due = now.time.after(pause);
             entry.missing.due = Some(due);

@@ -17,7 +17,7 @@ use crate::clock::Time;
 /// How long the others are kept on standby.
 const STANDBY_AFTER: Duration = Duration::from_millis(5);
 /// A server that has not answered for so long is not asked first.
-const SILENT: Duration = Duration::from_millis(10);
+const SILENT_AFTER: Duration = Duration::from_millis(10);
 
 /// Rounds that have servers on standby, in the order of their times.
 pub(super) type Standbys = VecDeque<Standby>;
@@ -38,8 +38,10 @@ impl Coordinator {
         let mut first = Servers::default();
         let mut found = 0;
         for node in (start..count).chain(0..start) {
-            let fit =
-                self.members.get(node).is_some_and(|m| m.up && m.counts() && !m.is_silent(now.time, SILENT));
+            let fit = self
+                .members
+                .get(node)
+                .is_some_and(|m| m.up && m.counts() && !m.is_silent(now.time, SILENT_AFTER));
             if fit && found < most {
                 first.add(node);
                 found += 1;

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// How long an address may take before the next one is tried, too.
-const STAGGER: Duration = Duration::from_millis(250);
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 /// Silence after which the kernel asks whether the other side is still there.
-const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 /// How long sent data may stay unacknowledged.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the first address of `host` that accepts.
 pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -27,9 +27,9 @@ pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     // Commands are small and somebody waits for each.
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -67,7 +67,7 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         if let Some(address) = addresses.next() {
             attempts.spawn(async move { (address, TcpStream::connect(address).await) });
         }
-        let patience = if addresses.len() == 0 { Duration::MAX } else { STAGGER };
+        let patience = if addresses.len() == 0 { Duration::MAX } else { NEXT_ADDRESS_AFTER };
         match timeout(patience, attempts.join_next()).await {
             // It is time for the next one.
             Err(_) => {}
@@ -168,7 +168,7 @@ mod tests {
             let stream = first_of(addresses).await.unwrap();
             assert_eq!(stream.peer_addr().unwrap(), good);
             let took = start.elapsed();
-            assert!(took >= STAGGER && took < Duration::from_secs(2), "{took:?}");
+            assert!(took >= NEXT_ADDRESS_AFTER && took < Duration::from_secs(2), "{took:?}");
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let (one, two) = (at("127.0.0.1:1"), at("127.0.0.1:2"));
         let start = Instant::now();
         assert_eq!(first_of(vec![one, two, good]).await.unwrap().peer_addr().unwrap(), good);
-        assert!(start.elapsed() < STAGGER, "{:?}", start.elapsed());
+        assert!(start.elapsed() < NEXT_ADDRESS_AFTER, "{:?}", start.elapsed());
         let error = first_of(vec![one, two]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(error.to_string().contains("127.0.0.1:1:") && error.to_string().contains("127.0.0.1:2:"));

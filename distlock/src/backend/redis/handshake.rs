@@ -13,7 +13,7 @@ use super::replicas;
 use super::scripts::SCRIPTS;
 
 /// How long it is remembered what a server refused to tell.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
 
 /// What the server told about itself. Whatever it did not want to tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub(super) struct Refusals {
 impl Refusals {
     /// Forgets what was another server's, or is old.
     pub(super) fn begin(&mut self, address: &Address) {
-        let same = |(of, since): &(Address, Instant)| of == address && since.elapsed() < REMEMBERED;
+        let same = |(of, since): &(Address, Instant)| of == address && since.elapsed() < REFUSAL_MEMORY;
         if !self.of.as_ref().is_some_and(same) {
             self.of = Some((address.clone(), Instant::now()));
             self.steps.clear();

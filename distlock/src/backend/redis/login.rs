@@ -18,9 +18,9 @@ use super::trace;
 use crate::connection::{Credentials, Provider};
 
 /// The longest pause between two attempts to renew credentials.
-const PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 /// They are not renewed more often than this, whatever their time.
-const SPACING: Duration = Duration::from_millis(250);
+const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// User, password and database. (Its `Debug` hides what is secret.)
 #[derive(Clone, Default)]
@@ -76,7 +76,7 @@ impl Login {
     pub(super) async fn keep(self, connection: MultiplexedConnection, mut renew_at: Option<Instant>) {
         while let Some(at) = renew_at {
             sleep_until(at).await;
-            let mut backoff = Backoff::up_to(PAUSE);
+            let mut backoff = Backoff::up_to(LONGEST_RENEWAL_PAUSE);
             let mut warned = false;
             renew_at = loop {
                 match self.renew(connection.clone()).await {
@@ -122,7 +122,7 @@ async fn given_by(provider: &Provider) -> io::Result<Credentials> {
 
 /// After three quarters of their time.
 fn renewal(given: &Credentials) -> Option<Instant> {
-    Instant::now().checked_add((given.valid_for? / 4 * 3).max(SPACING))
+    Instant::now().checked_add((given.valid_for? / 4 * 3).max(SHORTEST_RENEWAL_PAUSE))
 }
 
 impl fmt::Debug for Login {

@@ -13,7 +13,7 @@ use super::names::Tag;
 use super::{errors, handshake, reply};
 
 /// For how long notes are kept on a server that nobody uses.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const NOTE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Notes on a server.
 ///
@@ -142,7 +142,7 @@ impl Exec {
         };
         cmd.arg(note.run_id).arg(mark);
         cmd.arg(note.longest_ttl.as_millis().to_string()).arg(note.fences);
-        cmd.arg(note.met.map_or(0, |met| met.0)).arg(KEPT.as_millis().to_string());
+        cmd.arg(note.met.map_or(0, |met| met.0)).arg(NOTE_TTL.as_millis().to_string());
         match self.ask(&link, &cmd).await? {
             Value::ServerError(error) => Err(failed(&link, error)),
             _ => Ok(()),

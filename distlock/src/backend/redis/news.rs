@@ -26,9 +26,9 @@ use super::trace;
 /// second by every sentinel that has heard of it.
 const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 /// The longest pause between two attempts.
-const PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(10);
 /// A subscription that lasted this long was a good one.
-const GOOD: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed; for
 /// ever. `patience`: how long it may take to subscribe; `telling`: whether it would tell.
@@ -40,7 +40,7 @@ pub(super) async fn hear(
     telling: &AtomicBool,
     tell: impl Fn() + Send,
 ) {
-    let mut backoff = Backoff::up_to(PAUSE);
+    let mut backoff = Backoff::up_to(LONGEST_SUBSCRIBE_PAUSE);
     loop {
         let since = Instant::now();
         match timeout(patience, subscribe(address, login, tls)).await {
@@ -55,8 +55,8 @@ pub(super) async fn hear(
                 }
                 telling.store(false, Ordering::SeqCst);
                 tell();
-                if since.elapsed() >= GOOD {
-                    backoff = Backoff::up_to(PAUSE);
+                if since.elapsed() >= STABLE_AFTER {
+                    backoff = Backoff::up_to(LONGEST_SUBSCRIBE_PAUSE);
                 }
             }
             Ok(Err(error)) => trace::debug(&format!("no news from the sentinel at {address}: {error}")),

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::backoff::{Backoff, jittered};
 
 /// The longest pause at first.
-const FIRST: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE_AT_FIRST: Duration = Duration::from_millis(200);
 /// How long "at first" is: as long as a fail-over takes that was set up to be quick.
-const QUICK: Duration = Duration::from_secs(3);
+const AT_FIRST: Duration = Duration::from_secs(3);
 /// The longest pause of all while something is wrong.
-const MOST: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// After so long without reason to ask early, the next one counts as the first.
-const QUIET: Duration = Duration::from_secs(2);
+const FORGET_AFTER: Duration = Duration::from_secs(2);
 
 /// The pauses between questions while something is wrong.
 #[derive(Debug, Default)]
@@ -34,13 +34,17 @@ impl Pace {
 
     /// Whether trouble has begun only just now.
     pub(super) fn is_quick(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() < QUICK)
+        self.since.is_some_and(|since| since.elapsed() < AT_FIRST)
     }
 
     /// The pause before the next question: random, so that managers do not ask all at once.
     pub(super) fn next(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now);
-        self.pause = if self.is_quick() { FIRST } else { (self.pause * 2).clamp(FIRST, MOST) };
+        self.pause = if self.is_quick() {
+            LONGEST_PAUSE_AT_FIRST
+        } else {
+            (self.pause * 2).clamp(LONGEST_PAUSE_AT_FIRST, LONGEST_PAUSE)
+        };
         jittered(self.pause)
     }
 }
@@ -54,7 +58,7 @@ pub(super) struct Early {
 
 impl Early {
     pub(super) fn next(&mut self) -> Duration {
-        let quiet = self.last.is_none_or(|last| last.elapsed() >= QUIET);
+        let quiet = self.last.is_none_or(|last| last.elapsed() >= FORGET_AFTER);
         if quiet {
             self.backoff = Backoff::default();
         }
@@ -73,16 +77,16 @@ mod tests {
     async fn questions_are_quick_for_some_seconds_and_then_few() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         let (mut quick, mut slow) = (0, 0);
-        while start.elapsed() < 20 * MOST {
+        while start.elapsed() < 20 * LONGEST_PAUSE {
             let pause = pace.next();
-            assert!(pause <= MOST);
+            assert!(pause <= LONGEST_PAUSE);
             advance(pause).await;
-            if start.elapsed() < QUICK { quick += 1 } else { slow += 1 }
+            if start.elapsed() < AT_FIRST { quick += 1 } else { slow += 1 }
         }
         assert!((15..=30).contains(&quick), "{quick}");
         assert!((17..=40).contains(&slow), "{slow}");
         pace.calm();
-        assert!(pace.next() <= FIRST);
+        assert!(pace.next() <= LONGEST_PAUSE_AT_FIRST);
     }
 
     #[tokio::test(start_paused = true)]
@@ -94,7 +98,7 @@ mod tests {
             asked += 1;
         }
         assert!((15..=30).contains(&asked), "{asked}");
-        advance(QUIET).await;
+        advance(FORGET_AFTER).await;
         assert!(early.next() <= Duration::from_millis(10));
     }
 }

@@ -24,15 +24,15 @@ use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, handshake, trace};
 
 /// How often a silent connection is asked for a sign of life.
-const PROBE: Duration = Duration::from_secs(3);
+const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
 /// How often a server that refused the subscription is asked again.
-const REFUSED: Duration = Duration::from_secs(30);
+const REFUSED_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(30);
 /// How long it is remembered what a server refused.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
 /// A server that so often in a row closes the connection when asked for pushes is taken to have none.
 const CLOSED_OFTEN: u32 = 4;
 /// A subscription that lasted this long was a good one: the next attempt is made at once.
-const GOOD: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Whoever listens.
 pub(super) trait Listener: Send + Sync + 'static {
@@ -81,12 +81,12 @@ impl Memory {
 }
 
 fn is_fresh(since: Option<Instant>) -> bool {
-    since.is_some_and(|since| since.elapsed() < REMEMBERED)
+    since.is_some_and(|since| since.elapsed() < REFUSAL_MEMORY)
 }
 
 pub(super) async fn listen(listener: Arc<impl Listener>) {
     let mut memory = Memory::default();
-    let (mut soon, mut late) = (Backoff::default(), Backoff::up_to(REFUSED));
+    let (mut soon, mut late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
     let mut closed = 0;
     let mut warned = false;
     listener.wanted().await;
@@ -99,8 +99,8 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 listener.subscribed(subscription.at.clone());
                 let error = subscription.last(&*listener).await;
                 trace::debug(&format!("{}: push connection lost: {error}", listener.place()));
-                if since.elapsed() >= GOOD {
-                    (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED));
+                if since.elapsed() >= STABLE_AFTER {
+                    (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
                     Duration::ZERO
                 } else {
                     soon.next()
@@ -121,7 +121,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             }
             Ok(Err(Trouble::Refused(error))) => {
                 warn_once(&*listener, &error, &mut warned);
-                jittered(REFUSED)
+                jittered(REFUSED_SUBSCRIBE_PAUSE)
             }
             Ok(Err(Trouble::Passing(error))) => {
                 trace::debug(&format!("{}: no push connection: {error}", listener.place()));
@@ -294,7 +294,7 @@ impl Subscription {
 async fn silence(pulse: &Pulse) {
     loop {
         let heard = pulse.heard();
-        sleep(PROBE).await;
+        sleep(SILENCE_BEFORE_PROBE).await;
         if pulse.heard() == heard {
             return;
         }

@@ -27,9 +27,9 @@ use super::stream::{Pulse, Stream};
 use super::{errors, handshake};
 
 /// The longest pause between two attempts to connect within one round.
-const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the server keeps the write of a connection that breaks right behind it.
-const MARK_LIVES: Duration = Duration::from_secs(1);
+const MARK_TTL: Duration = Duration::from_secs(1);
 /// So many may share a round.
 const SHARE: usize = 1 << 16;
 
@@ -115,7 +115,7 @@ impl Replicas {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut asked) = asked else { return };
         let mut pipeline = Pipeline::new();
-        pipeline.cmd("SET").arg(mark).arg("").arg("PX").arg(MARK_LIVES.as_millis());
+        pipeline.cmd("SET").arg(mark).arg("").arg("PX").arg(MARK_TTL.as_millis());
         pipeline.cmd("DEL").arg(mark);
         pipeline.cmd("WAIT").arg(self.count).arg(self.limit.as_millis());
         let (mut line, mut waiting) = (None, Vec::new());
@@ -145,7 +145,7 @@ impl Replicas {
         pipeline: &Pipeline,
         at: &(impl Fn() -> Option<Whereabouts> + Send + Sync),
     ) -> Result<(), OpError> {
-        let mut backoff = Backoff::up_to(PAUSE);
+        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         loop {
             let Some(at) = at() else {
                 return Err(errors::found(

@@ -35,7 +35,7 @@ use crate::connection::AddressMap;
 /// So much rarer is a sentinel asked that tells news by itself.
 const RARER: u32 = 5;
 /// How long the others are waited for once one has answered.
-const QUORUM: Duration = Duration::from_millis(150);
+const OTHER_SENTINELS_WAIT: Duration = Duration::from_millis(150);
 
 /// What a sentinel said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl Sentinels {
         let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
         // The rest of the time is for the master.
         drop(timeout(self.connect_timeout / 3, first).await);
-        let most = Instant::now() + QUORUM;
+        let most = Instant::now() + OTHER_SENTINELS_WAIT;
         drop(timeout_at(most, ballots.wait_for(|ballots| asked(ballots) == all)).await);
         let ballots = ballots.borrow().clone();
         match elected(&ballots, None) {

@@ -24,11 +24,11 @@ use super::supervisor::{Connected, LinkOwner};
 use super::{errors, push, supervisor, trace};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
-const TOGETHER: Duration = Duration::from_millis(250);
+const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
 /// The longest pause between two attempts to connect.
-const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// The same while another server may take over at any time.
-const LOOK: Duration = Duration::from_millis(150);
+const LONGEST_FAILOVER_PAUSE: Duration = Duration::from_millis(150);
 
 /// Locks on one Redis server.
 pub(crate) struct RedisBackend {
@@ -283,7 +283,7 @@ impl LinkOwner for Supervisor {
     }
 
     fn longest_pause(&self) -> Duration {
-        if self.sentinels.is_some() { LOOK } else { PAUSE }
+        if self.sentinels.is_some() { LONGEST_FAILOVER_PAUSE } else { LONGEST_CONNECT_PAUSE }
     }
 
     async fn wanted(&self) {
@@ -312,7 +312,7 @@ impl LinkOwner for Supervisor {
         if let Some(sentinels) = &self.sentinels {
             sentinels.found();
         }
-        self.wait_for_pushes(TOGETHER).await;
+        self.wait_for_pushes(FIRST_PUSH_LINK_WAIT).await;
         let pushes = self.offer(Arc::clone(&found.link), &found.address, &found.server);
         self.events.link(LinkEvent::Up { former_links_dead: found.former_links_dead, pushes });
     }

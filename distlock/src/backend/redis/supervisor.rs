@@ -17,11 +17,11 @@ use super::stream::{Pulse, Stream};
 use super::trace;
 
 /// While requests are under way: silence that raises suspicion.
-const TICK: Duration = Duration::from_millis(250);
+const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// While there are none: how often a link is asked for a sign of life.
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// A link that lived this long was a good one: the next attempt is made at once.
-const GOOD: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Links of the past whose commands might still be applied.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
                 let cause = watch(link, driver, demoted, owner.config().op_timeout).await;
                 trace::debug(&format!("{address}: link lost: {cause}"));
                 owner.down(cause);
-                if since.elapsed() >= GOOD {
+                if since.elapsed() >= STABLE_AFTER {
                     backoff = Backoff::up_to(owner.longest_pause());
                     if !owner.retired() {
                         continue;
@@ -264,7 +264,10 @@ async fn suspect(link: &Link, patience: Duration) -> OpError {
     let mut heard = link.pulse.heard();
     let mut dozing = false;
     loop {
-        let nudged = timeout(if dozing { IDLE } else { TICK }, link.nudge.notified()).await.is_ok();
+        let nudged =
+            timeout(if dozing { IDLE_PROBE_INTERVAL } else { STALL_CHECK_INTERVAL }, link.nudge.notified())
+                .await
+                .is_ok();
         if let Some(fault) = link.fault() {
             return fault.clone();
         }

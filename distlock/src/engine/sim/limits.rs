@@ -11,7 +11,7 @@ use crate::backend::memory::server::owner;
 use crate::backend::{Kind, Op, Token, token_text};
 use crate::clock::Time;
 use crate::engine::cell::{CellState, LeaseCell};
-use crate::engine::{CLAIM, Context, Purpose, Renewal};
+use crate::engine::{Context, LONGEST_CLAIM, Purpose, Renewal};
 use crate::error::LostReason;
 
 impl World {
@@ -91,9 +91,9 @@ impl World {
         let local = self.clients[c].clock.at(self.now);
         let CellState::Until(until) = cell.peek(local) else { return };
         let least = match request.renewal {
-            Renewal::Keep => CLAIM.min(request.ttl) / 2,
+            Renewal::Keep => LONGEST_CLAIM.min(request.ttl) / 2,
             Renewal::Never if request.group.is_none() => request.ttl.mul_f64(0.99),
-            Renewal::Never => CLAIM.min(request.ttl) / 2,
+            Renewal::Never => LONGEST_CLAIM.min(request.ttl) / 2,
         };
         let least = least.min(request.max_hold.unwrap_or(least));
         let least = least.saturating_sub(Duration::from_nanos(self.reaction()));

@@ -16,9 +16,9 @@ use super::super::stream::{Pulse, Stream};
 use super::map::{View, lacks_host_names, questions};
 
 /// How long others are waited for once one has answered.
-const OTHERS: Duration = Duration::from_millis(100);
+const OTHER_VIEWS_WAIT: Duration = Duration::from_millis(100);
 /// How often the map is read when all is well: a redirection tells sooner.
-pub(super) const CALM: Duration = Duration::from_secs(15);
+pub(super) const MAP_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 /// How often several nodes are asked instead of one, while something is wrong: at first, and later.
 const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// So many nodes are asked at once.
@@ -60,7 +60,7 @@ impl Schedule {
     pub(super) fn pause(&mut self) -> Duration {
         if self.whole && !self.behind {
             self.pace.calm();
-            return CALM;
+            return MAP_REFRESH_INTERVAL;
         }
         self.pace.next()
     }
@@ -134,7 +134,7 @@ pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> 
                             newest = newer(newest.take(), view.ok().and_then(Result::ok));
                         }
                     };
-                    drop(timeout(OTHERS, rest).await);
+                    drop(timeout(OTHER_VIEWS_WAIT, rest).await);
                     break;
                 }
             }

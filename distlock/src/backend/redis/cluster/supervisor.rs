@@ -19,23 +19,23 @@ use super::super::push::{self, Listener};
 use super::super::standalone::Whereabouts;
 use super::super::supervisor::{self, Connected, LinkOwner};
 use super::super::{errors, trace};
-use super::inquire::{self, CALM, Schedule, Scope};
+use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
 use super::map::{Map, View};
 use super::node::Node;
 use super::{Shared, locked};
 
 /// The longest pause between two attempts to reach a node.
-const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
 /// Slots that change hands while nothing is lost are told at most this often.
-const MOVES: Duration = Duration::from_secs(1);
+const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the first `Up` waits for the push connection.
-const TOGETHER: Duration = Duration::from_millis(250);
+const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
 /// How many pushes are remembered for their copies to be known.
 const REMEMBERED: usize = 1024;
 /// Copies of a gap come within this time.
-const COPIES: Duration = Duration::from_millis(300);
+const GAP_COPY_WINDOW: Duration = Duration::from_millis(300);
 /// How long the link to a node that serves nothing any more is kept for what is under way on it.
-const LEAVE: Duration = Duration::from_secs(2);
+const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
 /// A cluster that is being kept, and to whom that is reported.
 struct Supervisor {
@@ -63,7 +63,7 @@ impl Heard {
         // The gaps of one waiter are told apart by the time between them.
         let known = self.0.iter().rev().any(|(other, at, seen)| {
             (*other, *at) == (token, server_time)
-                && (server_time.is_some() || now.duration_since(*seen) < COPIES)
+                && (server_time.is_some() || now.duration_since(*seen) < GAP_COPY_WINDOW)
         });
         if known {
             return false;
@@ -165,7 +165,7 @@ impl Supervisor {
     async fn tell(&self) -> Duration {
         let map = self.map();
         if !map.is_known() {
-            return CALM;
+            return MAP_REFRESH_INTERVAL;
         }
         let reached = map.nodes.iter().filter(|node| node.link().is_some()).count();
         let decided = map.nodes.iter().all(|node| node.is_decided());
@@ -183,27 +183,27 @@ impl Supervisor {
                     )
                 }));
             }
-            return CALM;
+            return MAP_REFRESH_INTERVAL;
         }
         if !up {
             if !decided {
-                return CALM;
+                return MAP_REFRESH_INTERVAL;
             }
             let mut tried = self.tried.subscribe();
-            drop(timeout(TOGETHER, tried.wait_for(|tried| *tried)).await);
+            drop(timeout(FIRST_PUSH_LINK_WAIT, tried.wait_for(|tried| *tried)).await);
             self.report_up();
-            return CALM;
+            return MAP_REFRESH_INTERVAL;
         }
         if news {
             self.report_up();
         } else if !locked(&self.moved).is_empty() {
-            let since = last_up.map_or(MOVES, |at| at.elapsed());
-            if since < MOVES {
-                return MOVES - since;
+            let since = last_up.map_or(SLOT_MOVE_REPORT_INTERVAL, |at| at.elapsed());
+            if since < SLOT_MOVE_REPORT_INTERVAL {
+                return SLOT_MOVE_REPORT_INTERVAL - since;
             }
             self.report_up();
         }
-        CALM
+        MAP_REFRESH_INTERVAL
     }
 
     fn report_up(&self) {
@@ -285,7 +285,7 @@ impl Supervisor {
             *idle = None;
             return;
         }
-        if idle.get_or_insert_with(Instant::now).elapsed() < LEAVE {
+        if idle.get_or_insert_with(Instant::now).elapsed() < IDLE_NODE_LINK_TTL {
             return;
         }
         *idle = None;
@@ -338,7 +338,7 @@ impl LinkOwner for NodeLink {
     }
 
     fn longest_pause(&self) -> Duration {
-        PAUSE
+        LONGEST_CONNECT_PAUSE
     }
 
     async fn wanted(&self) {}
