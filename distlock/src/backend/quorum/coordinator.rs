@@ -14,7 +14,7 @@ use super::cooldown::Cooldowns;
 use super::member::{Member, PendingRelease};
 use super::membership::Membership;
 use super::repair::Repairs;
-use super::round::{Decision, Round, Vote};
+use super::round::{Decision, Round, ServerReply};
 use super::standby::{Standbys, is_plain};
 use super::tokens::{Servers, Tokens};
 use crate::clock::{Time, drift};
@@ -348,7 +348,7 @@ impl Coordinator {
         }
     }
 
-    /// `take` says whether the server's vote is complete by this.
+    /// `take` says whether the server's reply is complete by this.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.under_way = round.under_way.saturating_sub(1);
@@ -362,7 +362,7 @@ impl Coordinator {
         }
         self.decide(now, id);
         let Some(round) = self.rounds.get(&id) else { return };
-        let refused = complete && !matches!(round.vote(node), Vote::Ours { .. });
+        let refused = complete && !matches!(round.reply(node), ServerReply::Ours { .. });
         if refused || round.under_way == 0 {
             self.widen(now, id);
         }
@@ -386,7 +386,7 @@ impl Coordinator {
                 // Without anybody left to ask, that is the end of it.
                 return self.decide(now, id);
             }
-            Some(Decision::Carried(Reply::NotHeld)) => {
+            Some(Decision::Succeeded(Reply::NotHeld)) => {
                 let lost = (matches!(round.op, Op::Renew { .. }) && !round.left)
                     .then(|| (round.key.clone(), round.token));
                 self.conclude(now, id, false, Ok(Reply::NotHeld));
@@ -394,7 +394,7 @@ impl Coordinator {
                     self.give_back_what_is_left(now, id, &key, token);
                 }
             }
-            Some(Decision::Carried(reply)) => self.conclude(now, id, true, Ok(reply)),
+            Some(Decision::Succeeded(reply)) => self.conclude(now, id, true, Ok(reply)),
             Some(Decision::Rejected(result)) => self.conclude(now, id, false, result),
             None => {}
         }
@@ -416,7 +416,7 @@ impl Coordinator {
             let Some(round) = self.rounds.get_mut(&id) else { return };
             let Some((_, count)) = round.proposal else { return };
             self.fences = self.fences.max(first.saturating_add(u64::from(count)));
-            if !matches!(round.vote(node), Vote::Ours { .. }) {
+            if !matches!(round.reply(node), ServerReply::Ours { .. }) {
                 continue;
             }
             if self.members[node].up {
@@ -430,21 +430,21 @@ impl Coordinator {
     }
 
     /// The round is decided: says so, and does what is left to do at the servers that have answered.
-    fn conclude(&mut self, now: Now, id: u64, carried: bool, result: OpResult) {
+    fn conclude(&mut self, now: Now, id: u64, succeeded: bool, result: OpResult) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.decided = true;
-        round.carried = carried;
+        round.succeeded = succeeded;
         let (token, left) = (round.token, round.left);
         let (acquires, queues) = (round.acquires(), round.queues());
         let (taken, proposal) = (round.is_taken(), round.proposal);
         let (sent, ttl) = (round.sent, round.ttl());
         let votes: Vec<bool> =
-            round.answers.iter().map(|answer| matches!(answer.vote, Vote::Ours { .. })).collect();
+            round.answers.iter().map(|answer| matches!(answer.reply, ServerReply::Ours { .. })).collect();
         let fence = match &result {
             Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => *fence,
             _ => None,
         };
-        let renewed = matches!(round.op, Op::Renew { .. }) && carried;
+        let renewed = matches!(round.op, Op::Renew { .. }) && succeeded;
         let gives_back = matches!(round.op, Op::Release { .. }).then(|| round.key.clone());
         let mut told = false;
         if acquires
@@ -452,7 +452,7 @@ impl Coordinator {
             && let Some(entry) = self.tokens.get(token)
         {
             entry.open = entry.open.saturating_sub(1);
-            if carried {
+            if succeeded {
                 if let (Some(first), Some((_, count))) = (fence, proposal) {
                     entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
                     entry.fence_block = Some((first, count));
@@ -482,13 +482,13 @@ impl Coordinator {
         for node in 0..self.members.len() {
             self.follow_up(now, id, node);
         }
-        if acquires && !carried && !left {
+        if acquires && !succeeded && !left {
             self.give_up_in_vain(now, id);
         }
         if told {
             self.wake(now, token);
         }
-        if acquires && !carried {
+        if acquires && !succeeded {
             self.forget_if_idle(token);
         }
         if let Some(key) = gives_back {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
 use super::coordinator::{Coordinator, Job, Now};
 use super::member::PendingRelease;
-use super::round::Vote;
+use super::round::ServerReply;
 use crate::clock::Time;
 
 /// For how long a lock is taken only to be given back at once.
@@ -24,23 +24,25 @@ pub(super) fn take(token: Token, ttl: Duration) -> Op {
 }
 
 impl Coordinator {
-    /// One server's vote in a decided round.
+    /// One server's reply in a decided round.
     pub(super) fn follow_up(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round(id) else { return };
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
-        let (carried, queues, abandoned) = (round.carried, round.queues(), round.left);
-        let (op, vote) = (round.op.clone(), round.vote(node).clone());
+        let (succeeded, queues, abandoned) = (round.succeeded, round.queues(), round.left);
+        let (op, reply) = (round.op.clone(), round.reply(node).clone());
         let latest = !self.tokens.asked_later(token, node, id);
         let held = self.tokens.is_held(token);
         // Another round of this token may count on what this one has got.
         let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
-        match (op, vote) {
-            (Op::Release { .. }, Vote::Failed(error))
+        match (op, reply) {
+            (Op::Release { .. }, ServerReply::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::Release { .. }, Vote::Released | Vote::Cancelled | Vote::NotHeld) if touched => {
+            (Op::Release { .. }, ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
+                if touched =>
+            {
                 let until = self.gone_by(now);
                 self.give_back_once_more(
                     now,
@@ -50,32 +52,32 @@ impl Coordinator {
             }
             // Whatever else there is to do was done, or is pending, by the operation that gave the token back.
             _ if abandoned => {}
-            (Op::Renew { .. }, Vote::NotHeld) => {
+            (Op::Renew { .. }, ServerReply::NotHeld) => {
                 self.look_now(now);
                 self.repair(now, node, &key, token);
             }
-            (Op::Renew { .. }, Vote::Renewed) => self.is_not_missing(node, token),
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Ours { .. }) if carried => {
+            (Op::Renew { .. }, ServerReply::Renewed) => self.is_not_missing(node, token),
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. }) if succeeded => {
                 self.is_not_missing(node, token)
             }
             // What one round leaves behind, a later one that asks for the lock is told.
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Busy { .. }) if carried && latest => {
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Busy { .. }) if succeeded && latest => {
                 if queues && self.is_there(node) {
                     self.tell(now, node, Job::Ignored, &key, leave(token));
                 }
                 self.repair(now, node, &key, token);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Ours { .. })
-                if !carried && !held && !counted_on && !mutated!(MinorityKept) =>
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
+                if !succeeded && !held && !counted_on && !mutated!(MinorityKept) =>
             {
                 self.give_back(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(error))
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(error))
                 if error.kind == Failure::Unknown && !held =>
             {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, Vote::Failed(_)) if carried && latest => {
+            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(_)) if succeeded && latest => {
                 self.repair_later(now, token);
             }
             _ => {}

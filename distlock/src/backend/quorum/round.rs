@@ -9,7 +9,7 @@ use crate::clock::Time;
 
 /// What one server has to say about an operation.
 #[derive(Clone, Debug)]
-pub(super) enum Vote {
+pub(super) enum ServerReply {
     Open,
     /// The lock is ours there. `last`: the highest fencing token it knew of before, where that was asked and
     /// answered.
@@ -34,7 +34,7 @@ pub(super) enum Vote {
 /// One server's part in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    pub(super) vote: Vote,
+    pub(super) reply: ServerReply,
     /// The counter's answer, when it was noticed before the lock's; or the lock's before the counter's.
     half: Option<Half>,
     /// Whether the server counted when it answered.
@@ -44,14 +44,14 @@ pub(super) struct Answer {
 #[derive(Clone, Debug)]
 enum Half {
     Entered { fresh: bool },
-    Fenced(Vote),
+    Fenced(ServerReply),
 }
 
 /// What a round comes to.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
     /// A majority is ours, or was given back, or renewed.
-    Carried(Reply),
+    Succeeded(Reply),
     /// A majority is ours, but its counters know of higher tokens: these are to be written first.
     WriteBack { first: u64 },
     /// There will be no majority.
@@ -80,8 +80,8 @@ pub(super) struct Round {
     /// Commands without an answer.
     pub(super) under_way: usize,
     pub(super) decided: bool,
-    /// As it was meant to be.
-    pub(super) carried: bool,
+    /// The operation succeeded on a majority.
+    pub(super) succeeded: bool,
     /// Servers that were sent something of the token.
     pub(super) touched: Servers,
     /// Servers that are not asked yet.
@@ -97,7 +97,7 @@ pub(super) fn majority(servers: usize) -> usize {
 
 impl Round {
     pub(super) fn new(sent: Time, key: Arc<str>, op: Op, servers: usize) -> Round {
-        let answer = Answer { vote: Vote::Open, half: None, counts: true };
+        let answer = Answer { reply: ServerReply::Open, half: None, counts: true };
         Round {
             sent,
             key,
@@ -109,7 +109,7 @@ impl Round {
             write_back: None,
             under_way: 0,
             decided: false,
-            carried: false,
+            succeeded: false,
             touched: Servers::default(),
             standby: Servers::default(),
             left: false,
@@ -133,37 +133,39 @@ impl Round {
         matches!(self.op, Op::Acquire { mode, .. } if mode != AcquireMode::Try)
     }
 
-    pub(super) fn vote(&self, node: usize) -> &Vote {
-        self.answers.get(node).map_or(&Vote::Open, |answer| &answer.vote)
+    pub(super) fn reply(&self, node: usize) -> &ServerReply {
+        self.answers.get(node).map_or(&ServerReply::Open, |answer| &answer.reply)
     }
 
-    /// Takes in an answer to the operation itself. True if the server's vote is complete.
+    /// Takes in an answer to the operation itself. True if the server's reply is complete.
     pub(super) fn answered(&mut self, node: usize, result: OpResult, counts: bool) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
         answer.counts = counts;
-        let vote = vote_of(result);
-        match (vote, answer.half.take()) {
-            (Vote::Ours { fresh, .. }, Some(Half::Fenced(fence))) => answer.vote = with_fence(fresh, fence),
-            (Vote::Ours { fresh, .. }, _) if fenced => {
+        let reply = server_reply_of(result);
+        match (reply, answer.half.take()) {
+            (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(fence))) => {
+                answer.reply = with_fence(fresh, fence)
+            }
+            (ServerReply::Ours { fresh, .. }, _) if fenced => {
                 answer.half = Some(Half::Entered { fresh });
                 return false;
             }
-            (vote, _) => answer.vote = vote,
+            (reply, _) => answer.reply = reply,
         }
         true
     }
 
-    /// Takes in the counter's answer to the proposal. True if the server's vote is complete.
+    /// Takes in the counter's answer to the proposal. True if the server's reply is complete.
     pub(super) fn fenced(&mut self, node: usize, result: OpResult) -> bool {
         let Some(answer) = self.answers.get_mut(node) else { return false };
         let fence = match result {
-            Ok(Reply::Fenced { last }) => Vote::Ours { fresh: false, last: Some(last) },
-            other => vote_of(other),
+            Ok(Reply::Fenced { last }) => ServerReply::Ours { fresh: false, last: Some(last) },
+            other => server_reply_of(other),
         };
-        match (&answer.vote, answer.half.take()) {
-            (Vote::Open, Some(Half::Entered { fresh })) => answer.vote = with_fence(fresh, fence),
-            (Vote::Open, _) => {
+        match (&answer.reply, answer.half.take()) {
+            (ServerReply::Open, Some(Half::Entered { fresh })) => answer.reply = with_fence(fresh, fence),
+            (ServerReply::Open, _) => {
                 answer.half = Some(Half::Fenced(fence));
                 return false;
             }
@@ -175,29 +177,29 @@ impl Round {
 
     /// Takes in the answer to a write-back.
     pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
-        if let Some(vote) = self
+        if let Some(reply) = self
             .write_back
             .as_mut()
             .filter(|back| back.first == first)
             .and_then(|back| back.votes.get_mut(node))
         {
-            *vote = Some(matches!(result, Ok(Reply::Fenced { .. })));
+            *reply = Some(matches!(result, Ok(Reply::Fenced { .. })));
         }
     }
 
     /// Servers that say that the lock is ours, and how many could still say so.
-    fn ours(&self) -> (Vec<&Vote>, usize) {
+    fn ours(&self) -> (Vec<&ServerReply>, usize) {
         let fenced = self.proposal.is_some();
-        let ours = self.answers.iter().filter(|answer| match answer.vote {
+        let ours = self.answers.iter().filter(|answer| match answer.reply {
             // Where the proposal may not have been stored the lock is ours, but nothing follows from it.
-            Vote::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
+            ServerReply::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
             _ => false,
         });
-        (ours.map(|answer| &answer.vote).collect(), self.count(|vote| matches!(vote, Vote::Open)))
+        (ours.map(|answer| &answer.reply).collect(), self.count(|reply| matches!(reply, ServerReply::Open)))
     }
 
-    fn count(&self, of: impl Fn(&Vote) -> bool) -> usize {
-        self.answers.iter().filter(|answer| of(&answer.vote)).count()
+    fn count(&self, of: impl Fn(&ServerReply) -> bool) -> usize {
+        self.answers.iter().filter(|answer| of(&answer.reply)).count()
     }
 
     /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
@@ -210,8 +212,8 @@ impl Round {
     }
 
     fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
-        let wrong = self.answers.iter().find_map(|answer| match &answer.vote {
-            Vote::WrongKind(found) => Some(found.clone()),
+        let wrong = self.answers.iter().find_map(|answer| match &answer.reply {
+            ServerReply::WrongKind(found) => Some(found.clone()),
             _ => None,
         });
         if let Some(found) = wrong {
@@ -227,14 +229,14 @@ impl Round {
             return (ours.len() + open < most).then(|| Decision::Rejected(self.rejection(server_time)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
-        let known = |vote: &&&Vote| matches!(vote, Vote::Ours { last: Some(last), .. } if *last < first);
+        let known = |reply: &&&ServerReply| matches!(reply, ServerReply::Ours { last: Some(last), .. } if *last < first);
         let agreed =
             ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
         if agreed || mutated!(ProposalAlwaysTaken) {
             return Some(self.entered(server_time, held, Some(first)));
         }
-        let highest = ours.iter().filter_map(|vote| match vote {
-            Vote::Ours { last, .. } => *last,
+        let highest = ours.iter().filter_map(|reply| match reply {
+            ServerReply::Ours { last, .. } => *last,
             _ => None,
         });
         let above = highest.max().unwrap_or(0).max(first.saturating_add(u64::from(count)) - 1);
@@ -244,8 +246,8 @@ impl Round {
     fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Decision> {
         let most = majority(self.answers.len());
         let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
-        let done = votes().filter(|(vote, _)| **vote == Some(true)).count();
-        let open = votes().filter(|(vote, answer)| vote.is_none() && may_be_ours(&answer.vote)).count();
+        let done = votes().filter(|(reply, _)| **reply == Some(true)).count();
+        let open = votes().filter(|(reply, answer)| reply.is_none() && may_be_ours(&answer.reply)).count();
         if done >= most && back.first < self.above {
             Some(Decision::WriteBack { first: self.above })
         } else if done >= most {
@@ -268,24 +270,24 @@ impl Round {
         let count = |new: bool| {
             self.answers
                 .iter()
-                .filter(|a| a.counts && matches!(a.vote, Vote::Ours { fresh, .. } if fresh == new))
+                .filter(|a| a.counts && matches!(a.reply, ServerReply::Ours { fresh, .. } if fresh == new))
                 .count()
         };
         if count(false) >= most {
-            Decision::Carried(Reply::AlreadyHeld { server_time: Some(server_time), fence })
+            Decision::Succeeded(Reply::AlreadyHeld { server_time: Some(server_time), fence })
         } else if held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
             Decision::Rejected(Err(OpError::new(Failure::Later, text)))
         } else {
-            Decision::Carried(Reply::Acquired { server_time: Some(server_time), fence })
+            Decision::Succeeded(Reply::Acquired { server_time: Some(server_time), fence })
         }
     }
 
     /// Who is in at most servers, and at how many.
     fn holder(&self) -> Option<(Arc<str>, usize)> {
         let busy = || {
-            self.answers.iter().filter_map(|answer| match &answer.vote {
-                Vote::Busy { holder, .. } => Some(holder),
+            self.answers.iter().filter_map(|answer| match &answer.reply {
+                ServerReply::Busy { holder, .. } => Some(holder),
                 _ => None,
             })
         };
@@ -302,13 +304,13 @@ impl Round {
     fn rejection(&self, server_time: ServerTime) -> OpResult {
         let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
         let busy = || {
-            self.answers.iter().filter_map(|answer| match answer.vote {
-                Vote::Busy { remaining, front, .. } => Some((remaining, front)),
+            self.answers.iter().filter_map(|answer| match answer.reply {
+                ServerReply::Busy { remaining, front, .. } => Some((remaining, front)),
                 _ => None,
             })
         };
         let most = majority(self.answers.len());
-        let elsewhere = self.count(|vote| matches!(vote, Vote::Open | Vote::Failed(_)));
+        let elsewhere = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
         let remaining = if seen + elsewhere < most {
             // Nobody has a majority: whoever asks again first may get one.
             Remaining::For(Duration::ZERO)
@@ -326,8 +328,8 @@ impl Round {
     /// The failure that speaks for the others: one that will not go away, before one that may.
     fn failure(&self) -> OpError {
         let failures = || {
-            self.answers.iter().filter_map(|answer| match &answer.vote {
-                Vote::Failed(error) => Some(error),
+            self.answers.iter().filter_map(|answer| match &answer.reply {
+                ServerReply::Failed(error) => Some(error),
                 _ => None,
             })
         };
@@ -342,8 +344,9 @@ impl Round {
             (if of(Failure::Unknown).count() > 0 { Failure::Unknown } else { Failure::Later }, worst)
         };
         let all = self.answers.len();
-        let good = self.count(|vote| !matches!(vote, Vote::Failed(_) | Vote::Open));
-        let young = self.answers.iter().filter(|a| !a.counts && matches!(a.vote, Vote::Ours { .. })).count();
+        let good = self.count(|reply| !matches!(reply, ServerReply::Failed(_) | ServerReply::Open));
+        let young =
+            self.answers.iter().filter(|a| !a.counts && matches!(a.reply, ServerReply::Ours { .. })).count();
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
@@ -359,41 +362,42 @@ impl Round {
 
     fn given_back(&self) -> Option<Decision> {
         let most = majority(self.answers.len());
-        let released = self.count(|vote| matches!(vote, Vote::Released));
-        let cancelled = self.count(|vote| matches!(vote, Vote::Cancelled));
-        let not_ours = cancelled + self.count(|vote| matches!(vote, Vote::NotHeld));
-        let open = self.count(|vote| matches!(vote, Vote::Open));
+        let released = self.count(|reply| matches!(reply, ServerReply::Released));
+        let cancelled = self.count(|reply| matches!(reply, ServerReply::Cancelled));
+        let not_ours = cancelled + self.count(|reply| matches!(reply, ServerReply::NotHeld));
+        let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if released >= most || (open == 0 && released > 0 && not_ours < most) {
-            return Some(Decision::Carried(Reply::Released { gap: false }));
+            return Some(Decision::Succeeded(Reply::Released { gap: false }));
         }
         if not_ours >= most || (open == 0 && not_ours > 0) {
-            return Some(Decision::Carried(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
+            return Some(Decision::Succeeded(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
         }
         (open == 0).then(|| Decision::Rejected(Err(self.failure())))
     }
 
     fn renewed(&self, server_time: ServerTime) -> Option<Decision> {
         let most = majority(self.answers.len());
-        let renewed = self.count(|vote| matches!(vote, Vote::Renewed));
+        let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
         // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
         let not_ours = |young: bool| {
-            let forgot = |answer: &&Answer| matches!(answer.vote, Vote::NotHeld) && answer.counts != young;
+            let forgot =
+                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts != young;
             self.answers.iter().filter(forgot).count()
         };
         let too_many = self.answers.len() - most;
-        let open = self.count(|vote| matches!(vote, Vote::Open));
+        let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if renewed >= most {
-            Some(Decision::Carried(Reply::Renewed { server_time }))
+            Some(Decision::Succeeded(Reply::Renewed { server_time }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
-            Some(Decision::Carried(Reply::NotHeld))
+            Some(Decision::Succeeded(Reply::NotHeld))
         } else {
             (open == 0).then(|| Decision::Rejected(Err(self.failure())))
         }
     }
 }
 
-fn may_be_ours(vote: &Vote) -> bool {
-    matches!(vote, Vote::Open | Vote::Ours { .. })
+fn may_be_ours(reply: &ServerReply) -> bool {
+    matches!(reply, ServerReply::Open | ServerReply::Ours { .. })
 }
 
 /// When so many of the busy servers will be free.
@@ -414,29 +418,29 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
     }
 }
 
-fn vote_of(result: OpResult) -> Vote {
+fn server_reply_of(result: OpResult) -> ServerReply {
     match result {
-        Ok(Reply::Acquired { .. }) => Vote::Ours { fresh: true, last: None },
-        Ok(Reply::AlreadyHeld { .. }) => Vote::Ours { fresh: false, last: None },
-        Ok(Reply::Busy { holder, remaining, front, .. }) => Vote::Busy { holder, remaining, front },
-        Ok(Reply::WrongKind { found }) => Vote::WrongKind(found),
-        Ok(Reply::Released { .. }) => Vote::Released,
-        Ok(Reply::Cancelled) => Vote::Cancelled,
+        Ok(Reply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
+        Ok(Reply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
+        Ok(Reply::Busy { holder, remaining, front, .. }) => ServerReply::Busy { holder, remaining, front },
+        Ok(Reply::WrongKind { found }) => ServerReply::WrongKind(found),
+        Ok(Reply::Released { .. }) => ServerReply::Released,
+        Ok(Reply::Cancelled) => ServerReply::Cancelled,
         // No server is asked for several locks at once.
-        Ok(Reply::NotHeld | Reply::Skipped) => Vote::NotHeld,
-        Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => Vote::Renewed,
+        Ok(Reply::NotHeld | Reply::Skipped) => ServerReply::NotHeld,
+        Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => ServerReply::Renewed,
         Err(error) if mutated!(ErrorsAreConsent) => {
             drop(error);
-            Vote::Ours { fresh: true, last: Some(0) }
+            ServerReply::Ours { fresh: true, last: Some(0) }
         }
-        Err(error) => Vote::Failed(error),
+        Err(error) => ServerReply::Failed(error),
     }
 }
 
 /// A server that let us in, and what its counter says.
-fn with_fence(fresh: bool, fence: Vote) -> Vote {
+fn with_fence(fresh: bool, fence: ServerReply) -> ServerReply {
     match fence {
-        Vote::Ours { last, .. } => Vote::Ours { fresh, last },
-        _ => Vote::Ours { fresh, last: None },
+        ServerReply::Ours { last, .. } => ServerReply::Ours { fresh, last },
+        _ => ServerReply::Ours { fresh, last: None },
     }
 }

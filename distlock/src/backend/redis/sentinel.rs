@@ -39,7 +39,7 @@ const OTHER_SENTINELS_WAIT: Duration = Duration::from_millis(150);
 
 /// What a sentinel said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Vote {
+enum SentinelReply {
     /// It did not answer, or not sensibly.
     Silent(String),
     /// It does not watch a master of this name.
@@ -54,7 +54,7 @@ enum Vote {
 struct Ballot {
     /// How often it was asked.
     rounds: u64,
-    vote: Vote,
+    reply: SentinelReply,
 }
 
 /// The sentinels of one master.
@@ -80,8 +80,10 @@ pub(super) struct Sentinels {
 
 impl Sentinels {
     pub(super) fn new(place: SentinelPlace, config: &RedisConfig) -> Sentinels {
-        let ballots =
-            vec![Ballot { rounds: 0, vote: Vote::Silent("not asked yet".to_owned()) }; place.sentinels.len()];
+        let ballots = vec![
+            Ballot { rounds: 0, reply: SentinelReply::Silent("not asked yet".to_owned()) };
+            place.sentinels.len()
+        ];
         Sentinels {
             telling: place.sentinels.iter().map(|_| AtomicBool::new(false)).collect(),
             place,
@@ -128,21 +130,21 @@ impl Sentinels {
             news.mark_unchanged();
             let patience = if connection.is_some() { self.patience } else { self.connect_timeout };
             let answer = timeout(patience, self.ask(address, &mut connection)).await;
-            let vote = match answer {
-                Ok(Ok(vote)) => vote,
+            let reply = match answer {
+                Ok(Ok(reply)) => reply,
                 Ok(Err(error)) => {
                     connection = None;
-                    Vote::Silent(error.to_string())
+                    SentinelReply::Silent(error.to_string())
                 }
                 Err(_) => {
                     connection = None;
-                    Vote::Silent(format!("no answer within {patience:?}"))
+                    SentinelReply::Silent(format!("no answer within {patience:?}"))
                 }
             };
             self.ballots.send_modify(|ballots| {
                 if let Some(ballot) = ballots.get_mut(number) {
                     ballot.rounds += 1;
-                    ballot.vote = vote;
+                    ballot.reply = reply;
                 }
             });
             let hurried = *looking.borrow_and_update();
@@ -167,7 +169,7 @@ impl Sentinels {
         &self,
         address: &Address,
         connection: &mut Option<(MultiplexedConnection, Driver)>,
-    ) -> RedisResult<Vote> {
+    ) -> RedisResult<SentinelReply> {
         let open = match connection {
             Some(open) => open,
             None => {
@@ -181,7 +183,7 @@ impl Sentinels {
         let replies = open.0.send_packed_commands(&pipeline, 0, 2).await?;
         let [named, details] = replies.as_slice() else { return Err(unexpected()) };
         match named {
-            Value::Nil => Ok(Vote::Unknown),
+            Value::Nil => Ok(SentinelReply::Unknown),
             Value::ServerError(error) => Err(RedisError::from(error.clone())),
             Value::Array(parts) => {
                 let (Some(host), Some(port)) = (
@@ -191,7 +193,7 @@ impl Sentinels {
                     return Err(unexpected());
                 };
                 let address = address.beside(host, port, self.map.as_ref());
-                Ok(Vote::Master { address, epoch: epoch(details) })
+                Ok(SentinelReply::Master { address, epoch: epoch(details) })
             }
             _ => Err(unexpected()),
         }
@@ -208,7 +210,7 @@ impl Sentinels {
         };
         let named = |ballots: &[Ballot]| {
             let fresh = ballots.iter().zip(&before).filter(|(ballot, before)| ballot.rounds > **before);
-            fresh.filter(|(ballot, _)| matches!(ballot.vote, Vote::Master { .. })).count() > 0
+            fresh.filter(|(ballot, _)| matches!(ballot.reply, SentinelReply::Master { .. })).count() > 0
         };
         let all = before.len();
         let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
@@ -227,8 +229,8 @@ impl Sentinels {
         let master = &self.place.master;
         let mut reasons = Vec::new();
         for (address, ballot) in self.place.sentinels.iter().zip(ballots) {
-            match &ballot.vote {
-                Vote::Unknown => {
+            match &ballot.reply {
+                SentinelReply::Unknown => {
                     let text = format!(
                         "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
                          tell the sentinels"
@@ -236,8 +238,8 @@ impl Sentinels {
                     // It may be told by the operator at any time.
                     return errors::found(Failure::Later, text);
                 }
-                Vote::Silent(reason) => reasons.push(format!("{address}: {reason}")),
-                Vote::Master { .. } => {}
+                SentinelReply::Silent(reason) => reasons.push(format!("{address}: {reason}")),
+                SentinelReply::Master { .. } => {}
             }
         }
         let text = format!("no sentinel names the master `{master}` ({})", reasons.join("; "));
@@ -265,12 +267,12 @@ impl Sentinels {
     }
 }
 
-/// Of the masters that were named, the one of the highest epoch, then of the most votes, then `current`.
+/// Of the masters that were named, the one of the highest epoch, then of the most replies, then `current`.
 fn elected<'a>(ballots: &'a [Ballot], current: Option<&Address>) -> Option<&'a Address> {
     let named = || {
-        ballots.iter().filter_map(|ballot| match &ballot.vote {
-            Vote::Master { address, epoch } => Some((address, *epoch)),
-            Vote::Silent(_) | Vote::Unknown => None,
+        ballots.iter().filter_map(|ballot| match &ballot.reply {
+            SentinelReply::Master { address, epoch } => Some((address, *epoch)),
+            SentinelReply::Silent(_) | SentinelReply::Unknown => None,
         })
     };
     let newest = named().map(|(_, epoch)| epoch).max()?;
@@ -312,9 +314,10 @@ mod tests {
         Address::Tcp { host: "h".to_owned(), port }
     }
 
-    fn ballots(votes: &[(u16, u64)]) -> Vec<Ballot> {
-        let vote = |&(port, epoch)| Ballot { rounds: 1, vote: Vote::Master { address: at(port), epoch } };
-        votes.iter().map(vote).collect()
+    fn ballots(replies: &[(u16, u64)]) -> Vec<Ballot> {
+        let reply =
+            |&(port, epoch)| Ballot { rounds: 1, reply: SentinelReply::Master { address: at(port), epoch } };
+        replies.iter().map(reply).collect()
     }
 
     #[test]
