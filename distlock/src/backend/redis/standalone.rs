@@ -32,7 +32,7 @@ const LONGEST_FAILOVER_PAUSE: Duration = Duration::from_millis(150);
 
 /// Locks on one Redis server.
 pub(crate) struct RedisBackend {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
 }
 
 impl RedisBackend {
@@ -43,7 +43,7 @@ impl RedisBackend {
     /// A sentence that says what to change in `config`.
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, String> {
         config.check()?;
-        Ok(Arc::new(RedisBackend { shared: Arc::new(Shared::new(config)) }))
+        Ok(Arc::new(RedisBackend { shared: Arc::new(ServerShared::new(config)) }))
     }
 
     /// Connects, if nobody has wanted that yet.
@@ -82,7 +82,7 @@ impl fmt::Debug for RedisBackend {
 
 /// What the operations, the supervisor and the push connection share.
 #[derive(Debug)]
-struct Shared {
+struct ServerShared {
     config: RedisConfig,
     exec: Arc<Exec>,
     link: RwLock<Option<Arc<Link>>>,
@@ -140,11 +140,11 @@ impl State {
     }
 }
 
-impl Shared {
-    fn new(config: RedisConfig) -> Shared {
+impl ServerShared {
+    fn new(config: RedisConfig) -> ServerShared {
         let names = Names::new(config.prefix.clone());
         let wire = Wire::new(names, config.client.clone(), &config.tuning);
-        Shared {
+        ServerShared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),
             wanted: watch::Sender::new(!config.lazy),
@@ -241,14 +241,14 @@ impl Shared {
 
 /// What [`Backend::run`] keeps, and to whom it reports.
 struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     events: Arc<dyn Events>,
 }
 
 impl Deref for Supervisor {
-    type Target = Shared;
+    type Target = ServerShared;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &ServerShared {
         &self.shared
     }
 }

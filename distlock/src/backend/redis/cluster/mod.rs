@@ -66,11 +66,11 @@ const HOPS: usize = 6;
 
 /// Locks on a Redis Cluster.
 pub(crate) struct ClusterBackend {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ClusterShared {
     config: RedisConfig,
     seeds: Vec<Address>,
     wire: Arc<Wire>,
@@ -166,7 +166,7 @@ impl ClusterBackend {
         };
         let names = Names::clustered(config.prefix.clone());
         let wire = Arc::new(Wire::new(names, config.client.clone(), &config.tuning));
-        let shared = Shared {
+        let shared = ClusterShared {
             seeds,
             wire,
             map: RwLock::new(Arc::new(Map::empty())),
@@ -182,7 +182,7 @@ impl ClusterBackend {
     }
 }
 
-impl Shared {
+impl ClusterShared {
     fn map(&self) -> Arc<Map> {
         Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -22,7 +22,7 @@ use super::super::{errors, trace};
 use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
 use super::map::{Map, View};
 use super::node::Node;
-use super::{Shared, locked};
+use super::{ClusterShared, locked};
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
 /// A cluster that is being kept, and to whom that is reported.
 struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
     told: Mutex<Told>,
     /// Whether the first attempt to subscribe has come to an end.
@@ -93,14 +93,14 @@ struct Told {
 }
 
 impl Deref for Supervisor {
-    type Target = Shared;
+    type Target = ClusterShared;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &ClusterShared {
         &self.shared
     }
 }
 
-pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
+pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
     let told = Told {
         up: false,
         news: true,
@@ -124,7 +124,7 @@ pub(super) async fn run(shared: Arc<Shared>, events: Arc<dyn Events>) {
 }
 
 /// There are no links once nobody keeps them.
-struct EndOnDrop<'a>(&'a Shared);
+struct EndOnDrop<'a>(&'a ClusterShared);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
