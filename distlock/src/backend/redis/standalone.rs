@@ -255,7 +255,7 @@ impl Deref for Supervisor {
 
 impl Supervisor {
     /// While there is no link nothing is told: `Up` will say.
-    fn tell(&self, before: Pushes) {
+    fn report(&self, before: Pushes) {
         let state = self.state();
         let (up, now) = (state.up, state.pushes());
         drop(state);
@@ -360,7 +360,7 @@ impl Listener for Supervisor {
         state.push_is_older = false;
         let split = state.split();
         drop(state);
-        self.tell(before);
+        self.report(before);
         if split {
             self.moved.notify_one();
         }
@@ -370,7 +370,7 @@ impl Listener for Supervisor {
     fn unsubscribed(&self) {
         let before = self.state().pushes();
         self.state().subscribed = false;
-        self.tell(before);
+        self.report(before);
         self.tried.send_replace(true);
     }
 

@@ -41,18 +41,18 @@ const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
     /// Whether the first attempt to subscribe has come to an end.
     tried: watch::Sender<bool>,
     /// Pushes delivered lately: each comes once from every node.
-    heard: Mutex<Heard>,
+    recent_pushes: Mutex<RecentPushes>,
 }
 
 /// What was heard lately.
 #[derive(Debug, Default)]
-struct Heard(VecDeque<(Token, Option<ServerTime>, Instant)>);
+struct RecentPushes(VecDeque<(Token, Option<ServerTime>, Instant)>);
 
-impl Heard {
+impl RecentPushes {
     /// False if this is a copy of what was heard before.
     fn is_new(&mut self, push: &Push) -> bool {
         let now = Instant::now();
@@ -78,7 +78,7 @@ impl Heard {
 
 /// What the engine was told, and what it must be told next.
 #[derive(Debug)]
-struct Told {
+struct Reported {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
     news: bool,
@@ -101,7 +101,7 @@ impl Deref for Supervisor {
 }
 
 pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
-    let told = Told {
+    let reported = Reported {
         up: false,
         news: true,
         former_links_dead: true,
@@ -113,9 +113,9 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
     let supervisor = Arc::new(Supervisor {
         shared,
         events,
-        told: Mutex::new(told),
+        reported: Mutex::new(reported),
         tried: watch::Sender::new(false),
-        heard: Mutex::default(),
+        recent_pushes: Mutex::default(),
     });
     let _end = EndOnDrop(&supervisor.shared);
     // Fails only without a sender, which is ours.
@@ -152,7 +152,7 @@ impl Supervisor {
                     });
                 }
             }
-            let again = self.tell().await;
+            let again = self.report().await;
             tokio::select! {
                 () = self.changed.notified() => {}
                 () = sleep(again) => {}
@@ -162,7 +162,7 @@ impl Supervisor {
     }
 
     /// Tells the engine what has changed, if it is time. Returns when to look again.
-    async fn tell(&self) -> Duration {
+    async fn report(&self) -> Duration {
         let map = self.map();
         if !map.is_known() {
             return MAP_REFRESH_INTERVAL;
@@ -170,8 +170,8 @@ impl Supervisor {
         let reached = map.nodes.iter().filter(|node| node.link().is_some()).count();
         let decided = map.nodes.iter().all(|node| node.is_decided());
         let (up, news, last_up) = {
-            let told = locked(&self.told);
-            (told.up, told.news, told.last_up)
+            let reported = locked(&self.reported);
+            (reported.up, reported.news, reported.last_up)
         };
         if reached == 0 {
             if decided && (up || news) {
@@ -207,22 +207,22 @@ impl Supervisor {
     }
 
     fn report_up(&self) {
-        let mut told = locked(&self.told);
-        let former_links_dead = std::mem::replace(&mut told.former_links_dead, true);
-        told.up = true;
-        told.news = false;
-        told.last_up = Some(Instant::now());
-        let pushes = if told.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
-        drop(told);
+        let mut reported = locked(&self.reported);
+        let former_links_dead = std::mem::replace(&mut reported.former_links_dead, true);
+        reported.up = true;
+        reported.news = false;
+        reported.last_up = Some(Instant::now());
+        let pushes = if reported.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
+        drop(reported);
         locked(&self.moved).clear();
         self.events.link(LinkEvent::Up { former_links_dead, pushes });
     }
 
     fn report_down(&self, cause: OpError) {
-        let mut told = locked(&self.told);
-        told.up = false;
-        told.news = false;
-        drop(told);
+        let mut reported = locked(&self.reported);
+        reported.up = false;
+        reported.news = false;
+        drop(reported);
         self.events.link(LinkEvent::Down { cause });
     }
 
@@ -235,7 +235,7 @@ impl Supervisor {
             match self.read(schedule.scope()).await {
                 Ok((view, scope)) => {
                     backoff = Backoff::default();
-                    schedule.behind = scope == Scope::One && view.epoch < locked(&self.told).epoch;
+                    schedule.behind = scope == Scope::One && view.epoch < locked(&self.reported).epoch;
                     if !schedule.behind {
                         self.adopt(&view);
                         self.retire(&mut idle);
@@ -268,11 +268,11 @@ impl Supervisor {
         // Whoever was no master before has taken another one's place.
         let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
         self.change_map(|_| Map::new(view, |address| self.node(address)));
-        let mut told = locked(&self.told);
-        told.news |= failed_over;
-        told.members.clone_from(&view.members);
-        told.epoch = view.epoch;
-        drop(told);
+        let mut reported = locked(&self.reported);
+        reported.news |= failed_over;
+        reported.members.clone_from(&view.members);
+        reported.epoch = view.epoch;
+        drop(reported);
         self.changed.notify_one();
     }
 
@@ -308,7 +308,7 @@ impl Supervisor {
             return Ok(found);
         }
         let mut named = self.seeds.clone();
-        named.extend(locked(&self.told).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
+        named.extend(locked(&self.reported).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
         let view = inquire::read_anew(&self.config, named).await?;
         Ok((view, Scope::Several))
     }
@@ -356,10 +356,10 @@ impl LinkOwner for NodeLink {
         self.node.exec.greeted(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
-        let mut told = locked(&self.supervisor.told);
-        told.news = true;
-        told.former_links_dead &= found.former_links_dead;
-        drop(told);
+        let mut reported = locked(&self.supervisor.reported);
+        reported.news = true;
+        reported.former_links_dead &= found.former_links_dead;
+        drop(reported);
         self.supervisor.changed.notify_one();
         // It may have another role than when it was lost.
         if self.node.cause().is_some() {
@@ -408,11 +408,11 @@ impl Listener for NodeLink {
     }
 
     fn subscribed(&self, at: Whereabouts) {
-        let mut told = locked(&self.supervisor.told);
-        let first = told.subscribed.is_empty();
-        told.subscribed.insert(at.address);
-        let up = told.up;
-        drop(told);
+        let mut reported = locked(&self.supervisor.reported);
+        let first = reported.subscribed.is_empty();
+        reported.subscribed.insert(at.address);
+        let up = reported.up;
+        drop(reported);
         if up && first {
             self.supervisor.events.link(LinkEvent::Pushes(Pushes::On));
         }
@@ -421,10 +421,10 @@ impl Listener for NodeLink {
 
     /// Where others still listen nothing is missed.
     fn unsubscribed(&self) {
-        let mut told = locked(&self.supervisor.told);
-        let last = told.subscribed.remove(&self.node.address) && told.subscribed.is_empty();
-        let up = told.up;
-        drop(told);
+        let mut reported = locked(&self.supervisor.reported);
+        let last = reported.subscribed.remove(&self.node.address) && reported.subscribed.is_empty();
+        let up = reported.up;
+        drop(reported);
         if up && last {
             self.supervisor.events.link(LinkEvent::Pushes(Pushes::Off));
         }
@@ -442,7 +442,7 @@ impl Listener for NodeLink {
 
 impl Supervisor {
     fn deliver(&self, push: Push, from: Option<&str>) {
-        if !locked(&self.heard).is_new(&push) {
+        if !locked(&self.recent_pushes).is_new(&push) {
             return;
         }
         if let Push::Grant { key, .. } = &push {
@@ -453,7 +453,7 @@ impl Supervisor {
                 self.refresh.notify_one();
             }
             let moved = locked(&self.moved).contains(&slot);
-            if (stranger || moved) && locked(&self.told).up {
+            if (stranger || moved) && locked(&self.reported).up {
                 self.report_up();
             }
         }
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn copies_of_a_push_are_dropped_and_the_next_one_is_not() {
-        let mut heard = Heard::default();
+        let mut recent_pushes = RecentPushes::default();
         let grant = |token, server_time| Push::Grant {
             key: Arc::from("k"),
             token: Token(token),
@@ -476,15 +476,15 @@ mod tests {
             fence: None,
         };
         let gap = Push::Gap { key: Arc::from("k"), token: Token(1) };
-        assert!(heard.is_new(&grant(1, 5)));
-        assert!(!heard.is_new(&grant(1, 5)));
-        assert!(heard.is_new(&grant(1, 6)));
-        assert!(heard.is_new(&grant(2, 5)));
-        assert!(heard.is_new(&gap));
-        assert!(!heard.is_new(&gap));
+        assert!(recent_pushes.is_new(&grant(1, 5)));
+        assert!(!recent_pushes.is_new(&grant(1, 5)));
+        assert!(recent_pushes.is_new(&grant(1, 6)));
+        assert!(recent_pushes.is_new(&grant(2, 5)));
+        assert!(recent_pushes.is_new(&gap));
+        assert!(!recent_pushes.is_new(&gap));
         for token in 10..10 + REMEMBERED as u64 {
-            assert!(heard.is_new(&grant(token, 5)));
+            assert!(recent_pushes.is_new(&grant(token, 5)));
         }
-        assert_eq!(heard.0.len(), REMEMBERED);
+        assert_eq!(recent_pushes.0.len(), REMEMBERED);
     }
 }
