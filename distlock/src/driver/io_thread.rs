@@ -146,7 +146,7 @@ async fn sleep_on_a_thread(d: Duration) {
 /// may go on believing that this thread runs.
 fn work(core: &Arc<Core>, runtime: Runtime) {
     core.io.thread.get_or_init(|| thread::current().id());
-    let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(live(core))));
+    let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(core))));
     let why = match lived {
         Ok(Ok(())) => return,
         Ok(Err(why)) => why,
@@ -163,10 +163,10 @@ fn work(core: &Arc<Core>, runtime: Runtime) {
 }
 
 /// `Err`: it has come to an end that was not wanted.
-async fn live(core: &Arc<Core>) -> Result<(), String> {
+async fn run(core: &Arc<Core>) -> Result<(), String> {
     let ended = async {
         core.io.stop.notified().await;
-        core.quiet_within(LAST_COMMANDS_WAIT, Core::is_quiet).await;
+        core.idle_within(LAST_COMMANDS_WAIT, Core::is_idle).await;
     };
     tokio::select! {
         why = connection(core) => Err(why),

@@ -83,6 +83,6 @@ impl Drop for LeaseHandle {
 impl Drop for InHand {
     fn drop(&mut self) {
         self.0.lease_handles.fetch_sub(1, Ordering::Relaxed);
-        self.0.tell_quieter();
+        self.0.notify_idle_waiters();
     }
 }

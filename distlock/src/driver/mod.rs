@@ -78,7 +78,7 @@ pub(crate) struct Core {
     /// Commands that the I/O thread awaits.
     handed_over: AtomicUsize,
     /// Signalled when one of the two counters above has gone down.
-    quieter: Event,
+    idle_changed: Event,
 }
 
 /// What is known of the link by those who wait for it.
@@ -111,7 +111,7 @@ impl Core {
             made_in: Process::current(),
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
-            quieter: Event::new(),
+            idle_changed: Event::new(),
         });
         core.io.start(&core);
         Arc::new(Alive::new(core))
@@ -180,8 +180,8 @@ impl Core {
     }
 
     /// Wakes everybody who waits for a hold or a command to end.
-    fn tell_quieter(&self) {
-        drop(contained(|| self.quieter.notify(usize::MAX)));
+    fn notify_idle_waiters(&self) {
+        drop(contained(|| self.idle_changed.notify(usize::MAX)));
     }
 
     /// Sends one command. If it was answered at once: what the answer means for `command`, and what to do next.
@@ -376,7 +376,7 @@ impl Core {
         self.io.ended(defect);
         drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
         drop(self.event(|engine, now| engine.fail(now, &cause)));
-        self.tell_quieter();
+        self.notify_idle_waiters();
     }
 
     /// Holds that somebody has in hand.
@@ -384,31 +384,31 @@ impl Core {
         self.lease_handles.load(Ordering::Relaxed)
     }
 
-    /// Waits until `quiet` says so, at most `d`. Looks whenever a hold or a command has ended.
-    pub(crate) async fn quiet_within(&self, d: Duration, quiet: impl Fn(&Core) -> bool) -> bool {
-        let becomes_idle = async {
+    /// Waits until `idle` says so, at most `d`. Looks whenever a hold or a command has ended.
+    pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
+        let until_idle = async {
             let mut wakers = ContainedWakers::default();
             loop {
-                let mut quieter = self.quieter.listen();
-                if quiet(self) {
+                let mut idle_changed = self.idle_changed.listen();
+                if idle(self) {
                     return;
                 }
                 poll_fn(|cx| {
                     let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
-                    Pin::new(&mut quieter).poll(&mut cx)
+                    Pin::new(&mut idle_changed).poll(&mut cx)
                 })
                 .await;
             }
         };
         tokio::select! {
             biased;
-            () = becomes_idle => true,
-            () = self.sleep(d) => quiet(self),
+            () = until_idle => true,
+            () = self.sleep(d) => idle(self),
         }
     }
 
     /// Nothing is under way and no release is pending.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
     }
 
@@ -420,8 +420,8 @@ impl Core {
     /// Waits, on this thread, until the commands that the I/O thread awaits were answered, at most until then.
     fn answered_by(&self, until: Instant) {
         loop {
-            let quieter = self.quieter.listen();
-            if self.handed_over.load(Ordering::Relaxed) == 0 || quieter.wait_deadline(until).is_none() {
+            let idle_changed = self.idle_changed.listen();
+            if self.handed_over.load(Ordering::Relaxed) == 0 || idle_changed.wait_deadline(until).is_none() {
                 return;
             }
         }
@@ -454,7 +454,7 @@ impl HandedOver {
 impl Drop for HandedOver {
     fn drop(&mut self) {
         self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
-        self.0.tell_quieter();
+        self.0.notify_idle_waiters();
     }
 }
 

@@ -185,10 +185,10 @@ impl LockManager {
         }
         let held = core.lease_handles();
         core.close();
-        core.quiet_within(grace, |core| core.lease_handles() == 0 && core.is_quiet()).await;
+        core.idle_within(grace, |core| core.lease_handles() == 0 && core.is_idle()).await;
         let lost = core.lease_handles();
         core.lose_all();
-        core.quiet_within(UNDER_WAY_WAIT, |core| core.lease_handles() == 0 && core.is_quiet()).await;
+        core.idle_within(UNDER_WAY_WAIT, |core| core.lease_handles() == 0 && core.is_idle()).await;
         let unconfirmed = core.unconfirmed();
         ShutdownReport { held, lost, ignored: core.lease_handles(), unconfirmed }
     }
