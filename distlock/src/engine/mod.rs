@@ -284,7 +284,7 @@ impl<W> Engine<W> {
         let mut effects = match &push {
             // Before the grant is believed: its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
-                let stepped = lock(&self.server_clock).heard(*server_time, now);
+                let stepped = lock(&self.server_clock).received(*server_time, now);
                 self.allow_for(now, stepped)
             }
             Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },

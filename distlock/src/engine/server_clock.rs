@@ -32,12 +32,12 @@ pub(crate) struct ServerClock {
     /// When the command was sent whose reply showed the latest step.
     stepped: Time,
     /// When a message showed a step forward.
-    heard: Time,
+    received: Time,
 }
 
 impl Default for ServerClock {
     fn default() -> Self {
-        ServerClock { bounds: None, stepped: Time(0), heard: Time(0) }
+        ServerClock { bounds: None, stepped: Time(0), received: Time(0) }
     }
 }
 
@@ -56,7 +56,7 @@ impl ServerClock {
 
     /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
     /// below only, and shows steps forward only.
-    pub(crate) fn heard(&mut self, server_time: ServerTime, seen: Time) -> Option<Step> {
+    pub(crate) fn received(&mut self, server_time: ServerTime, seen: Time) -> Option<Step> {
         let old = aged(self.bounds?, seen);
         let low = i128::from(server_time.0) * 1000 - i128::from(seen.0);
         if low <= old.high {
@@ -64,7 +64,7 @@ impl ServerClock {
         }
         // By at least so much; what is left of it shows in the next reply.
         let by = low - old.high;
-        self.heard = seen;
+        self.received = seen;
         self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
         Some(Step::Forward(span(by)))
     }
@@ -92,7 +92,7 @@ impl ServerClock {
         {
             return before(old, new);
         }
-        if sent < self.heard && new.high < old.low {
+        if sent < self.received && new.high < old.low {
             return before(old, new);
         }
         let step = if new.low > old.high {
@@ -200,7 +200,7 @@ pub(super) mod tests {
     fn a_reply_from_before_a_step_that_a_push_showed_is_no_step_backward() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
-        assert!(matches!(clock.heard(server_ms(1_060_020), ms(30)), Some(Step::Forward(_))));
+        assert!(matches!(clock.received(server_ms(1_060_020), ms(30)), Some(Step::Forward(_))));
         let before = clock.observe(server_ms(1_000_015), ms(25), ms(31));
         assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
         assert_eq!(clock.observe(server_ms(1_060_030), ms(40), ms(41)), None);
@@ -210,9 +210,9 @@ pub(super) mod tests {
     fn a_push_shows_a_step_forward_and_nothing_else() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
-        assert_eq!(clock.heard(server_ms(999_000), ms(20)), None);
-        assert_eq!(clock.heard(server_ms(1_000_010), ms(20)), None);
-        let step = clock.heard(server_ms(1_060_020), ms(30));
+        assert_eq!(clock.received(server_ms(999_000), ms(20)), None);
+        assert_eq!(clock.received(server_ms(1_000_010), ms(20)), None);
+        let step = clock.received(server_ms(1_060_020), ms(30));
         assert!(matches!(step, Some(Step::Forward(d)) if d > Duration::from_secs(59)), "{step:?}");
         assert_eq!(clock.observe(server_ms(1_060_030), ms(40), ms(41)), None);
     }

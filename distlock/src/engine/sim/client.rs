@@ -280,7 +280,7 @@ impl World {
     fn answer_after(&mut self, c: usize, local: Time, stepped: Option<Step>, job: usize, result: OpResult) {
         let context = self.jobs[job].context.clone();
         let request = self.jobs[job].confirmation.take();
-        self.time_was_heard(c, job, &result);
+        self.time_was_received(c, job, &result);
         let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Acquired { .. })));
         let (confirmation, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
         if let Some(request) = request {
@@ -298,7 +298,7 @@ impl World {
         for (job, result) in answers {
             let context = self.jobs[job].context.clone();
             note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
-            self.time_was_heard(c, job, &result);
+            self.time_was_received(c, job, &result);
             if matches!(result, Ok(Reply::Acquired { .. })) {
                 taken_anew.push((context.token, self.jobs[job].applied_at));
             }

@@ -276,7 +276,7 @@ impl World {
     }
 
     /// The reply to `job` said what time it is on the server.
-    pub(super) fn time_was_heard(&mut self, c: usize, job: usize, result: &OpResult) {
+    pub(super) fn time_was_received(&mut self, c: usize, job: usize, result: &OpResult) {
         let heard: Option<ServerTime> = crate::engine::observed(result);
         let applied_at = self.jobs[job].applied_at;
         let mut seen = false;
