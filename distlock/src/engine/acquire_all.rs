@@ -174,7 +174,7 @@ impl<W> Step<'_, W> {
     }
 
     fn leave_out(&mut self, attempt: &Attempt, ticket: Ticket, may_be_applied: bool) {
-        if may_be_applied && !mutated!(FollowerNotUndone) {
+        if may_be_applied && !mutated!(FollowerNotCompensated) {
             self.compensate(attempt.token, attempt.longest);
         }
         if let Some(waiter) = self.state.waiters.remove(ticket) {

@@ -426,7 +426,7 @@ impl<W> Step<'_, W> {
     /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
-        if !mutated!(TooLateNotUndone) {
+        if !mutated!(TooLateNotCompensated) {
             self.compensate(attempt.token, attempt.longest);
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");

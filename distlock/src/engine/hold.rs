@@ -177,7 +177,7 @@ impl<W> Step<'_, W> {
         let remains = cell.remains();
         self.state.kept.retain(|(token, _)| *token != cell.token);
         let given_back = remains.is_some_and(|remains| remains.given_back);
-        if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotLeft) {
+        if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotReleased) {
             let keep_until = remains.and_then(|remains| remains.keep_until);
             let longest = remains.map_or(LONGEST_CLAIM, |remains| remains.longest);
             self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
@@ -206,7 +206,7 @@ impl<W> Step<'_, W> {
             return Release::HandedOn;
         }
         self.give_back(&lease.grant, keep_until);
-        if mutated!(HandOnAfterLeave) && !self.state.waiters.is_empty() {
+        if mutated!(HandOnAfterRelease) && !self.state.waiters.is_empty() {
             self.start(lease.grant, Duration::ZERO);
             return Release::Sent;
         }

@@ -68,7 +68,7 @@ impl Lease {
 
     /// Another task of this process may use it without asking the server.
     pub(super) fn may_be_passed_on(&self, now: Time) -> bool {
-        (now < self.grant.entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainForEver))
+        (now < self.grant.entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainUnlimited))
             && now < self.grant.deadline
     }
 
@@ -84,7 +84,7 @@ impl Lease {
         self.holders.iter().any(|holder| {
             let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
             holder.renewal == Renewal::Keep
-                && (holder.cell.is_claimed() || is_short || mutated!(UnclaimedHoldRenewed))
+                && (holder.cell.is_claimed() || is_short || mutated!(UnclaimedLeaseRenewed))
         })
     }
 

@@ -364,7 +364,7 @@ impl<W> Engine<W> {
 
     /// From now on every event that is due says so.
     fn disarm(&self) {
-        if !mutated!(ArmedWhileLooking) {
+        if !mutated!(ArmedWhileChecking) {
             self.armed.store(u64::MAX, Ordering::SeqCst);
         }
     }

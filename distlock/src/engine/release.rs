@@ -88,7 +88,7 @@ impl<W> Step<'_, W> {
         result: OpResult,
     ) -> Confirmation {
         match result {
-            Ok(Reply::NotHeld) if mutated!(ResentLeaveReported) => Confirmation::Lost(LostReason::Taken),
+            Ok(Reply::NotHeld) if mutated!(ResentReleaseReported) => Confirmation::Lost(LostReason::Taken),
             Ok(Reply::NotHeld)
                 if release.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
             {
@@ -125,7 +125,7 @@ impl<W> Step<'_, W> {
         result: &OpResult,
     ) {
         match result {
-            _ if mutated!(LateAnswerNotUndone) => return,
+            _ if mutated!(LateAnswerNotCompensated) => return,
             Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
             Ok(Reply::Busy { .. }) if queues => {}
             // Its `leave` may have been answered already, and have been carried out before it.

@@ -68,7 +68,7 @@ impl Coordinator {
                 self.repair(now, node, &key, token);
             }
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
-                if !succeeded && !held && !counted_on && !mutated!(MinorityKept) =>
+                if !succeeded && !held && !counted_on && !mutated!(MinorityNotReleased) =>
             {
                 self.give_back(now, node, key, token, id);
             }
@@ -103,7 +103,7 @@ impl Coordinator {
             return;
         };
         let ours = entry.ours;
-        for node in (0..self.members.len()).filter(|node| ours.has(*node) && !mutated!(MinorityKept)) {
+        for node in (0..self.members.len()).filter(|node| ours.has(*node) && !mutated!(MinorityNotReleased)) {
             self.give_back(now, node, key.clone(), token, id);
         }
     }
@@ -121,7 +121,7 @@ impl Coordinator {
 
     /// A majority has lost the lock: it is over, and gives no reason to keep it elsewhere.
     pub(super) fn give_back_what_is_left(&mut self, now: Now, round: u64, key: &Arc<str>, token: Token) {
-        if mutated!(LostKeptElsewhere) {
+        if mutated!(LostNotReleasedElsewhere) {
             return;
         }
         let Some(entry) = self.tokens.remove(token) else { return };

@@ -11,7 +11,7 @@ use crate::engine::server_clock;
 const CASES: &[(Mutant, fn())] = &[
     // What is left of the lease is at most one per cent of it, and 2 ms: by so much clocks may be off.
     (
-        Mutant::TooLateNotUndone,
+        Mutant::TooLateNotCompensated,
         acquiring::an_answer_after_the_lease_has_run_out_is_given_back_and_a_new_token_tried,
     ),
     // The refusal must be overtaken by a command that was sent after it, and the lease must have run out between.
