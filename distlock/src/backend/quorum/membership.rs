@@ -261,9 +261,9 @@ impl Coordinator {
             |member: &Member| member.remembers || !matches!(member.eligibility, Eligibility::TooYoung(_));
         let remembering = told().filter(|(_, member)| remembers(member)).count();
         let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
-        let patience = self.grown_after() * 2;
+        let time_limit = self.grown_after() * 2;
         let highest = || self.members.iter().map(|member| member.fences).max().unwrap_or(0);
-        (enough || now.time.duration_since(since) >= patience).then(highest)
+        (enough || now.time.duration_since(since) >= time_limit).then(highest)
     }
 
     /// A clock that does not agree with a majority may have been set while nobody of us looked.

@@ -67,8 +67,8 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         if let Some(address) = addresses.next() {
             attempts.spawn(async move { (address, TcpStream::connect(address).await) });
         }
-        let patience = if addresses.len() == 0 { Duration::MAX } else { NEXT_ADDRESS_AFTER };
-        match timeout(patience, attempts.join_next()).await {
+        let time_limit = if addresses.len() == 0 { Duration::MAX } else { NEXT_ADDRESS_AFTER };
+        match timeout(time_limit, attempts.join_next()).await {
             // It is time for the next one.
             Err(_) => {}
             Ok(Some(Ok((_, Ok(stream))))) => return Ok(stream),

@@ -36,7 +36,7 @@ impl Exec {
     }
 
     /// What the server is like.
-    pub(super) fn greeted(&self, server: &ServerInfo) {
+    pub(super) fn handshake_done(&self, server: &ServerInfo) {
         self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
         self.whole.store(server.is_whole, Ordering::Relaxed);
     }

@@ -51,7 +51,7 @@ pub(super) struct Identity {
     pub(super) address: String,
 }
 
-/// How a server is greeted.
+/// How the handshake with a server is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// It is asked all there is to know.

@@ -31,19 +31,19 @@ const LONGEST_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(10);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed; for
-/// ever. `patience`: how long it may take to subscribe; `telling`: whether it would tell.
+/// ever. `time_limit`: how long it may take to subscribe; `telling`: whether it would tell.
 pub(super) async fn hear(
     (address, master): (&Address, &str),
     login: &Login,
     tls: &Tls,
-    patience: Duration,
+    time_limit: Duration,
     telling: &AtomicBool,
     tell: impl Fn() + Send,
 ) {
     let mut backoff = Backoff::up_to(LONGEST_SUBSCRIBE_PAUSE);
     loop {
         let since = Instant::now();
-        match timeout(patience, subscribe(address, login, tls)).await {
+        match timeout(time_limit, subscribe(address, login, tls)).await {
             Ok(Ok(subscribed)) => {
                 let (_sink, mut messages) = subscribed.split();
                 telling.store(true, Ordering::SeqCst);

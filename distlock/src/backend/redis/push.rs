@@ -242,7 +242,7 @@ impl Subscription {
     /// Serves the subscription until it ends, and returns why it did.
     async fn last(self, listener: &impl Listener) -> RedisError {
         let Subscription { voice, pulse, .. } = self;
-        let patience = listener.config().op_timeout;
+        let time_limit = listener.config().op_timeout;
         match voice {
             Voice::Resp3(mut connection, mut driver) => {
                 tokio::select! {
@@ -253,7 +253,7 @@ impl Subscription {
                             silence(&pulse).await;
                             let ping = cmd("PING");
                             let ping = connection.send_packed_command(&ping);
-                            if let Some(error) = judge(timeout(patience, ping).await) {
+                            if let Some(error) = judge(timeout(time_limit, ping).await) {
                                 return error;
                             }
                         }
@@ -279,7 +279,7 @@ impl Subscription {
                     error = async {
                         loop {
                             silence(&pulse).await;
-                            if let Some(error) = judge(timeout(patience, sink.ping::<Value>()).await) {
+                            if let Some(error) = judge(timeout(time_limit, sink.ping::<Value>()).await) {
                                 return error;
                             }
                         }

@@ -48,11 +48,11 @@ impl Trio {
         trio
     }
 
-    /// A client that asks for `count` confirmations and waits `patience` for them.
-    fn rig(&self, client: &str, count: u32, patience: Duration) -> Rig {
+    /// A client that asks for `count` confirmations and waits `time_limit` for them.
+    fn rig(&self, client: &str, count: u32, time_limit: Duration) -> Rig {
         let mut config = RedisConfig::new(&self.master.url(), client).unwrap();
         config.replicas = count;
-        config.op_timeout = patience;
+        config.op_timeout = time_limit;
         let rig = Rig::start(config);
         assert_eq!(rig.wait_until_up().1, Pushes::On);
         rig

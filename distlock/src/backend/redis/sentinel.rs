@@ -64,7 +64,7 @@ pub(super) struct Sentinels {
     tls: Tls,
     map: Option<AddressMap>,
     /// How long a sentinel may take to answer.
-    patience: Duration,
+    time_limit: Duration,
     /// The same where it has to be connected first.
     connect_timeout: Duration,
     ballots: watch::Sender<Vec<Ballot>>,
@@ -89,7 +89,7 @@ impl Sentinels {
             place,
             tls: config.tls.clone(),
             map: config.address_map.clone(),
-            patience: config.op_timeout,
+            time_limit: config.op_timeout,
             connect_timeout: config.connect_timeout,
             ballots: watch::Sender::new(ballots),
             looking: watch::Sender::new(true),
@@ -113,8 +113,8 @@ impl Sentinels {
         else {
             return;
         };
-        let (login, patience) = (&self.place.login, self.connect_timeout);
-        news::hear((address, &self.place.master), login, &self.tls, patience, telling, || {
+        let (login, time_limit) = (&self.place.login, self.connect_timeout);
+        news::hear((address, &self.place.master), login, &self.tls, time_limit, telling, || {
             self.news.send_modify(|()| {});
         })
         .await;
@@ -128,8 +128,8 @@ impl Sentinels {
         loop {
             let began = Instant::now();
             news.mark_unchanged();
-            let patience = if connection.is_some() { self.patience } else { self.connect_timeout };
-            let answer = timeout(patience, self.ask(address, &mut connection)).await;
+            let time_limit = if connection.is_some() { self.time_limit } else { self.connect_timeout };
+            let answer = timeout(time_limit, self.ask(address, &mut connection)).await;
             let reply = match answer {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(error)) => {
@@ -138,7 +138,7 @@ impl Sentinels {
                 }
                 Err(_) => {
                     connection = None;
-                    SentinelReply::Silent(format!("no answer within {patience:?}"))
+                    SentinelReply::Silent(format!("no answer within {time_limit:?}"))
                 }
             };
             self.ballots.send_modify(|ballots| {

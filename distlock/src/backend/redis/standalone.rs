@@ -70,7 +70,7 @@ impl RedisBackend {
     /// As if the handshake had told of a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
-        self.shared.exec.greeted(&ServerInfo { major: Some(6), ..ServerInfo::default() });
+        self.shared.exec.handshake_done(&ServerInfo { major: Some(6), ..ServerInfo::default() });
     }
 }
 
@@ -222,7 +222,7 @@ impl ServerShared {
 
     /// Offers `link` to operations.
     fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Pushes {
-        self.exec.greeted(server);
+        self.exec.handshake_done(server);
         let mut state = self.state();
         state.up = true;
         let was_known = state.push_at.as_ref().is_some_and(|push_at| push_at.run_id.is_some());

@@ -150,7 +150,7 @@ async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connect
 /// Why there is no link.
 struct Failed {
     cause: OpError,
-    /// The connection ended while the server was greeted.
+    /// The connection ended during the handshake.
     closed: bool,
 }
 
@@ -184,8 +184,9 @@ async fn attempt(
         .map_err(|error| errors::unconnected(&place, error))?;
         let link = Arc::new(Link::new(connection, pulse));
         let how = (owner.role(), manner);
-        let greeting = handshake(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
-        let server = greeting.map_err(|unknown| match unknown {
+        let handshake_result =
+            handshake(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
+        let server = handshake_result.map_err(|unknown| match unknown {
             Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),
         })?;
@@ -236,11 +237,11 @@ async fn watch(
     link: &Link,
     mut driver: Driver,
     demoted: impl Future<Output = OpError>,
-    patience: Duration,
+    time_limit: Duration,
 ) -> OpError {
     let reason = async {
         tokio::select! {
-            cause = suspect(link, patience) => cause,
+            cause = suspect(link, time_limit) => cause,
             cause = demoted => cause,
         }
     };
@@ -260,7 +261,7 @@ async fn watch(
 }
 
 /// Waits until there is a reason to give the link up.
-async fn suspect(link: &Link, patience: Duration) -> OpError {
+async fn suspect(link: &Link, time_limit: Duration) -> OpError {
     let mut heard = link.pulse.heard();
     let mut dozing = false;
     loop {
@@ -282,7 +283,7 @@ async fn suspect(link: &Link, patience: Duration) -> OpError {
             dozing = true;
             continue;
         }
-        if let Err(cause) = probe(link, patience).await {
+        if let Err(cause) = probe(link, time_limit).await {
             return cause;
         }
         heard = link.pulse.heard();
@@ -290,11 +291,11 @@ async fn suspect(link: &Link, patience: Duration) -> OpError {
 }
 
 /// Asks for a sign of life until there is one, or none for too long.
-async fn probe(link: &Link, patience: Duration) -> Result<(), OpError> {
+async fn probe(link: &Link, time_limit: Duration) -> Result<(), OpError> {
     let mut heard = link.pulse.heard();
     let mut ping = std::pin::pin!(link.ping());
     loop {
-        match timeout(patience, &mut ping).await {
+        match timeout(time_limit, &mut ping).await {
             // An error reply is a sign of life too; a broken connection is for the driver to report.
             Ok(answer) => return answer.map(drop).or_else(still_there),
             Err(_) => {
@@ -304,7 +305,8 @@ async fn probe(link: &Link, patience: Duration) -> Result<(), OpError> {
                 }
                 let now = link.pulse.heard();
                 if now == heard {
-                    let text = format!("the server did not answer within {patience:?}: connection given up");
+                    let text =
+                        format!("the server did not answer within {time_limit:?}: connection given up");
                     return Err(errors::found(Failure::Unknown, text));
                 }
                 heard = now;

@@ -33,12 +33,12 @@ pub(super) fn free_port() -> u16 {
 /// Waits until `done` says so, and returns how long that took.
 pub(in crate::backend) fn wait_until(
     what: &str,
-    patience: Duration,
+    time_limit: Duration,
     mut done: impl FnMut() -> bool,
 ) -> Duration {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < patience, "{what}: not within {patience:?}");
+        assert!(start.elapsed() < time_limit, "{what}: not within {time_limit:?}");
         thread::sleep(Duration::from_millis(10));
     }
     start.elapsed()

@@ -2,7 +2,7 @@
 //! break, servers that hang, stop, and come back empty. Everything is drawn from one seed.
 //!
 //! The processes are simpler than the engine (one attempt per process and key), but as careful about what they
-//! believe: a lease lasts from before the command was sent, and a late answer to a dead token is undone.
+//! believe: a lease lasts from before the command was sent, and a late answer to a dead token is compensated.
 //!
 //! `SEEDS=100000 cargo test -p distlock --lib quorum::sim` looks at more seeds, `SEED=17 cargo test -p distlock
 //! --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.

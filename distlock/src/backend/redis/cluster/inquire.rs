@@ -94,13 +94,13 @@ pub(super) async fn read(
 }
 
 fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Option<View>> + Send + use<> {
-    let (patience, map) = (config.op_timeout, config.address_map.clone());
+    let (time_limit, map) = (config.op_timeout, config.address_map.clone());
     async move {
         let mut pipeline = Pipeline::new();
         for question in questions() {
             pipeline.add_command(question);
         }
-        let replies = timeout(patience, link.request_all(&pipeline)).await.ok()?.ok()?;
+        let replies = timeout(time_limit, link.request_all(&pipeline)).await.ok()?.ok()?;
         View::read(&address, &replies, map.as_ref())
     }
 }

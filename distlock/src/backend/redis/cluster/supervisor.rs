@@ -353,7 +353,7 @@ impl LinkOwner for NodeLink {
     }
 
     async fn up(&self, found: &Connected) {
-        self.node.exec.greeted(&found.server);
+        self.node.exec.handshake_done(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
         let mut reported = locked(&self.supervisor.reported);
