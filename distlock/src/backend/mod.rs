@@ -65,8 +65,9 @@ pub(crate) struct Tuning {
     pub(crate) queue_entry_ttl: Duration,
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
     pub(crate) poll_gap: Duration,
-    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero: always; a key is never given to
-    /// anybody then, but left free for the first in the queue, who is told, and leaves the queue by that.
+    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero
+    /// (quorum): every release is a gap: the key is deleted, the first waiter is dequeued and notified, and must acquire
+    /// again.
     pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
 }
@@ -92,7 +93,7 @@ impl Tuning {
     /// one clock. The scripts say the same (see scripts/serve.lua).
     ///
     /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
-    /// distance they would miss for ever who polls in a related one. There is one in each `poll_gap_interval` of the clock, at a
+    /// distance they would always miss a client that polls at a related interval. There is one in each `poll_gap_interval` of the clock, at a
     /// place that is as good as random, but the same for every process and script.
     pub(crate) fn poll_gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
         if self.poll_gap.is_zero() || self.poll_gap_interval.is_zero() {
@@ -166,7 +167,7 @@ pub(crate) enum Op {
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
     Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
-    /// done. With `keep_taken_for` the key stays taken (by nobody) that much longer. `handoffs_began` is when the current run of
+    /// done. With `keep_taken_for` the key stays taken (by no token) that much longer. `handoffs_began` is when the current run of
     /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
     Release { token: Token, keep_taken_for: Option<Duration>, handoffs_began: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,

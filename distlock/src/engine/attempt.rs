@@ -50,7 +50,7 @@ pub(super) struct Attempt {
     pub(super) cause: Option<OpError>,
     /// The lease was ours already at this time; the local chain began then.
     entered: Option<Time>,
-    /// Commands that were sent and may have been applied, or may still be: nothing definite was heard of them.
+    /// Commands whose outcome is unknown: no conclusive reply has come yet.
     open: u32,
     /// Some command has been carried out, or may have been, that leaves an entry in the queue.
     may_have_queued: bool,

@@ -46,7 +46,7 @@ pub(super) struct Holder {
 pub(super) struct Lease {
     pub(super) grant: Grant,
     pub(super) holders: Vec<Holder>,
-    /// Others are kept out until then, whenever it is released.
+    /// `min_hold`: the key stays taken until this time even if the lease is released earlier.
     pub(super) min_until: Option<Time>,
     pub(super) renew_at: Time,
 }

@@ -1,5 +1,5 @@
-//! What is left to do at each server once a round is decided: giving back where the lock is ours in vain, and
-//! taking it where it should be ours and is not. All of it is in the order of the server's connection: what is
+//! What follows a decision at each server: releasing acquisitions of a minority, and acquiring again where a
+//! majority acquisition is missing. All of it is in the order of the server's connection: what is
 //! sent later for the same token is carried out later.
 
 use std::sync::Arc;

@@ -26,11 +26,11 @@ const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 pub(super) struct Membership {
     stage: Stage,
     pushes: Pushes,
-    /// No server was ever seen that somebody had attested, so nobody can ever have held a lock.
+    /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
     untouched: bool,
     /// When to ask all servers for their time and their mark.
     look_at: Time,
-    /// When eligibility were last seen to.
+    /// When eligibility was last updated.
     fired: Time,
 }
 

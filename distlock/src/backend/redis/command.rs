@@ -19,7 +19,7 @@ pub(super) struct Wire {
     pub(super) client: String,
     /// Milliseconds that an entry in the queue lives.
     queue_entry_ttl: u64,
-    /// Whether nobody listens where PUBLISH says so.
+    /// `1` if a PUBLISH count of 0 proves that nobody is subscribed (one server), else `0` (a cluster counts one node).
     counts: &'static str,
     /// What `leave` needs to know besides, in one argument.
     settings: String,

@@ -1,7 +1,7 @@
 //! The first words that are exchanged on a connection.
 //!
 //! A server that does not want us says why and closes, before it was asked anything: protected mode, too many
-//! clients. Whoever then writes many commands at once finds a broken connection and never reads the reason. So
+//! clients. A client that then writes many commands at once finds a broken connection and never reads the reason. So
 //! every connection begins with one PING, and what comes is read whatever becomes of the PING.
 
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ const LONGEST: usize = 4096;
 /// How much of a reply that makes no sense is quoted.
 const QUOTED: usize = 60;
 
-/// Returns once whoever answers speaks the protocol and has not turned us away.
+/// Returns once the peer has answered in the protocol and has not refused the connection.
 pub(super) async fn exchange(stream: &mut Stream) -> RedisResult<()> {
     let asked = write(stream, b"*1\r\n$4\r\nPING\r\n").await;
     let mut reply = Vec::new();

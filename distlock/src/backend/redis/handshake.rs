@@ -195,7 +195,7 @@ pub(super) async fn handshake(
     check_role(&answers, role)?;
     check_keys(&answers)?;
     Ok(ServerInfo {
-        // Whoever asks for permissions is a server.
+        // A peer that refuses for lack of permission is a server.
         is_whole: answers.text(Step::Server).is_some() || refusals.steps.contains(&Step::Server),
         ..read(&answers, role)
     })

@@ -21,8 +21,8 @@ use super::first_reply;
 use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
 
-/// The queue in front of the socket. Without bound in effect, because a request that waits for room there has
-/// no fixed place in the order yet; it holds what is sent within one stall, which the supervisor ends.
+/// The queue in front of the socket. Effectively unbounded: a request that waits for room has no fixed place in the
+/// order yet. Its growth is limited by the supervisor, which gives a stalled link up.
 const QUEUE: usize = 1 << 20;
 
 /// A connection for commands.
@@ -31,7 +31,7 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     pub(super) pulse: Arc<Pulse>,
     in_flight: AtomicUsize,
-    /// The supervisor sleeps and wants to hear of the next request.
+    /// The supervisor sleeps until the next request is sent.
     dozing: AtomicBool,
     /// Wakes the supervisor.
     pub(super) nudge: Notify,

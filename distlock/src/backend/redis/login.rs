@@ -72,7 +72,7 @@ impl Login {
         Ok(Shown { settings, renew_at })
     }
 
-    /// Shows new credentials on `connection` whenever the old ones are about to end; for ever.
+    /// Shows new credentials on `connection` whenever the old ones are about to expire, until it is dropped.
     pub(super) async fn keep(self, connection: MultiplexedConnection, mut renew_at: Option<Instant>) {
         while let Some(at) = renew_at {
             sleep_until(at).await;

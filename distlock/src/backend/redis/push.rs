@@ -34,7 +34,7 @@ const CLOSED_OFTEN: u32 = 4;
 /// A subscription that lasted this long was a good one: the next attempt is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// Whoever listens.
+/// The receiver of pushes.
 pub(super) trait Listener: Send + Sync + 'static {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;

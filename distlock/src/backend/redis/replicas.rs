@@ -3,7 +3,7 @@
 //! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
 //! sent on a connection of its own, behind a write of ours that leaves nothing behind: that one is later in the
 //! server's one ordered stream than any acquisition answered before, so a replica that has it has those, too.
-//! Whoever asks while a round is under way shares the next one.
+//! A request that comes while a round is under way joins the next round.
 //!
 //! What is not confirmed may stand on the server: it fails as [`Failure::Unknown`], and the engine asks again or
 //! gives it back; so it does with a lease that has run out meanwhile. A grant that is not confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals
@@ -59,7 +59,7 @@ impl Replicas {
         let asked = Mutex::new(Some(asked));
         (config.replicas > 0).then(|| Replicas {
             count: config.replicas,
-            // To the server zero means for ever.
+            // The server takes zero for "no limit".
             limit: config.op_timeout.max(Duration::from_millis(1)),
             ask,
             asked,
@@ -105,7 +105,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Answers, for ever. `at`: where the link leads, while there is one.
+    /// Answers requests until it is dropped. `at`: where the link leads, while there is one.
     pub(super) async fn serve(
         &self,
         config: &RedisConfig,
@@ -130,7 +130,7 @@ impl Replicas {
                 }))
             });
             for ask in waiting.drain(..) {
-                // Whoever does not listen any more does not want it.
+                // The requester was dropped: nobody needs the answer.
                 drop(ask.send(answer.clone()));
             }
         }

@@ -98,7 +98,7 @@ impl Sentinels {
         }
     }
 
-    /// Keeps asking, for ever.
+    /// Asks the sentinels again and again, until it is dropped.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut all = JoinSet::new();
         for number in 0..self.place.sentinels.len() {

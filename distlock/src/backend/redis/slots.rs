@@ -45,7 +45,7 @@ pub(super) fn slot_of(prefix: &str, key: &str) -> u16 {
     crc % SLOTS
 }
 
-/// The smallest number that, as a hash tag, falls into `slot`. The same for every client, for ever: names on
+/// The smallest number that, as a hash tag, falls into `slot`. The same for every client and every version: names on
 /// the server are made of it.
 pub(super) fn tag_of(slot: u16) -> u32 {
     static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Keeps a command link alive: connects, watches, replaces, for ever.
+//! Keeps a command link alive: connects, watches the link, and replaces it when it fails. Ends with its owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ struct FormerLinks {
     links: Vec<(Option<Identity>, Option<String>)>,
 }
 
-/// Whoever uses the link that is kept.
+/// The user of a supervised link, told when it comes up and goes down.
 pub(super) trait LinkOwner: Send + Sync {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;

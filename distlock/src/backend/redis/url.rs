@@ -227,7 +227,7 @@ impl Url {
         }
         for host in hosts.split(',').map(str::trim).filter(|host| !host.is_empty()) {
             let host = host_and_port(host, port)?;
-            // A quorum of one server named twice is no quorum: whoever makes it must see that.
+            // A quorum of one server named twice is no quorum: the quorum store checks that.
             if self.kind == Kind::Quorum || !self.hosts.contains(&host) {
                 self.hosts.push(host);
             }

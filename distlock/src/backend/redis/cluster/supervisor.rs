@@ -265,7 +265,7 @@ impl Supervisor {
         let before = self.map();
         let masters = view.masters();
         let old: HashSet<_> = before.nodes.iter().map(|node| &node.address).collect();
-        // Whoever was no master before has taken another one's place.
+        // A master that was none before has taken the place of another one (a fail-over).
         let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
         self.change_map(|_| Map::new(view, |address| self.node(address)));
         let mut reported = locked(&self.reported);
