@@ -66,8 +66,8 @@ pub(crate) struct Tuning {
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
     pub(crate) poll_gap: Duration,
     /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero
-    /// (quorum): every release is a gap: the key is deleted, the first waiter is dequeued and notified, and must acquire
-    /// again.
+    /// (quorum): every release is a gap: the key is deleted, the first waiter is dequeued and notified, and must
+    /// acquire again.
     pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
 }
@@ -89,12 +89,13 @@ impl Default for Tuning {
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Tuning {
-    /// Whether a run of hand-offs that began at `handoffs_began` is to be interrupted by a gap now; both in microseconds of
-    /// one clock. The scripts say the same (see scripts/serve.lua).
+    /// Whether a run of hand-offs that began at `handoffs_began` is to be interrupted by a gap now; both in
+    /// microseconds of one clock. The scripts say the same (see scripts/serve.lua).
     ///
     /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
-    /// distance they would always miss a client that polls at a related interval. There is one in each `poll_gap_interval` of the clock, at a
-    /// place that is as good as random, but the same for every process and script.
+    /// distance they would always miss a client that polls at a related interval. There is one in each
+    /// `poll_gap_interval` of the clock, at a place that is as good as random, but the same for every process and
+    /// script.
     pub(crate) fn poll_gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
         if self.poll_gap.is_zero() || self.poll_gap_interval.is_zero() {
             return !self.poll_gap.is_zero();
@@ -167,8 +168,8 @@ pub(crate) enum Op {
     /// `fences` how many fencing tokens to reserve (0: unfenced). Replies as for `TryAcquire`.
     Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
     /// Release and hand on; or leave the queue; or undo whatever an earlier command of this token may have
-    /// done. With `keep_taken_for` the key stays taken (by no token) that much longer. `handoffs_began` is when the current run of
-    /// hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
+    /// done. With `keep_taken_for` the key stays taken (by no token) that much longer. `handoffs_began` is when the
+    /// current run of hand-offs began, 0 if unknown. Replies: `Released`, `Cancelled`, `NotHeld`.
     Release { token: Token, keep_taken_for: Option<Duration>, handoffs_began: ServerTime },
     /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
     /// `NotHeld`.

@@ -87,9 +87,9 @@ impl LockManager {
     /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers, of which a majority
     /// keeps each lock (Redlock); see [`quorum`](LockManagerBuilder::quorum).
     ///
-    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The root certificates of
-    /// the web are trusted; with `?ca=/path/ca.pem` that authority alone. `cert=/path/cert.pem&key=/path/key.pem`
-    /// name the certificate that is shown to a server which asks for one.
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The
+    /// root certificates of the web are trusted; with `?ca=/path/ca.pem` that authority alone.
+    /// `cert=/path/cert.pem&key=/path/key.pem` name the certificate that is shown to a server which asks for one.
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if the

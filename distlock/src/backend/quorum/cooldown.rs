@@ -1,4 +1,5 @@
-//! After a release, the next request of this process for that key waits up to 10 ms, so that the notified waiters ask first.
+//! After a release, the next request of this process for that key waits up to 10 ms, so that the notified waiters ask
+//! first.
 //!
 //! Its own next request follows the release on the same connections: it would be at every server before theirs, and
 //! one process could keep a lock that is in demand for as long as it likes.

@@ -7,8 +7,8 @@
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
 //! - [`coordinator`]: all operations, pure; [`tokens`] knows the tokens, [`member`] the servers; [`follow_up`] gives
-//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and count, [`wakeups`] wakes waiters,
-//!   [`cooldowns`] lets them go first.
+//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and
+//!   count, [`wakeups`] wakes waiters, [`cooldowns`] lets them go first.
 //! - Here: carrying out what the coordinator wants, on the I/O thread.
 //!
 //! The rules, and what they are for:

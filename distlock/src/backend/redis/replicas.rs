@@ -6,8 +6,9 @@
 //! A request that comes while a round is under way joins the next round.
 //!
 //! What is not confirmed may stand on the server: it fails as [`Failure::Unknown`], and the engine asks again or
-//! gives it back; so it does with a lease that has run out meanwhile. A grant that is not confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals
-//! need nothing: a replica that has an old expiry loses the lock early, and the holder learns of that.
+//! gives it back; so it does with a lease that has run out meanwhile. A grant that is not confirmed is not delivered:
+//! the waiter's own heartbeat asks for it. Renewals need nothing: a replica that has an old expiry loses the lock
+//! early, and the holder learns of that.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -14,8 +14,8 @@
 //! - `Up`: the map is known, and for every master it is known whether it can be reached, and one can at least.
 //! - A master's link is lost: nothing is told, its operations fail (`Unknown`, then `NotSent`).
 //! - A lost link was made again, or slots went to a master that was not one before (a fail-over): another `Up`,
-//!   so that the engine renews every lease and asks for every waiter. `former_links_dead` speaks of all links made since
-//!   the `Up` before. What was sent to a master that was replaced cannot be applied any more where it counts: its
+//!   so that the engine renews every lease and asks for every waiter. `former_links_dead` speaks of all links made
+//!   since the `Up` before. What was sent to a master that was replaced cannot be applied any more where it counts: its
 //!   data is thrown away when it comes back as a replica.
 //! - Slots went from one master to another: an `Up` too, since server times of two nodes must not be compared,
 //!   but at most one in a second, for nothing was lost. In between, the first push about such a slot causes it.
@@ -24,8 +24,8 @@
 //! A step of one node's clock is not noticed, as it is on a single server: the engine is told that times come from
 //! many clocks.
 //!
-//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master, because a
-//! push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
+//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master,
+//! because a push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
 //! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
 //! before it.
 
