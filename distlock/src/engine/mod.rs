@@ -18,6 +18,7 @@
 pub(crate) mod mutant;
 
 mod acquire_all;
+pub(crate) mod alarm;
 mod attempt;
 pub(crate) mod cell;
 pub(crate) mod collection;
@@ -37,7 +38,6 @@ mod waiters;
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ use crate::backend::{
 };
 use crate::clock::Time;
 use crate::error::LostReason;
+use alarm::Alarm;
 use cell::{LeaseCell, Ticket};
 use collection::KeyCollection;
 use server_clock::{ServerClock, Step};
@@ -195,8 +196,8 @@ pub(crate) struct Engine<W> {
     server_clock: Mutex<ServerClock>,
     /// Replies are read from one clock, so that its steps can be seen.
     clocks: Clocks,
-    /// The driver has been told to come back at this time, at the latest.
-    armed: AtomicU64,
+    /// When the driver will look again for what is due.
+    alarm: Alarm,
 }
 
 impl<W> Engine<W> {
@@ -211,7 +212,7 @@ impl<W> Engine<W> {
             seed,
             server_clock: Mutex::new(ServerClock::default()),
             clocks: tuning.clocks,
-            armed: AtomicU64::new(u64::MAX),
+            alarm: Alarm::new(),
         }
     }
 
@@ -356,17 +357,10 @@ impl<W> Engine<W> {
 
     /// When to call [`Engine::timer`] next, unless [`Effects::rearm`] says otherwise before.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.disarm();
+        self.alarm.disarm();
         let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
-        self.arm(due);
+        self.alarm.arm(due);
         due
-    }
-
-    /// From now on every event that is due says so.
-    fn disarm(&self) {
-        if !mutated!(ArmedWhileChecking) {
-            self.armed.store(u64::MAX, Ordering::SeqCst);
-        }
     }
 
     fn due_of(&self, index: usize) -> Option<Time> {
@@ -389,12 +383,6 @@ impl<W> Engine<W> {
         self.shards.iter().map(|shard| lock(shard).rest()).sum()
     }
 
-    fn arm(&self, due: Option<Time>) -> bool {
-        due.is_some_and(|due| {
-            due.0 < self.armed.load(Ordering::SeqCst) && due.0 < self.armed.fetch_min(due.0, Ordering::SeqCst)
-        })
-    }
-
     fn shard(&self, key: &Arc<str>) -> &Mutex<Shard<W>> {
         let count = u64::try_from(self.shards.len()).unwrap_or(1);
         let mut hasher = DefaultHasher::new();
@@ -411,7 +399,7 @@ impl<W> Engine<W> {
         let mut list = Vec::new();
         let mut shard = lock(self.shard(key));
         let result = event(&mut shard, &mut list);
-        let rearm = self.arm(shard.next_due());
+        let rearm = self.alarm.arm(shard.next_due());
         (result, Effects { list, rearm })
     }
 
@@ -420,7 +408,7 @@ impl<W> Engine<W> {
         for shard in &self.shards {
             let mut shard = lock(shard);
             event(&mut shard, &mut effects.list);
-            effects.rearm |= self.arm(shard.next_due());
+            effects.rearm |= self.alarm.arm(shard.next_due());
         }
         effects
     }
