@@ -1,14 +1,18 @@
 //! The options: one table of everything that is known about each of them.
+//!
+//! A name, an example or an alias stands nowhere else: messages take them from here. The places that give an option
+//! its effect match on [`Opt`] without `_`, or take [`crate::spec::Options`] apart without `..`, so that an option that
+//! is only half added does not compile.
 
 use std::fmt;
 
 /// Makes the list of options, in the order in which the documentation lists them.
 macro_rules! options {
-    ($($option:ident: $name:literal, $example:literal, [$($alias:literal),*];)*) => {
+    ($($option:ident: $name:literal, $example:literal, [$($alias:literal),*], $effect:literal;)*) => {
         /// An option of the attribute.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Opt {
-            $(#[doc = $name] $option,)*
+            $(#[doc = $effect] $option,)*
         }
 
         impl Opt {
@@ -35,35 +39,64 @@ macro_rules! options {
                     $(Opt::$option => &[$($alias),*],)*
                 }
             }
+
+            /// What it says or does, in a few words.
+            fn effect(self) -> &'static str {
+                match self {
+                    $(Opt::$option => $effect,)*
+                }
+            }
         }
     };
 }
 
 options! {
-    Key: "key", r#"key = "order:<order_id>""#, ["resource", "id"];
-    Keys: "keys", r#"keys = ["account:<from>", "account:<to>"]"#, [];
+    Key: "key", r#"key = "order:<order_id>""#, ["resource", "id"],
+        "what is locked";
+    Keys: "keys", r#"keys = ["account:<from>", "account:<to>"]"#, [],
+        "several locks, all or nothing";
     Ttl: "ttl", r#"ttl = "10s""#,
-        ["lease", "lease_time", "lease_timeout", "expire", "expiry", "expires", "lock_at_most_for"];
+        ["lease", "lease_time", "lease_timeout", "expire", "expiry", "expires", "lock_at_most_for"],
+        "the lease time: how long others wait after a crash";
     Wait: "wait", r#"wait = "3s""#,
-        ["timeout", "wait_time", "wait_timeout", "acquire_timeout", "blocking_timeout"];
-    Retries: "retries", "retries = 3", ["retry_count", "attempts"];
-    RetryDelay: "retry_delay", r#"retry_delay = "100ms""#, ["retry_interval"];
-    Renew: "renew", "renew = false", ["watchdog", "auto_renew", "extend"];
-    MaxHold: "max_hold", r#"max_hold = "10m""#, [];
-    MinHold: "min_hold", r#"min_hold = "5s""#, ["lock_at_least_for"];
-    Mode: "mode", r#"mode = "shared""#, [];
-    MaxHolders: "max_holders", "max_holders = 3", ["permits", "limit"];
-    Reentrant: "reentrant", "reentrant = true", [];
-    OnBusy: "on_busy", "on_busy = Ok(None)", ["skip_if_busy", "fallback", "default"];
-    MapErr: "map_err", "map_err = MyError::from_lock", [];
-    OnError: "on_error", "on_error = |error| Response::from(error)", [];
-    OnLost: "on_lost", r#"on_lost = "continue""#, [];
-    Guard: "guard", "guard = guard", [];
-    Token: "token", "token = token", ["fence", "fenced", "fencing_token"];
-    Manager: "manager", "manager = self.locks", ["locks", "client"];
-    When: "when", "when = amount > 0", ["condition", "skip"];
-    Name: "name", r#"name = "order""#, [];
-    Crate: "crate", "crate = ::distlock", [];
+        ["timeout", "wait_time", "wait_timeout", "acquire_timeout", "blocking_timeout"],
+        "how long to wait for the lock";
+    Retries: "retries", "retries = 3", ["retry_count", "attempts"],
+        "how many further attempts to make, without queueing";
+    RetryDelay: "retry_delay", r#"retry_delay = "100ms""#, ["retry_interval"],
+        "the delay between two of these attempts";
+    Renew: "renew", "renew = false", ["watchdog", "auto_renew", "extend"],
+        "whether the lease is kept alive while the body runs";
+    MaxHold: "max_hold", r#"max_hold = "10m""#, [],
+        "the longest time that the lock is held";
+    MinHold: "min_hold", r#"min_hold = "5s""#, ["lock_at_least_for"],
+        "how long others are kept out, counted from the acquisition";
+    Mode: "mode", r#"mode = "shared""#, [],
+        "an exclusive lock or a read lock";
+    MaxHolders: "max_holders", "max_holders = 3", ["permits", "limit"],
+        "how many may hold the key at once";
+    Reentrant: "reentrant", "reentrant = true", [],
+        "whether to enter a lock that this task holds already";
+    OnBusy: "on_busy", "on_busy = Ok(None)", ["skip_if_busy", "fallback", "default"],
+        "the function's value when the lock is busy";
+    MapErr: "map_err", "map_err = MyError::from_lock", [],
+        "makes the error of the function's `Result` from a lock error";
+    OnError: "on_error", "on_error = |error| Response::from(error)", [],
+        "makes the function's value from a lock error";
+    OnLost: "on_lost", r#"on_lost = "continue""#, [],
+        "what happens when the lease is lost";
+    Guard: "guard", "guard = guard", [],
+        "a variable for the guard, in the body";
+    Token: "token", "token = token", ["fence", "fenced", "fencing_token"],
+        "a variable for the fencing token, in the body";
+    Manager: "manager", "manager = self.locks", ["locks", "client"],
+        "where the lock lives";
+    When: "when", "when = amount > 0", ["condition", "skip"],
+        "lock only if this is true";
+    Name: "name", r#"name = "order""#, [],
+        "the label in traces";
+    Crate: "crate", "crate = ::distlock", [],
+        "the path of the library, where it is re-exported";
 }
 
 impl fmt::Display for Opt {
@@ -83,6 +116,12 @@ impl Opt {
         Opt::ALL.iter().copied().find(|option| option.aliases().contains(&name))
     }
 
+    /// A line for each option: its name and its effect.
+    pub(crate) fn overview() -> String {
+        let lines = Opt::ALL.iter().map(|option| format!("  `{option}`: {}", option.effect()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// The names of all options.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         Opt::ALL.iter().map(|option| option.name())
@@ -97,6 +136,42 @@ mod tests {
     fn every_option_has_an_example_that_starts_with_its_name() {
         for option in Opt::ALL {
             assert!(option.example().starts_with(&format!("{} = ", option.name())), "{option:?}");
+        }
+    }
+
+    /// The help of a message may not spell an option: the table does.
+    #[test]
+    fn no_message_spells_an_option_itself() {
+        let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        for file in ["diag", "spec"].into_iter().flat_map(|folder| sources.join(folder).read_dir().unwrap()) {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+            for (number, line) in lines {
+                for option in Opt::ALL {
+                    let spelled = [format!("`{option}`"), format!("`{option} = "), format!(", {option} = ")];
+                    assert!(
+                        !spelled.iter().any(|spelled| line.contains(spelled)),
+                        "{}:{} writes `{option}`; take it from `Opt::{option:?}`",
+                        path.display(),
+                        number + 1
+                    );
+                }
+            }
+        }
+    }
+
+    /// The attribute's page names every option in its table and describes it in a section.
+    #[test]
+    fn every_option_is_documented() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../distlock/src/attribute.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let has = |start: &str, option: Opt| {
+            page.lines().any(|line| line.starts_with(start) && line.contains(&format!("`{option}`")))
+        };
+        for option in Opt::ALL {
+            assert!(has("| [`", *option), "`{option}` has no row in the table of options");
+            assert!(has("## `", *option), "`{option}` has no section");
         }
     }
 

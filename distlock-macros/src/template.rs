@@ -21,10 +21,19 @@ pub(crate) struct Placeholder {
     pub(crate) root: String,
     /// The fields after it, in order.
     pub(crate) fields: Vec<String>,
-    /// Rendered without escaping.
-    pub(crate) raw: bool,
+    /// How its value becomes text.
+    pub(crate) rendering: Rendering,
     /// From `<` to `>`, both included.
     pub(crate) range: Range<usize>,
+}
+
+/// How a value becomes text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rendering {
+    /// So that it cannot forge another key.
+    Escaped,
+    /// `<root:raw>`: as it is.
+    Raw,
 }
 
 /// A mistake in a template.
@@ -175,11 +184,12 @@ fn placeholder(content: &str, range: Range<usize>) -> Result<Placeholder, Templa
         }
         fields.push(part.to_owned());
     }
-    match format {
-        None | Some("raw") => {}
+    let rendering = match format {
+        None => Rendering::Escaped,
+        Some("raw") => Rendering::Raw,
         Some(format) => return Err(TemplateErrorKind::UnknownFormat { format: format.to_owned() }),
-    }
-    Ok(Placeholder { root: root.to_owned(), fields, raw: format.is_some(), range })
+    };
+    Ok(Placeholder { root: root.to_owned(), fields, rendering, range })
 }
 
 /// Whether a name could be an identifier. What stands in a template names something that the compiler has
@@ -201,8 +211,8 @@ fn unseparated(segments: &[Segment]) -> Vec<TemplateError> {
             Segment::Text(text) => between = text,
             Segment::Placeholder(next) => {
                 if let Some(previous) = previous
-                    && !previous.raw
-                    && !next.raw
+                    && previous.rendering == Rendering::Escaped
+                    && next.rendering == Rendering::Escaped
                     && !between.contains(is_escaped)
                 {
                     let range = previous.range.start..next.range.end;
@@ -226,9 +236,9 @@ mod tests {
         Segment::Text(text.to_owned())
     }
 
-    fn value(root: &str, fields: &[&str], raw: bool, range: Range<usize>) -> Segment {
+    fn value(root: &str, fields: &[&str], rendering: Rendering, range: Range<usize>) -> Segment {
         let fields = fields.iter().map(|field| (*field).to_owned()).collect();
-        Segment::Placeholder(Placeholder { root: root.to_owned(), fields, raw, range })
+        Segment::Placeholder(Placeholder { root: root.to_owned(), fields, rendering, range })
     }
 
     fn kinds(template: &str) -> Vec<(Kind, Range<usize>)> {
@@ -242,10 +252,10 @@ mod tests {
     fn text_and_placeholders_alternate() {
         assert_eq!(
             parse("order:<user_id>:cart"),
-            Ok(vec![text("order:"), value("user_id", &[], false, 6..15), text(":cart")])
+            Ok(vec![text("order:"), value("user_id", &[], Rendering::Escaped, 6..15), text(":cart")])
         );
         assert_eq!(parse("plain"), Ok(vec![text("plain")]));
-        assert_eq!(parse("<id>"), Ok(vec![value("id", &[], false, 0..4)]));
+        assert_eq!(parse("<id>"), Ok(vec![value("id", &[], Rendering::Escaped, 0..4)]));
     }
 
     #[test]
@@ -253,23 +263,29 @@ mod tests {
         assert_eq!(
             parse("<self.shop.0>:<item:raw>"),
             Ok(vec![
-                value("self", &["shop", "0"], false, 0..13),
+                value("self", &["shop", "0"], Rendering::Escaped, 0..13),
                 text(":"),
-                value("item", &[], true, 14..24)
+                value("item", &[], Rendering::Raw, 14..24)
             ])
         );
-        assert_eq!(parse("<r#type.r#match>"), Ok(vec![value("type", &["match"], false, 0..16)]));
+        assert_eq!(parse("<r#type.r#match>"), Ok(vec![value("type", &["match"], Rendering::Escaped, 0..16)]));
     }
 
     #[test]
     fn doubled_brackets_are_literal() {
         assert_eq!(parse("a<<b>>c"), Ok(vec![text("a<b>c")]));
-        assert_eq!(parse("<<<id>>>"), Ok(vec![text("<"), value("id", &[], false, 2..6), text(">")]));
+        assert_eq!(
+            parse("<<<id>>>"),
+            Ok(vec![text("<"), value("id", &[], Rendering::Escaped, 2..6), text(">")])
+        );
     }
 
     #[test]
     fn braces_are_literal() {
-        assert_eq!(parse("{user:<id>}"), Ok(vec![text("{user:"), value("id", &[], false, 6..10), text("}")]));
+        assert_eq!(
+            parse("{user:<id>}"),
+            Ok(vec![text("{user:"), value("id", &[], Rendering::Escaped, 6..10), text("}")])
+        );
     }
 
     #[test]

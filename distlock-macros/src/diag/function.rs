@@ -5,6 +5,7 @@ use quote::ToTokens;
 use syn::{Error, Expr, Type};
 
 use super::{error, error_on};
+use crate::options::Opt;
 
 /// On a struct, a module, an impl block.
 pub(crate) fn not_a_function(keyword: &Ident) -> Error {
@@ -124,44 +125,54 @@ pub(crate) fn unrecognised_future(ty: &Type) -> Error {
 }
 
 /// No return type, and no `on_error`.
-pub(crate) fn returns_nothing(name: &Ident, on_busy: bool) -> Error {
-    let problem = if on_busy {
-        format!(
-            "`on_busy` covers a busy lock only, and `{name}` returns nothing that could carry other lock errors"
-        )
-    } else {
-        format!("`{name}` returns nothing that could carry a lock error")
-    };
-    error(
-        name.span(),
-        problem,
-        "return `Result<(), distlock::LockError>`, or handle every error with `on_error = |error| ..`",
-    )
+pub(crate) fn returns_nothing(name: &Ident) -> Error {
+    let problem = format!("`{name}` returns nothing that could carry a lock error");
+    error(name.span(), problem, help_returns_nothing())
+}
+
+/// No return type, and `on_busy` without `on_error`.
+pub(crate) fn returns_nothing_but_if_busy(name: &Ident) -> Error {
+    let problem = format!(
+        "`{}` covers a busy lock only, and `{name}` returns nothing that could carry other lock errors",
+        Opt::OnBusy
+    );
+    error(name.span(), problem, help_returns_nothing())
+}
+
+fn help_returns_nothing() -> String {
+    let on_error = Opt::OnError;
+    format!("return `Result<(), distlock::LockError>`, or handle every error with `{on_error} = |error| ..`")
 }
 
 /// `map_err` on a function without return type.
 pub(crate) fn map_err_without_result(span: Span) -> Error {
     error(
         span,
-        "`map_err` makes the error of a `Result`, and the function returns nothing",
-        "return a `Result`, or use `on_error = |error| ..`",
+        format!("`{}` makes the error of a `Result`, and the function returns nothing", Opt::MapErr),
+        format!("return a `Result`, or use `{} = |error| ..`", Opt::OnError),
     )
 }
 
 /// `on_lost = "cancel"` on a synchronous function.
 pub(crate) fn cannot_cancel(value: &Expr) -> Error {
+    let on_lost = Opt::OnLost;
     error_on(
         value,
-        "`on_lost = \"cancel\"` on a function that is not async: a running thread cannot be stopped",
-        "write `on_lost = \"error\"`, which turns `Ok` into `LockError::Lost`, or make the function async",
+        format!(
+            "`{on_lost} = \"cancel\"` on a function that is not async: a running thread cannot be stopped"
+        ),
+        format!(
+            "write `{on_lost} = \"error\"`, which turns `Ok` into `LockError::Lost`, or make the function async"
+        ),
     )
 }
 
 /// `on_lost = "error"` on an async function.
 pub(crate) fn cancels_already(value: &Expr) -> Error {
+    let on_lost = Opt::OnLost;
     error_on(
         value,
-        "`on_lost = \"error\"` on an async function: its body is dropped when the lock is lost",
-        "write `on_lost = \"cancel\"`, or leave it out",
+        format!("`{on_lost} = \"error\"` on an async function: its body is dropped when the lock is lost"),
+        format!("write `{on_lost} = \"cancel\"`, or leave it out"),
     )
 }

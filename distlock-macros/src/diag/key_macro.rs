@@ -26,5 +26,5 @@ pub(crate) fn unused_value(name: &Ident) -> Error {
 
 /// `key!("<a>", 1)`
 pub(crate) fn key_macro_argument(span: Span) -> Error {
-    error(span, "values are named", "write `name = value`, as in `key!(\"order:<id>\", id = order.id)`")
+    error(span, "values are named", "write `value = expression`, as in `key!(\"order:<id>\", id = order.id)`")
 }

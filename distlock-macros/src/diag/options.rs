@@ -5,16 +5,15 @@ use syn::ext::IdentExt as _;
 use syn::{Error, Lit};
 
 use super::error;
-use super::words::{list, nearest};
+use super::words::nearest;
 use crate::options::Opt;
 
 /// `#[distributed_lock("order:<id>")]`
 pub(crate) fn positional(span: Span, literal: Option<&Lit>) -> Error {
+    let (key, ttl) = (Opt::Key, Opt::Ttl);
     let help = match literal {
-        Some(Lit::Str(literal)) => format!("write `key = {}`", literal.token()),
-        _ => {
-            "options are written `name = value`, as in `key = \"order:<order_id>\", ttl = \"10s\"`".to_owned()
-        }
+        Some(Lit::Str(literal)) => format!("write `{key} = {}`", literal.token()),
+        _ => format!("options are written `option = value`, as in `{}, {}`", key.example(), ttl.example()),
     };
     error(span, "an option needs a name", help)
 }
@@ -43,7 +42,7 @@ pub(crate) fn unknown_option(name: &Ident) -> Error {
     let near = nearest(&written, Opt::names()).or_else(|| Opt::called_elsewhere(&written).map(Opt::name));
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the options are {}", list(Opt::names())),
+        None => format!("the options are\n{}", Opt::overview()),
     };
     error(name.span(), format!("unknown option `{name}`"), help)
 }
@@ -56,7 +55,7 @@ pub(crate) fn argument_as_option(name: &Ident, template: Option<&str>) -> Error 
         _ => format!("order:{placeholder}"),
     };
     let problem = format!("`{name}` is an argument of the function, not an option");
-    error(name.span(), problem, format!("name it inside the template: `key = {key:?}`"))
+    error(name.span(), problem, format!("name it inside the template: `{} = {key:?}`", Opt::Key))
 }
 
 /// `ttl = "10s", ttl = "20s"`

@@ -33,18 +33,12 @@ pub(crate) fn template(span: Span, text: &str, mistake: &TemplateError) -> Error
         TemplateErrorKind::WhiteSpace { trimmed } => {
             (format!("white space in placeholder `{part}`"), format!("write `<{trimmed}>`"))
         }
-        TemplateErrorKind::Expression => (
-            format!("expression in placeholder `{part}`"),
-            "a placeholder is an argument or a field of one; for more, give an expression, as in \
-             `key = format!(\"order:{}\", ids[0])`"
-                .to_owned(),
-        ),
-        TemplateErrorKind::MethodCall => (
-            format!("method call in placeholder `{part}`"),
-            "a placeholder is an argument or a field of one; for more, give an expression, as in \
-             `key = format!(\"order:{}\", order.id())`"
-                .to_owned(),
-        ),
+        TemplateErrorKind::Expression => {
+            (format!("expression in placeholder `{part}`"), expression_instead("ids[0]"))
+        }
+        TemplateErrorKind::MethodCall => {
+            (format!("method call in placeholder `{part}`"), expression_instead("order.id()"))
+        }
         TemplateErrorKind::Underscore => {
             ("`<_>` names nothing".to_owned(), "give the argument a name, and write that name".to_owned())
         }
@@ -73,6 +67,14 @@ pub(crate) fn template(span: Span, text: &str, mistake: &TemplateError) -> Error
         }
     };
     in_template(span, text, &mistake.range, problem, help)
+}
+
+fn expression_instead(example: &str) -> String {
+    format!(
+        "a placeholder is an argument or a field of one; for more, give an expression, as in \
+         `{} = format!(\"order:{{}}\", {example})`",
+        Opt::Key
+    )
 }
 
 /// `<usr_id>`

@@ -11,11 +11,12 @@ use crate::options::Opt;
 
 /// Neither `key` nor `keys`.
 pub(crate) fn missing_key(span: Span, first_argument: Option<&Ident>) -> Error {
+    let key = Opt::Key;
     let help = match first_argument {
-        Some(argument) => format!("name what is locked, as in `key = \"order:<{argument}>\"`"),
-        None => "name what is locked, as in `key = \"nightly-report\"`".to_owned(),
+        Some(argument) => format!("name what is locked, as in `{key} = \"order:<{argument}>\"`"),
+        None => format!("name what is locked, as in `{key} = \"nightly-report\"`"),
     };
-    error(span, "missing `key`", help)
+    error(span, format!("missing `{key}`"), help)
 }
 
 /// `key` and `keys` together.
@@ -37,12 +38,13 @@ pub(crate) fn wrong_kind(option: Opt, value: &Expr, wanted: &str) -> Error {
 /// `key = 5`
 pub(crate) fn key_kind(option: Opt, value: &Expr) -> Error {
     let problem = format!("`{option}` takes a template or an expression that yields a key, not this literal");
-    error_on(value, problem, format!("write `{}`, or `key = some_function(&argument)`", Opt::Key.example()))
+    let (key, example) = (Opt::Key, Opt::Key.example());
+    error_on(value, problem, format!("write `{example}`, or `{key} = some_function(&argument)`"))
 }
 
 /// `keys = []`
 pub(crate) fn no_keys(value: &Expr) -> Error {
-    error_on(value, "`keys` is empty", format!("write `{}`", Opt::Keys.example()))
+    error_on(value, format!("`{}` is empty", Opt::Keys), format!("write `{}`", Opt::Keys.example()))
 }
 
 /// `mode = "share"`
@@ -62,13 +64,14 @@ pub(crate) fn not_a_name(option: Opt, value: &Expr) -> Error {
 
 /// `crate = distlock`
 pub(crate) fn relative_crate(value: &Expr) -> Error {
+    let option = Opt::Crate;
     let path = value.to_token_stream().to_string().replace(' ', "");
     let help = if syn::parse_str::<syn::Path>(&path).is_ok() {
-        format!("write `crate = ::{path}`, or `crate = crate::{path}` for a re-export of your own")
+        format!("write `{option} = ::{path}`, or `{option} = crate::{path}` for a re-export of your own")
     } else {
-        format!("write `{}`", Opt::Crate.example())
+        format!("write `{}`", option.example())
     };
-    error_on(value, "`crate` takes an absolute path", help)
+    error_on(value, format!("`{option}` takes an absolute path"), help)
 }
 
 /// `ttl = 10`
@@ -139,12 +142,13 @@ pub(crate) fn too_short(option: Opt, value: &Expr, text: &str) -> Error {
 
 /// `ttl = "0s"`
 pub(crate) fn zero(option: Opt, value: &Expr) -> Error {
+    let example = option.example();
     let help = match option {
-        Opt::Ttl => "write a lease time that covers a crash, as in `ttl = \"10s\"`".to_owned(),
-        Opt::Retries => "for a single attempt write `wait = \"0s\"`".to_owned(),
-        Opt::MaxHolders => "write how many may hold the key at once, as in `max_holders = 3`".to_owned(),
+        Opt::Ttl => format!("write a lease time that covers a crash, as in `{example}`"),
+        Opt::Retries => format!("for a single attempt write `{} = \"0s\"`", Opt::Wait),
+        Opt::MaxHolders => format!("write how many may hold the key at once, as in `{example}`"),
         Opt::MaxHold | Opt::MinHold => format!("leave `{option}` out"),
-        option => format!("write `{}`", option.example()),
+        _ => format!("write `{example}`"),
     };
     error_on(value, format!("`{option}` is zero"), help)
 }
@@ -157,18 +161,20 @@ pub(crate) fn count(option: Opt, value: &Expr) -> Error {
 
 /// `max_hold = "1s", ttl = "10s"`
 pub(crate) fn max_hold_below_ttl(value: &Expr) -> Error {
+    let (max_hold, ttl, no_renewal) = (Opt::MaxHold, Opt::Ttl, Opt::Renew.example());
     error_on(
         value,
-        "`max_hold` is shorter than `ttl`: the lease would never be renewed",
-        "shorten `ttl`, or write `renew = false` in place of `max_hold`",
+        format!("`{max_hold}` is shorter than `{ttl}`: the lease would never be renewed"),
+        format!("shorten `{ttl}`, or write `{no_renewal}` in place of `{max_hold}`"),
     )
 }
 
 /// `min_hold = "1m", ttl = "10s", renew = false`
 pub(crate) fn min_hold_above_ttl(value: &Expr) -> Error {
+    let (min_hold, ttl, no_renewal) = (Opt::MinHold, Opt::Ttl, Opt::Renew.example());
     error_on(
         value,
-        "`min_hold` is longer than `ttl`, and `renew = false` lets the lease end with `ttl`",
-        "lengthen `ttl`, or leave `renew = false` out",
+        format!("`{min_hold}` is longer than `{ttl}`, and `{no_renewal}` lets the lease end with `{ttl}`"),
+        format!("lengthen `{ttl}`, or leave `{no_renewal}` out"),
     )
 }

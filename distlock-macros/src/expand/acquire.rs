@@ -8,6 +8,7 @@ use syn::spanned::Spanned as _;
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
 use crate::spec::{Amount, Key, Keys, Options, Part, Wait};
+use crate::template::Rendering;
 
 impl Expansion<'_> {
     /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
@@ -224,11 +225,11 @@ pub(super) fn rendered(private: &TokenStream, parts: &[Part]) -> TokenStream {
         }
         Part::Value(value) => {
             let (name, expr) = (&value.name, &value.expr);
-            let kind = match (value.raw, value.generic) {
-                (false, false) => "value",
-                (false, true) => "generic",
-                (true, false) => "raw",
-                (true, true) => "raw_generic",
+            let kind = match (value.rendering, value.generic) {
+                (Rendering::Escaped, false) => "value",
+                (Rendering::Escaped, true) => "generic",
+                (Rendering::Raw, false) => "raw",
+                (Rendering::Raw, true) => "raw_generic",
             };
             let kind = Ident::new(kind, Span::mixed_site());
             let ty = value.ty.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> ::<#ty>));

@@ -7,7 +7,7 @@ use syn::spanned::Spanned as _;
 
 use super::Expansion;
 use super::tokens::located_at;
-use crate::item::{Argument, Shape, leaves};
+use crate::item::{Argument, Mention, Shape, leaves};
 
 impl Expansion<'_> {
     /// What the body's future or closure contains.
@@ -49,7 +49,7 @@ impl Expansion<'_> {
             _ => None,
         };
         let (always, sometimes): (Vec<&Argument>, Vec<&Argument>) =
-            self.arguments(true).partition(|argument| argument.attrs.is_empty());
+            self.arguments(Mention::Somewhere).partition(|argument| argument.attrs.is_empty());
         let always: Vec<_> = receiver.iter().chain(always.iter().map(|argument| &argument.ident)).collect();
         let always = (!always.is_empty()).then(|| {
             quote_spanned! {Span::mixed_site()=>
@@ -74,14 +74,14 @@ impl Expansion<'_> {
             // They are bound by statements of their own.
             return TokenStream::new();
         }
-        let rebound = self.arguments(false).map(|Argument { ident, attrs, .. }| {
+        let rebound = self.arguments(Mention::Nowhere).map(|Argument { ident, attrs, .. }| {
             quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident;)
         });
         quote!(#(#rebound)*)
     }
 
-    fn arguments(&self, mentioned: bool) -> impl Iterator<Item = &Argument> {
-        self.function.arguments.iter().filter(move |argument| argument.mentioned == mentioned)
+    fn arguments(&self, mention: Mention) -> impl Iterator<Item = &Argument> {
+        self.function.arguments.iter().filter(move |argument| argument.mention == mention)
     }
 
     /// A dead `return` that tells an async block its type, as a signature would, for `?` and for coercions.

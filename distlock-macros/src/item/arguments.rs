@@ -7,7 +7,7 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, Pat};
 
-use super::{Argument, Function, Shape, bound_names, contains_ident};
+use super::{Argument, Function, Mention, Shape, bound_names, contains_ident};
 
 /// The attributes that decide whether a parameter exists.
 pub(crate) fn conditions(attrs: &[Attribute]) -> Vec<Attribute> {
@@ -39,18 +39,18 @@ impl Function {
             bound_names(pat, &mut names);
             for ident in names {
                 let name = ident.unraw().to_string();
-                let mentioned = name.starts_with('_') || words.0.contains(&name);
+                let mention = if name.starts_with('_') { Mention::Somewhere } else { words.mention(&name) };
                 let mut attrs = attrs.clone();
-                if !mentioned {
+                if mention == Mention::Nowhere {
                     attrs.extend_from_slice(lints);
                 }
-                arguments.push(Argument { ident, attrs, mentioned });
+                arguments.push(Argument { ident, attrs, mention });
             }
         };
         if let Shape::Future(future) = &self.shape {
             for ident in &future.rebound {
-                let mentioned = words.0.contains(&ident.unraw().to_string());
-                arguments.push(Argument { ident: ident.clone(), attrs: Vec::new(), mentioned });
+                let mention = words.mention(&ident.unraw().to_string());
+                arguments.push(Argument { ident: ident.clone(), attrs: Vec::new(), mention });
             }
         } else {
             for input in &self.sig.inputs {
@@ -72,8 +72,10 @@ impl Function {
             let FnArg::Typed(typed) = input else { continue };
             let mut names = Vec::new();
             bound_names(&typed.pat, &mut names);
-            let moved =
-                self.arguments.iter().any(|argument| !argument.mentioned && names.contains(&argument.ident));
+            let moved = self
+                .arguments
+                .iter()
+                .any(|argument| argument.mention == Mention::Nowhere && names.contains(&argument.ident));
             if moved {
                 typed.attrs.retain(|attr| !attr.path().is_ident("expect"));
             }
@@ -86,6 +88,10 @@ impl Function {
 struct Words(HashSet<String>);
 
 impl Words {
+    fn mention(&self, name: &str) -> Mention {
+        if self.0.contains(name) { Mention::Somewhere } else { Mention::Nowhere }
+    }
+
     fn read(&mut self, tokens: TokenStream) {
         for token in tokens {
             match token {

@@ -93,8 +93,17 @@ pub(crate) struct Argument {
     pub(crate) ident: Ident,
     /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
     pub(crate) attrs: Vec<Attribute>,
-    /// Whether the body or an option may use it. If not, the compiler is left to report that.
-    pub(crate) mentioned: bool,
+    /// Whether the body or an option may use it.
+    pub(crate) mention: Mention,
+}
+
+/// Where the name of an argument occurs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mention {
+    /// In the body or in the value of an option, which may use it.
+    Somewhere,
+    /// In neither: the compiler is left to report that.
+    Nowhere,
 }
 
 /// A parameter whose pattern leaves something behind (`_`, `..`) or borrows (`ref`).

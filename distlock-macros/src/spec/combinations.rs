@@ -29,7 +29,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
         Opt::Token,
         Opt::Keys,
         "a fencing token belongs to one key",
-        "leave out `token`, or lock one `key`",
+        &format!("leave out `{}`, or lock one `{}`", Opt::Token, Opt::Key),
     );
     exclude(
         Opt::Token,
@@ -53,7 +53,11 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
         Opt::MapErr,
         Opt::OnError,
         "the one makes the error, the other the whole value",
-        "keep `on_error` for a return type that is no `Result`, `map_err` otherwise",
+        &format!(
+            "keep `{}` for a return type that is no `Result`, `{}` otherwise",
+            Opt::OnError,
+            Opt::MapErr
+        ),
     );
     if options.shared {
         exclude(Opt::MaxHolders, Opt::Mode, "a shared lock has no limit", "leave out one of the two");
@@ -61,28 +65,24 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             Opt::Token,
             Opt::Mode,
             "readers have no order",
-            "leave out `token`, or use `mode = \"exclusive\"`",
+            &format!("leave out `{}`, or use `{} = \"exclusive\"`", Opt::Token, Opt::Mode),
         );
     }
 }
 
 fn check_needs(args: &RawArgs, errors: &mut Errors) {
     if let (Some(given), None) = (args.get(Opt::RetryDelay), args.get(Opt::Retries)) {
-        let help = "add `retries = 3`, or leave it out";
-        errors.push(diag::requires(given.span, given.option, "it is the delay between retries", help));
+        let help = format!("add `{}`, or leave it out", Opt::Retries.example());
+        errors.push(diag::requires(given.span, given.option, "it is the delay between retries", &help));
     }
 }
 
 fn check_holds(args: &RawArgs, options: &Options, errors: &mut Errors) {
     if let Some(given) = args.get(Opt::MaxHold) {
         if !options.renew {
-            let why = "without renewal the lease ends with `ttl`";
-            errors.push(diag::requires(
-                given.span,
-                given.option,
-                why,
-                "leave out `renew = false`, or `max_hold`",
-            ));
+            let why = format!("without renewal the lease ends with `{}`", Opt::Ttl);
+            let help = format!("leave out `{}`, or `{}`", Opt::Renew.example(), given.option);
+            errors.push(diag::requires(given.span, given.option, &why, &help));
         } else if let (Some(Amount::Millis(ttl)), Some(Amount::Millis(max))) =
             (&options.ttl, &options.max_hold)
             && max < ttl

@@ -23,14 +23,9 @@ pub(super) fn keys(
     let names = FunctionNames { function, args };
     match (args.get(Opt::Key), args.get(Opt::Keys)) {
         (Some(_), Some(keys)) => {
-            let help = "put every key into `keys`";
-            errors.push(diag::conflict(
-                keys.span,
-                Opt::Keys,
-                Opt::Key,
-                "several keys are taken together",
-                help,
-            ));
+            let (why, help) =
+                ("several keys are taken together", format!("put every key into `{}`", Opt::Keys));
+            errors.push(diag::conflict(keys.span, Opt::Keys, Opt::Key, why, &help));
             None
         }
         (None, None) if args.mentions(Opt::Key) || args.mentions(Opt::Keys) => None,
@@ -210,7 +205,7 @@ pub(crate) fn template(literal: &LitStr, names: &dyn Names, errors: &mut Errors)
 }
 
 fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<Value> {
-    let Placeholder { root, fields, raw, .. } = placeholder;
+    let Placeholder { root, fields, rendering, .. } = placeholder;
     let mut name = root.clone();
     for field in fields {
         name.push('.');
@@ -236,7 +231,7 @@ fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<
         expr.extend(quote!(.#member));
     }
     let generic = ty.as_ref().is_some_and(|ty| names.is_generic(ty));
-    Some(Value { name, expr, ty, generic, place, raw: *raw })
+    Some(Value { name, expr, ty, generic, place, rendering: *rendering })
 }
 
 /// A field's name, raw where it is a keyword.

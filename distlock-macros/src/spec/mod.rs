@@ -8,6 +8,7 @@ use crate::args::RawArgs;
 use crate::diag::{self, Errors};
 use crate::item::Function;
 use crate::options::Opt;
+use crate::template::Rendering;
 
 mod combinations;
 mod keys;
@@ -100,8 +101,8 @@ pub(crate) struct Value {
     pub(crate) generic: bool,
     /// Where to report that it cannot be displayed, if the type cannot be written.
     pub(crate) place: Span,
-    /// Rendered without escaping.
-    pub(crate) raw: bool,
+    /// Escaped, or as it is.
+    pub(crate) rendering: Rendering,
 }
 
 /// A duration.

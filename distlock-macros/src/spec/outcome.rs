@@ -19,8 +19,11 @@ pub(super) fn route(args: &RawArgs, function: &Function, errors: &mut Errors) ->
         return Route::MapErr(given.value.clone());
     }
     if returns_nothing {
-        let on_busy = args.get(Opt::OnBusy).is_some();
-        errors.push(diag::returns_nothing(&function.sig.ident, on_busy));
+        let name = &function.sig.ident;
+        errors.push(match args.get(Opt::OnBusy) {
+            None => diag::returns_nothing(name),
+            Some(_) => diag::returns_nothing_but_if_busy(name),
+        });
     }
     Route::From
 }
