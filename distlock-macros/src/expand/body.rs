@@ -10,6 +10,30 @@ use super::tokens::located_at;
 use crate::item::{Argument, Mention, Shape, leaves};
 
 impl Expansion<'_> {
+    /// The body as a future.
+    pub(super) fn future(&self) -> TokenStream {
+        let (edge, body) = (self.return_edge(), self.body());
+        let (place, block) = self.as_written(&quote!(#edge #body));
+        quote_spanned!(place=> async move #block)
+    }
+
+    /// The body as a closure.
+    pub(super) fn closure(&self) -> TokenStream {
+        let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
+        let (place, block) = self.as_written(&self.body());
+        let start = quote_spanned!(place=> move ||);
+        quote!(#start #returns #block)
+    }
+
+    /// Braces that the user has written, as far as the compiler can see: it does not name a variable that is moved out
+    /// of a block that an attribute has written.
+    fn as_written(&self, body: &TokenStream) -> (Span, TokenTree) {
+        let place = self.function.body.span();
+        let mut block = Group::new(Delimiter::Brace, body.clone());
+        block.set_span(place);
+        (place, TokenTree::Group(block))
+    }
+
     /// What the body's future or closure contains.
     pub(super) fn body(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;

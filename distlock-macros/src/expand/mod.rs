@@ -141,10 +141,9 @@ impl<'a> Expansion<'a> {
             OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
             OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
         };
-        let edge = self.return_edge();
         let rebound = self.rebound();
         let checks = self.checks();
-        let body = self.body();
+        let body = self.future();
         let finish = self.finish();
         quote_spanned! {Span::mixed_site()=>
             let mut lock = #private::Slot::new();
@@ -153,7 +152,7 @@ impl<'a> Expansion<'a> {
                 #acquire
                 #rebound
                 #checks
-                let body = #private::pin!(async move { #edge #body });
+                let body = #private::pin!(#body);
                 let result = #private::hold(held, #private::OnLost::#on_lost, body).await;
                 result
             };
@@ -165,10 +164,9 @@ impl<'a> Expansion<'a> {
     fn synchronous(&self) -> TokenStream {
         let Expansion { private, .. } = self;
         let acquire = self.acquire(&quote_spanned!(Span::mixed_site()=> lock.acquire_blocking(request)));
-        let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
         let rebound = self.rebound();
         let checks = self.checks();
-        let body = self.body();
+        let body = self.closure();
         let release = match self.spec.options.on_lost {
             OnLost::Continue => quote_spanned!(Span::mixed_site()=> lock.release_blocking();),
             OnLost::Cancel | OnLost::Error => quote_spanned! {Span::mixed_site()=>
@@ -189,7 +187,7 @@ impl<'a> Expansion<'a> {
                 #acquire
                 #rebound
                 #checks
-                #private::Ok(#private::hold_blocking(held, move || #returns { #body }))
+                #private::Ok(#private::hold_blocking(held, #body))
             };
             #release
             #finish
