@@ -61,6 +61,7 @@ mod retry;
 mod scope;
 mod section;
 mod shrink;
+mod sync;
 mod token;
 mod trace;
 

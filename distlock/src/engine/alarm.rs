@@ -5,9 +5,8 @@
 //! finds the change, or the change finds the alarm disarmed or set for later, and `arm` says that the driver must
 //! look again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::clock::Time;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The value of a disarmed alarm: every event that is due is earlier.
 const DISARMED: u64 = u64::MAX;
@@ -34,5 +33,66 @@ impl Alarm {
         due.is_some_and(|due| {
             due.0 < self.0.load(Ordering::SeqCst) && due.0 < self.0.fetch_min(due.0, Ordering::SeqCst)
         })
+    }
+}
+
+#[cfg(all(test, distlock_loom))]
+mod loom_tests {
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use super::Alarm;
+    use crate::clock::Time;
+    use crate::engine::mutant::{self, Mutant};
+
+    /// What is due, in two parts of the state, each behind its lock.
+    type Parts = [Mutex<Option<Time>>; 2];
+
+    fn change(alarm: &Alarm, batch_role: &Mutex<Option<Time>>, due: Time) -> bool {
+        let mut batch_role = batch_role.lock().unwrap();
+        *batch_role = batch_role.into_iter().chain([due]).min();
+        alarm.arm(*batch_role)
+    }
+
+    fn look(alarm: &Alarm, parts: &Parts) -> Option<Time> {
+        alarm.disarm();
+        let due = parts.iter().filter_map(|batch_role| *batch_role.lock().unwrap()).min();
+        alarm.arm(due);
+        due
+    }
+
+    /// The driver looks, after it came for something that was due at 10, while two threads change what is due.
+    fn nothing_due_is_slept_through(fault: Option<Mutant>) {
+        mutant::switch(fault);
+        loom::model(|| {
+            let alarm = Alarm::new();
+            alarm.arm(Some(Time(10)));
+            let shared = Arc::new((alarm, [Mutex::new(None), Mutex::new(Some(Time(40)))]));
+            let changes: Vec<_> = [Time(20), Time(30)]
+                .into_iter()
+                .enumerate()
+                .map(|(index, due)| {
+                    let shared = shared.clone();
+                    thread::spawn(move || change(&shared.0, &shared.1[index], due))
+                })
+                .collect();
+            let slept_until = look(&shared.0, &shared.1);
+            let must_look_again = changes.into_iter().map(|change| change.join().unwrap()).any(|rearm| rearm);
+            assert!(
+                must_look_again || slept_until == Some(Time(20)),
+                "something is due at 20, and the driver sleeps until {slept_until:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn loom_nothing_that_is_due_is_slept_through() {
+        nothing_due_is_slept_through(None);
+    }
+
+    #[test]
+    #[should_panic(expected = "something is due at 20")]
+    fn loom_an_alarm_that_stays_armed_during_the_look_is_noticed() {
+        nothing_due_is_slept_through(Some(Mutant::ArmedWhileChecking));
     }
 }

@@ -4,8 +4,10 @@
 //! word that says `lost` never changes again. So "lost" is final whichever of the two looked first, and a
 //! check needs no lock and no I/O.
 
+#[cfg(all(test, distlock_loom))]
+mod loom_tests;
+
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use super::collection::KeyCollection;
 use crate::backend::Token;
 use crate::clock::Time;
 use crate::error::LostReason;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

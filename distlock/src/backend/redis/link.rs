@@ -7,7 +7,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -17,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, unconstrained};
 
 use super::super::OpError;
+use super::doze::Doze;
 use super::first_reply;
 use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
@@ -30,9 +30,7 @@ const QUEUE: usize = 1 << 20;
 pub(super) struct Link {
     connection: MultiplexedConnection,
     pub(super) pulse: Arc<Pulse>,
-    in_flight: AtomicUsize,
-    /// The supervisor sleeps until the next request is sent.
-    dozing: AtomicBool,
+    doze: Doze,
     /// Wakes the supervisor.
     pub(super) nudge: Notify,
     fault: OnceLock<OpError>,
@@ -79,14 +77,7 @@ pub(super) async fn log_in(
 
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, pulse: Arc<Pulse>) -> Link {
-        Link {
-            connection,
-            pulse,
-            in_flight: AtomicUsize::new(0),
-            dozing: AtomicBool::new(false),
-            nudge: Notify::new(),
-            fault: OnceLock::new(),
-        }
+        Link { connection, pulse, doze: Doze::new(), nudge: Notify::new(), fault: OnceLock::new() }
     }
 
     /// Sends one command.
@@ -129,17 +120,12 @@ impl Link {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::SeqCst)
+        self.doze.in_flight()
     }
 
     /// Asks to be nudged at the next request. False if there is one already.
     pub(super) fn doze(&self) -> bool {
-        self.dozing.store(true, Ordering::SeqCst);
-        if self.in_flight() == 0 {
-            return true;
-        }
-        self.dozing.store(false, Ordering::SeqCst);
-        false
+        self.doze.doze()
     }
 
     /// Says that this link must be replaced, from whichever thread found out.
@@ -161,8 +147,7 @@ struct Flight<'a>(&'a Link);
 
 impl<'a> Flight<'a> {
     fn begin(link: &'a Link) -> Flight<'a> {
-        link.in_flight.fetch_add(1, Ordering::SeqCst);
-        if link.dozing.load(Ordering::SeqCst) && link.dozing.swap(false, Ordering::SeqCst) {
+        if link.doze.begin() {
             link.nudge.notify_one();
         }
         Flight(link)
@@ -171,6 +156,6 @@ impl<'a> Flight<'a> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.0.doze.end();
     }
 }

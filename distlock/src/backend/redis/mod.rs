@@ -12,6 +12,7 @@ mod cluster;
 mod command;
 mod config;
 mod dial;
+mod doze;
 mod errors;
 mod exec;
 mod first_reply;

@@ -1,0 +1,103 @@
+//! Requests under way on one connection, and whether its supervisor sleeps until the next one.
+//!
+//! Rule: a supervisor that is told to sleep by [`Doze::doze`] is woken by the next request. Both sides change
+//! `in_flight` in one step that reads it, so one of the two changes is the later one: either the supervisor counts
+//! the request, or the request sees that the supervisor dozes.
+
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[derive(Debug)]
+pub(super) struct Doze {
+    in_flight: AtomicUsize,
+    /// The supervisor sleeps and wants to hear of the next request.
+    dozing: AtomicBool,
+}
+
+impl Doze {
+    pub(super) fn new() -> Doze {
+        Doze { in_flight: AtomicUsize::new(0), dozing: AtomicBool::new(false) }
+    }
+
+    /// Requests under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// A request begins. True: the supervisor dozes, and the caller must wake it.
+    #[must_use]
+    pub(super) fn begin(&self) -> bool {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.dozing.load(Ordering::Relaxed) && self.dozing.swap(false, Ordering::Relaxed)
+    }
+
+    /// A request ends.
+    pub(super) fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Asks to be woken at the next request. False if there is one already.
+    pub(super) fn doze(&self) -> bool {
+        self.dozing.store(true, Ordering::Relaxed);
+        // Not a load: a load may miss a request that has begun and has not seen the line above.
+        if self.in_flight.fetch_add(0, Ordering::AcqRel) == 0 {
+            return true;
+        }
+        self.dozing.store(false, Ordering::Relaxed);
+        false
+    }
+}
+
+#[cfg(all(test, distlock_loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::Doze;
+
+    /// Requests that have begun do not end here: whoever sleeps although one is under way must have been woken.
+    fn nobody_sleeps_through(requests: usize) {
+        loom::model(move || {
+            let doze = Arc::new(Doze::new());
+            let begins: Vec<_> = (0..requests)
+                .map(|_| {
+                    let doze = doze.clone();
+                    thread::spawn(move || doze.begin())
+                })
+                .collect();
+            let sleeps = doze.doze();
+            let woken = begins.into_iter().map(|begin| begin.join().unwrap()).filter(|woken| *woken).count();
+            assert_eq!(doze.in_flight(), requests);
+            assert!(!sleeps || woken == 1, "asleep with {requests} under way, woken {woken} times");
+        });
+    }
+
+    #[test]
+    fn loom_a_request_wakes_a_dozing_supervisor() {
+        nobody_sleeps_through(1);
+    }
+
+    #[test]
+    fn loom_one_of_two_requests_wakes_a_dozing_supervisor() {
+        nobody_sleeps_through(2);
+    }
+
+    /// A request that came and went lets the supervisor sleep, and the next one wakes it.
+    #[test]
+    fn loom_the_request_after_one_that_has_ended_wakes_it() {
+        loom::model(|| {
+            let doze = Arc::new(Doze::new());
+            let requests = {
+                let doze = doze.clone();
+                thread::spawn(move || {
+                    let first = doze.begin();
+                    doze.end();
+                    let second = doze.begin();
+                    first || second
+                })
+            };
+            let sleeps = doze.doze();
+            let woken = requests.join().unwrap();
+            assert!(!sleeps || woken, "asleep with a request under way");
+        });
+    }
+}
