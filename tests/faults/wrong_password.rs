@@ -1,6 +1,6 @@
 //! Credentials that the server does not accept.
 
-use distlock::LockManager;
+use distlock::{Credentials, LockManager};
 use distlock_tests::RedisServer;
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
@@ -42,4 +42,15 @@ async fn the_right_password_and_the_right_user_work() {
         manager.lock("k").acquire().await.unwrap().release().await.unwrap();
         assert!(!format!("{manager:?}").contains("secret"), "{manager:?}");
     }
+}
+
+#[tokio::test]
+async fn a_function_that_gives_the_wrong_password_is_named_instead_of_the_url() {
+    let server = RedisServer::options().password("right").start();
+    let builder = LockManager::builder().url(format!("redis://{}/", server.address()));
+    let builder = builder.credentials(|| async { Ok::<_, std::io::Error>(Credentials::password("wr0ng")) });
+    let error = builder.connect().await.unwrap_err();
+    assert_says(&error, "the function given to `credentials`");
+    assert!(!format!("{error} {error:?}").contains("URL"), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
 }

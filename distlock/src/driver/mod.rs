@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
+use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending, fail_all};
 use crate::clock::{self, Time};
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::LeaseCell;
@@ -488,6 +488,5 @@ fn unanswered(panicked: Panicked) -> OpError {
 }
 
 fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
-    let error = unanswered(panicked);
-    (0..count).map(|_| Err(error.clone())).collect()
+    fail_all(count, &unanswered(panicked))
 }

@@ -1,5 +1,6 @@
 //! Making a manager.
 
+#[cfg(feature = "redis")]
 use std::error::Error;
 use std::fmt;
 #[cfg(feature = "redis")]
@@ -7,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connecting::Built;
 use super::{Defaults, LockManager};
 #[cfg(feature = "redis")]
 use crate::backend::Backend;
@@ -15,41 +17,14 @@ use crate::backend::Tuning;
 use crate::backend::quorum::QuorumBackend;
 #[cfg(feature = "redis")]
 use crate::backend::redis::{self, ClusterBackend, RedisBackend, RedisConfig};
-use crate::backend::{Failure, OpError};
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
-use crate::driver::LinkSeen;
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 
-/// How long `connect` tries.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_CLIENT_NAME: usize = 64;
-
-/// Why `connect` has failed: the last error, and how long it has tried.
-#[derive(Debug)]
-struct GaveUp {
-    error: OpError,
-    tried: Option<Duration>,
-}
-
-impl fmt::Display for GaveUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)?;
-        match self.tried {
-            Some(tried) => write!(f, " (tried again for {tried:?})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for GaveUp {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source.source()
-    }
-}
 
 /// Options of a [`LockManager`].
 #[must_use = "a builder does nothing until it connects"]
@@ -303,45 +278,15 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Connects, and tries again for 5 s while the server cannot be reached: a refused connection, a name that
-    /// is not known (yet), a server that is still loading its data, sentinels that name no master. Fails at
-    /// once where trying again cannot help: a wrong password, another kind of server.
-    ///
-    /// # Errors
-    /// As [`LockManager::connect`].
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn connect(self) -> Result<LockManager, LockError> {
-        let manager = self.build(false)?;
-        let core = manager.core();
-        let unavailable = |error: OpError| LockError::unavailable("", GaveUp { error, tried: None });
-        if let Some(error) = core.refusal() {
-            return Err(unavailable(error));
-        }
-        match core.link_within(CONNECT_TIMEOUT).await {
-            LinkSeen::Up => Ok(manager),
-            LinkSeen::Down(error) if error.kind == Failure::Refused => Err(unavailable(error)),
-            LinkSeen::Down(error) => {
-                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_TIMEOUT) }))
-            }
-            LinkSeen::NotYet => {
-                let text = format!("{} does not answer", core.backend.describe());
-                let error = OpError::new(Failure::Unknown, text);
-                Err(LockError::unavailable("", GaveUp { error, tried: Some(CONNECT_TIMEOUT) }))
-            }
-        }
-    }
-
     /// Connects on first use.
     ///
     /// # Errors
     /// As [`LockManager::connect_lazy`].
     pub fn connect_lazy(self) -> Result<LockManager, LockError> {
-        self.build(true)
+        Ok(self.build(true)?.manager)
     }
 
-    fn build(self, lazy: bool) -> Result<LockManager, LockError> {
+    pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
         let url = match (self.url.clone(), self.quorum.is_empty()) {
@@ -358,7 +303,10 @@ impl LockManagerBuilder {
             if self.replicas.is_some_and(|replicas| replicas > 0) {
                 return Err(LockError::options("`replicas` is for Redis: locks in memory have none"));
             }
-            return Ok(LockManager::memory(client, self.defaults));
+            return Ok(Built {
+                manager: LockManager::memory(client, self.defaults),
+                longest_attempt: Duration::ZERO,
+            });
         }
         self.redis(url, &client, lazy)
     }
@@ -397,7 +345,7 @@ impl LockManagerBuilder {
     }
 
     #[cfg(feature = "redis")]
-    fn redis(self, url: Url, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+    fn redis(self, url: Url, client: &Arc<str>, lazy: bool) -> Result<Built, LockError> {
         if redis::is_quorum(&url.0) {
             return LockManagerBuilder { quorum: vec![url], ..self }.redis_quorum(client, lazy);
         }
@@ -406,18 +354,19 @@ impl LockManagerBuilder {
         config.lazy = lazy;
         config.tuning.poll_gap = self.gap;
         config.replicas = self.replicas.unwrap_or(config.replicas);
-        let tuning = config.tuning.clone();
+        let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
         let backend: Arc<dyn Backend> = if config.is_cluster() {
             ClusterBackend::new(config).map_err(LockError::options)?
         } else {
             RedisBackend::new(config).map_err(LockError::options)?
         };
-        Ok(LockManager::start(client.clone(), backend, &tuning, self.defaults))
+        let manager = LockManager::start(client.clone(), backend, &tuning, self.defaults);
+        Ok(Built { manager, longest_attempt })
     }
 
     /// One URL that lists them, or one for each.
     #[cfg(feature = "redis")]
-    fn redis_quorum(self, client: &Arc<str>, lazy: bool) -> Result<LockManager, LockError> {
+    fn redis_quorum(self, client: &Arc<str>, lazy: bool) -> Result<Built, LockError> {
         let configs = match self.quorum.as_slice() {
             [one] if redis::is_quorum(&one.0) => RedisConfig::of_quorum(&one.0, client, &self.connection),
             each => each.iter().map(|url| RedisConfig::with(&url.0, client, &self.connection)).collect(),
@@ -432,17 +381,19 @@ impl LockManagerBuilder {
             config.prefix.clone_from(&self.prefix);
             config.lazy = lazy;
         }
+        let longest_attempt = configs.iter().map(|config| config.connect_timeout).max().unwrap_or_default();
         let backend = QuorumBackend::new(configs, self.defaults.ttl).map_err(LockError::options)?;
-        Ok(LockManager::start(client.clone(), backend, &QuorumBackend::tuning(), self.defaults))
+        let manager = LockManager::start(client.clone(), backend, &QuorumBackend::tuning(), self.defaults);
+        Ok(Built { manager, longest_attempt })
     }
 
     #[cfg(not(feature = "redis"))]
-    fn redis_quorum(self, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
+    fn redis_quorum(self, _client: &Arc<str>, _lazy: bool) -> Result<Built, LockError> {
         Err(LockError::options("distlock was built without its feature `redis`"))
     }
 
     #[cfg(not(feature = "redis"))]
-    fn redis(self, _url: Url, _client: &Arc<str>, _lazy: bool) -> Result<LockManager, LockError> {
+    fn redis(self, _url: Url, _client: &Arc<str>, _lazy: bool) -> Result<Built, LockError> {
         Err(LockError::options(
             "the URL is not `memory:`, and distlock was built without its feature `redis`",
         ))

@@ -1,6 +1,7 @@
 //! The manager: where locks come from.
 
 mod builder;
+mod connecting;
 mod operations;
 
 use std::fmt;
@@ -65,8 +66,8 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to where `url` says, trying again for 5 s while the server cannot be reached; see
-    /// [`LockManagerBuilder::connect`].
+    /// Connects to where `url` says, trying again for 5 s (or the `connect_timeout`, if that is longer) while the
+    /// server cannot be reached; see [`LockManagerBuilder::connect`].
     ///
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
@@ -93,7 +94,7 @@ impl LockManager {
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if the
-    /// server refuses, at once, or cannot be reached for 5 s.
+    /// server refuses, at once, or cannot be reached within that time.
     ///
     /// # Cancel safety
     /// Cancel-safe.

@@ -68,7 +68,7 @@ use tokio::task::JoinSet;
 use super::redis::{Note, Origin, RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, Tuning,
+    Pushes, Sending, Tuning, fail_all,
 };
 use crate::clock::{self, Time};
 use coordinator::{Coordinator, Effect, Job, Now};
@@ -208,7 +208,7 @@ impl Backend for QuorumBackend {
     fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
         if !self.up.load(Ordering::Acquire) {
             let error = self.not_up();
-            return Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() });
+            return Box::pin(async move { fail_all(batch.len(), &error) });
         }
         let receivers: Vec<_> = batch.into_iter().map(|(key, op)| self.submit(key, op)).collect();
         Box::pin(async move {

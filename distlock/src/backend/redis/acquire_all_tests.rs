@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Backend, Kind, Op, Remaining, Reply, Token};
 use super::test_server::{Rig, TestServer, block_on};
+use crate::backend::{AcquireMode, Backend, Kind, Op, Remaining, Reply, Token};
 
 const TTL: Duration = Duration::from_secs(10);
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -59,7 +59,7 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
             Op::Release {
                 token: Token(1),
                 keep_taken_for: None,
-                handoffs_began: super::super::ServerTime(0),
+                handoffs_began: crate::backend::ServerTime(0),
             },
         )
         .unwrap();

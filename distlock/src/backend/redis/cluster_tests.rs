@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{
-    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
-};
 use super::slots::slot_of;
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
 use super::test_server::{LONG, Rig, Seen, TestServer, block_on, finish, wait_until};
 use super::{ClusterBackend, RedisConfig};
 use crate::LockManager;
+use crate::backend::{
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::super::{AcquireMode, Kind, MARK, Op, Token, Tuning};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
+use crate::backend::{AcquireMode, Kind, MARK, Op, Token, Tuning};
 
 /// So many holders of a lock are listed.
 const MOST_HOLDERS: isize = 1000;
@@ -114,7 +114,18 @@ impl Wire {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are the script's own")]
+    /// The keys beside the lock that whoever waits for it writes to.
+    pub(super) fn names_of_waiting(&self, key: &str, kind: Kind) -> Vec<String> {
+        let (names, tag) = (&self.names, self.names.tag(key));
+        let members = (kind != Kind::Exclusive).then(|| names.members(tag, key).to_string());
+        [names.queue(tag, key), names.entries(tag, key)]
+            .iter()
+            .map(ToString::to_string)
+            .chain(members)
+            .collect()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the script's own")]
     fn enter(
         &self,
         script_ref: ScriptRef,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use redis::ProtocolVersion;
 
-use super::super::{Clocks, Tuning};
 use super::login::Login;
 use super::tls::Tls;
 #[cfg(feature = "tls")]
 use super::url::Transport;
 use super::url::{Kind, Url};
+use crate::backend::{Clocks, Tuning};
 use crate::connection::{AddressMap, ConnectionOptions};
 #[cfg(feature = "tls")]
 use crate::connection::{Pem, Roots, TlsOptions};

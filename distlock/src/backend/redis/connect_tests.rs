@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{
-    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
-};
 use super::RedisConfig;
 use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
-use super::test_server::{Rig, Seen, TestServer, wait_until};
+use super::test_server::{Rig, Seen, TestServer, is_command_connection, wait_until};
+use crate::backend::{
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -62,7 +62,7 @@ fn an_address_that_does_not_answer_costs_neither_the_first_connection_nor_the_ne
     rig.wait_until_up();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     let start = Instant::now();
-    kill_clients(&server, |line| line.contains("name=a "));
+    kill_clients(&server, |line| is_command_connection(line, "a"));
     rig.wait_for_down();
     rig.wait_until_up();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::super::{Backend, Op, Pushes, Reply, Token};
 use super::test_cluster::Cluster;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, TestServer, finish, wait_until};
 use super::{ClusterBackend, RedisConfig};
+use crate::backend::{Backend, Op, Pushes, Reply, Token};
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -190,4 +190,24 @@ fn connecting_takes_no_longer_than_it_may_wherever_nobody_answers() {
         assert!(begun.elapsed() < Duration::from_secs(2), "{url}");
         assert!(!cause.to_string().is_empty());
     }
+}
+
+#[test]
+fn both_connections_carry_the_clients_name() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "a");
+    assert_eq!(server.command_ids("a").len(), 1);
+    let listener = |line: &str| line.contains(" name=a ") && line.contains(" sub=1 ");
+    wait_until("the connection for pushes has its name", LONG, || server.client_ids(listener).len() == 1);
+    assert!(rig.send("k", set(1)).is_ok());
+}
+
+#[test]
+fn a_server_that_refuses_names_pushes_all_the_same() {
+    let server = TestServer::start(&[]);
+    server.run::<()>("ACL SETUSER default -client|setname");
+    let rig = Rig::up(&server, "a");
+    assert_eq!(server.client_ids(|line| line.contains(" sub=1 ")).len(), 1);
+    assert_eq!(server.client_ids(|line| line.contains(" name=a ")).len(), 0);
+    assert!(rig.send("k", set(1)).is_ok());
 }

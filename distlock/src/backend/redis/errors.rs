@@ -6,7 +6,7 @@ use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
 
-use super::super::{Failure, OpError};
+use crate::backend::{Failure, OpError};
 
 /// A failure with its remedy. Keeps the client library's error without showing its type.
 #[derive(Debug)]
@@ -70,8 +70,16 @@ fn error_meaning(code: &str) -> Option<ErrorMeaning> {
              (`+evalsha +eval +set +get +del ..`), the keys below the prefix and its channels",
             false,
         ),
-        "NOAUTH" => (Failure::Refused, "the server asks for a password: put it into the URL", false),
-        "WRONGPASS" => (Failure::Refused, "user or password is wrong: correct the URL", false),
+        "NOAUTH" => (
+            Failure::Refused,
+            "the server asks for a password: put it into the URL, or give one with `credentials`",
+            false,
+        ),
+        "WRONGPASS" => (
+            Failure::Refused,
+            "user or password is wrong: correct the URL, or what the function given to `credentials` returns",
+            false,
+        ),
         "WRONGTYPE" => {
             (Failure::Refused, "the key holds something that is not a lock: use another key", false)
         }
@@ -99,6 +107,22 @@ fn embedded(details: &str) -> Option<ErrorMeaning> {
 /// What says that the same command will be refused again.
 const FINAL: [&str; 5] =
     ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
+
+/// Whether a command met a key of another type, also inside a script of a server before 7.0.
+pub(super) fn is_wrong_type(error: &ServerError) -> bool {
+    error.code() == "WRONGTYPE" || error.details().is_some_and(|details| details.contains("-WRONGTYPE"))
+}
+
+/// A key beside a lock, one of `names`, holds what we have not written.
+pub(super) fn foreign_value(names: &[String], error: ServerError) -> OpError {
+    let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+    let error = RedisError::from(error);
+    let text = format!(
+        "{names}, where those who wait for the lock are kept, holds a value that distlock has not written: delete \
+         it (DEL), or give the locks a `key_prefix` of their own ({error})"
+    );
+    OpError::new(Failure::Refused, Cause { text, source: Some(error) })
+}
 
 /// Whether the server does not know the command, at least not in this form.
 pub(super) fn is_unknown_command(error: &ServerError) -> bool {
@@ -144,10 +168,26 @@ pub(super) fn unanswered(error: RedisError) -> OpError {
     OpError::new(Failure::Unknown, Cause { text, source: Some(error) })
 }
 
+/// Where user and password came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CredentialsFrom {
+    Url,
+    /// The function that the builder was given.
+    Provider,
+}
+
 /// An attempt to connect that failed.
-pub(super) fn unconnected(place: &str, error: RedisError) -> OpError {
+pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: RedisError) -> OpError {
     if error.kind() == ErrorKind::AuthenticationFailed {
-        let text = format!("{place} refuses the user or the password: correct the URL ({error})");
+        let text = match credentials {
+            CredentialsFrom::Url => {
+                format!("{place} refuses the user or the password: correct the URL ({error})")
+            }
+            CredentialsFrom::Provider => format!(
+                "{place} refuses the user or the password that the function given to `credentials` returned: \
+                 correct that function, or the user on the server ({error})"
+            ),
+        };
         return OpError::new(Failure::Refused, Cause { text, source: Some(error) });
     }
     let known = error.code().and_then(error_meaning);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, ServerError, Value};
 
-use super::super::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
 use super::link::Link;
 use super::{errors, reply};
+use crate::backend::{Failure, Inspection, Op, OpError, OpResult, Reply, Token, fail_all};
 
 /// Batches are cut into pieces of this many commands, so that others get in between.
 pub(super) const PIECE: usize = 500;
@@ -84,7 +84,7 @@ impl Exec {
             Ok(value) if self.needs_resend(&value, encoding) => {
                 Box::pin(self.resend_as_text(&link, &key, &op)).await
             }
-            Ok(value) => match self.decode(&link, &op, encoding, value)? {
+            Ok(value) => match self.decode(&link, &key, &op, encoding, value)? {
                 reply if reply.names_a_marker() => Ok(Box::pin(self.named(&link, &key, reply)).await),
                 reply => Ok(reply),
             },
@@ -116,7 +116,7 @@ impl Exec {
         let mut reply = if self.needs_resend(&answer, encoding) {
             Box::pin(self.resend_as_text(&link, &key, &op)).await?
         } else {
-            self.decode(&link, &op, encoding, answer)?
+            self.decode(&link, &key, &op, encoding, answer)?
         };
         if let Reply::Acquired { server_time, .. }
         | Reply::AlreadyHeld { server_time, .. }
@@ -130,7 +130,7 @@ impl Exec {
     /// Sends an operation by the text of its script.
     async fn resend_as_text(&self, link: &Link, key: &str, op: &Op) -> OpResult {
         let value = self.ask(link, &self.script(ScriptRef::Text, key, op)).await?;
-        self.decode(link, op, Encoding::Script, value)
+        self.decode(link, key, op, Encoding::Script, value)
     }
 
     pub(super) async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
@@ -156,11 +156,24 @@ impl Exec {
         }
     }
 
-    pub(super) fn decode(&self, link: &Link, op: &Op, encoding: Encoding, value: Value) -> OpResult {
+    pub(super) fn decode(
+        &self,
+        link: &Link,
+        key: &str,
+        op: &Op,
+        encoding: Encoding,
+        value: Value,
+    ) -> OpResult {
         let client = &self.wire.client;
         let reply = match (value, encoding, op) {
             (Value::ServerError(error), Encoding::Native, _) if error.code() == "WRONGTYPE" => {
                 Ok(reply::wrong_type())
+            }
+            // The script has looked at the lock itself before.
+            (Value::ServerError(error), Encoding::Script, Op::Acquire { kind, .. })
+                if errors::is_wrong_type(&error) =>
+            {
+                return Err(errors::foreign_value(&self.wire.names_of_waiting(key, *kind), error));
             }
             (Value::ServerError(error), ..) => return Err(failed(link, error)),
             (value, Encoding::Native, Op::TryAcquire { token, .. }) => reply::of_set(client, *token, &value),
@@ -174,7 +187,7 @@ impl Exec {
         for piece in batch.chunks(PIECE) {
             if link.pulse.has_ended() {
                 let lost = errors::found(Failure::NotSent, "the connection broke before this was sent");
-                results.extend(piece.iter().map(|_| Err(lost.clone())));
+                results.extend(fail_all(piece.len(), &lost));
                 continue;
             }
             match self.piece(&link, piece).await {
@@ -182,9 +195,9 @@ impl Exec {
                     piece
                         .iter()
                         .zip(values)
-                        .map(|((_, op), (encoding, value))| self.decode(&link, op, encoding, value)),
+                        .map(|((key, op), (encoding, value))| self.decode(&link, key, op, encoding, value)),
                 ),
-                Err(error) => results.extend(piece.iter().map(|_| Err(error.clone()))),
+                Err(error) => results.extend(fail_all(piece.len(), &error)),
             }
         }
         results
@@ -243,7 +256,7 @@ impl Exec {
     ) -> Vec<OpResult> {
         match self.ask_acquire_all(&link, &batch).await {
             Ok(replies) => self.all_named(&link, &batch, replies).await.into_iter().map(Ok).collect(),
-            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => fail_all(batch.len(), &error),
         }
     }
 

@@ -9,11 +9,11 @@ use redis::Value;
 
 use crate::connection::ConnectionOptions;
 
-use super::super::{AcquireMode, Kind, Op, Token, Tuning};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, push, reply};
+use crate::backend::{AcquireMode, Kind, Op, Token, Tuning};
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -76,7 +76,7 @@ fn reply(bytes: &[u8]) {
         Op::TryAcquire { token, ttl },
         enter(Kind::Exclusive),
         enter(Kind::Shared),
-        Op::Release { token, keep_taken_for: None, handoffs_began: super::super::ServerTime(0) },
+        Op::Release { token, keep_taken_for: None, handoffs_began: crate::backend::ServerTime(0) },
         Op::Renew { token, kind: Kind::Exclusive, ttl },
     ];
     for op in &ops {
@@ -116,7 +116,7 @@ fn info(text: &str) {
 fn push(text: &str) {
     let wire = Wire::new(Names::new("p:".to_owned()), CLIENT.to_owned(), &Tuning::default());
     if let Some((push, _)) = push::parse(&wire, text) {
-        let (super::super::Push::Grant { key, .. } | super::super::Push::Gap { key, .. }) = push;
+        let (crate::backend::Push::Grant { key, .. } | crate::backend::Push::Gap { key, .. }) = push;
         assert!(text.ends_with(&*key), "a push for another key");
     }
 }

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use redis::{Pipeline, RedisError, ServerError, Value};
 
-use super::super::{Failure, OpError};
 use super::command::Wire;
 use super::config::Address;
 use super::errors;
 use super::link::Link;
 use super::replicas;
 use super::scripts::SCRIPTS;
+use crate::backend::{Failure, OpError};
 
 /// How long it is remembered what a server refused to tell.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);

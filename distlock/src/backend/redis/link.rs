@@ -15,11 +15,11 @@ use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisResult, Value
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, unconstrained};
 
-use super::super::OpError;
 use super::doze::Doze;
 use super::first_reply;
 use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
+use crate::backend::OpError;
 
 /// The queue in front of the socket. Effectively unbounded: a request that waits for room has no fixed place in the
 /// order yet. Its growth is limited by the supervisor, which gives a stalled link up.

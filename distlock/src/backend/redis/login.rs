@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Backoff;
+use super::errors::CredentialsFrom;
 use super::trace;
 use crate::connection::{Credentials, Provider};
 
@@ -46,6 +47,14 @@ impl Login {
 
     pub(super) fn speaking(&self, protocol: ProtocolVersion) -> Login {
         Login { protocol, ..self.clone() }
+    }
+
+    /// Where user and password come from.
+    pub(super) fn source(&self) -> CredentialsFrom {
+        match self.provider {
+            Some(_) => CredentialsFrom::Provider,
+            None => CredentialsFrom::Url,
+        }
     }
 
     /// What to show to a server now.

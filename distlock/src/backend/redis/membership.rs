@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::{RedisWrite, Value};
 
-use super::super::{Failure, OpError, ServerTime};
 use super::exec::{Exec, failed};
 use super::link::Link;
 use super::names::Tag;
 use super::{errors, handshake, reply};
+use crate::backend::{Failure, OpError, ServerTime};
 
 /// For how long notes are kept on a server that nobody uses.
 const NOTE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);

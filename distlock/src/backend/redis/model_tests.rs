@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::{AcquireMode, Kind, Op, ServerTime, Token};
+use crate::backend::{AcquireMode, Kind, Op, ServerTime, Token};
 use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
 
 /// Operations in one run.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Backend, Kind, Op, OpResult, Reply, ServerTime, Token};
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, block_on};
+use crate::backend::{AcquireMode, Backend, Kind, Op, OpResult, Reply, ServerTime, Token};
 
 const TTL: Duration = Duration::from_secs(10);
 const KINDS: [Kind; 2] = [Kind::Shared, Kind::Limited(1)];

@@ -14,7 +14,6 @@ use redis::{
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::super::{Failure, OpError, Push, ServerTime, parse_token};
 use super::backoff::{Backoff, jittered};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
@@ -22,6 +21,7 @@ use super::link::{self, Driver};
 use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, handshake, trace};
+use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 
 /// How often a silent connection is asked for a sign of life.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
@@ -72,6 +72,7 @@ enum Trouble {
 struct Memory {
     no_resp3: Option<Instant>,
     no_info: Option<Instant>,
+    no_name: Option<Instant>,
 }
 
 impl Memory {
@@ -155,7 +156,8 @@ struct Subscription {
 enum Voice {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are taken from a stream. Credentials that end cannot be renewed here: then it is made anew.
+    /// Messages are taken from a stream, and nothing can be sent but subscriptions: it has no name. Credentials that
+    /// end cannot be renewed here: then it is made anew.
     Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
@@ -226,6 +228,14 @@ async fn subscribe_by_resp3(
         handshake::field(handshake::text(&info), "run_id").map(str::to_owned)
     };
     connection.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
+    // Last, so that a connection of this name that is not subscribed is one for commands.
+    if !is_fresh(memory.no_name) {
+        let naming = cmd("CLIENT").arg("SETNAME").arg(&listener.config().client).to_owned();
+        let named = connection.send_packed_command(&naming).await.map_err(Trouble::Closed)?;
+        if matches!(named, Value::ServerError(_)) {
+            memory.no_name = Some(Instant::now());
+        }
+    }
     Ok((Voice::Resp3(connection, driver), run_id))
 }
 
@@ -352,9 +362,9 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Token, Tuning};
-    use super::super::names::Names;
     use super::*;
+    use crate::backend::redis::names::Names;
+    use crate::backend::{Token, Tuning};
 
     #[test]
     fn a_push_names_a_key_that_may_contain_blanks() {

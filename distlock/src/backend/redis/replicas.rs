@@ -19,13 +19,13 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, ServerError, Value, cmd
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::super::{Failure, OpError, OpResult, Reply};
 use super::backoff::Backoff;
 use super::config::RedisConfig;
 use super::link::{self, Driver, Link};
 use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
 use super::{errors, handshake};
+use crate::backend::{Failure, OpError, OpResult, Reply};
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);

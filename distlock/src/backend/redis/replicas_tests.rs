@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{AcquireMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
 use super::test_server::{LONG, Rig, Seen, TestServer, finish, wait_until};
 use crate::backend::Backend;
+use crate::backend::{AcquireMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -217,7 +217,7 @@ fn a_lost_link_ends_the_wait_for_its_replicas() {
     trio.stop_replicas();
     let pending = rig.begin("k", set(1));
     wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
-    for id in trio.master.client_ids(|line| line.contains(" name=a ")) {
+    for id in trio.master.command_ids("a") {
         trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     rig.wait_for_down();

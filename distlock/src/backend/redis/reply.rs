@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
+use crate::backend::{Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
 
 /// A reply that cannot be the answer to what was asked.
 #[derive(Debug)]
@@ -308,7 +308,7 @@ mod tests {
     fn several_locks_are_answered_up_to_the_first_that_was_not_taken() {
         let ops = [7, 8, 9].map(|token| {
             let (ttl, kind) = (Duration::from_secs(1), Kind::Exclusive);
-            let mode = super::super::super::AcquireMode::Try;
+            let mode = crate::backend::AcquireMode::Try;
             let op = Op::Acquire { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
             (Arc::from("k"), op)
         });

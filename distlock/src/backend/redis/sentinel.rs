@@ -21,7 +21,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::super::{Failure, OpError};
 use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
 use super::handshake::text;
@@ -30,6 +29,7 @@ use super::news;
 use super::pace::Pace;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
+use crate::backend::{Failure, OpError};
 use crate::connection::AddressMap;
 
 /// So much rarer is a sentinel asked that tells news by itself.

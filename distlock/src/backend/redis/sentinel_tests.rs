@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
 use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
 use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
+use crate::backend::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::super::{
-    Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
-};
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
 use super::exec::Exec;
@@ -22,6 +19,10 @@ use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervisor::{Connected, LinkOwner};
 use super::{errors, push, supervisor, trace};
+use crate::backend::{
+    Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
+    fail_all,
+};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
@@ -437,7 +438,7 @@ impl Backend for RedisBackend {
                     Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed)),
                 }
             }
-            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+            Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
     }
 
@@ -454,7 +455,7 @@ impl Backend for RedisBackend {
                     None => Box::pin(executed),
                 }
             }
-            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+            Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
-use super::super::{Failure, OpError};
 use super::backoff::Backoff;
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
@@ -15,6 +14,7 @@ use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, ha
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::trace;
+use crate::backend::{Failure, OpError};
 
 /// While requests are under way: silence that raises suspicion.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ pub(super) trait LinkOwner: Send + Sync {
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// Returns when the server at `address` is not the right one any more.
     fn demoted(&self, address: &Address) -> impl Future<Output = OpError> + Send;
-    /// A link is ready. `former_links_dead`: see [`LinkEvent`](super::super::LinkEvent).
+    /// A link is ready. `former_links_dead`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: OpError);
@@ -181,7 +181,7 @@ async fn attempt(
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await
         }
         .await
-        .map_err(|error| errors::unconnected(&place, error))?;
+        .map_err(|error| errors::unconnected(&place, config.login.source(), error))?;
         let link = Arc::new(Link::new(connection, pulse));
         let how = (owner.role(), manner);
         let handshake_result =

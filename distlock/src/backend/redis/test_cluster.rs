@@ -1,9 +1,9 @@
 //! A cluster of real processes.
 
-use super::super::Pushes;
 use super::slots::slot_of;
 use super::test_server::{LONG, Rig, TestServer, free_port, wait_until};
 use super::{ClusterBackend, RedisConfig};
+use crate::backend::Pushes;
 
 /// Three masters, and a replica of the first.
 pub(super) struct Cluster {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use redis::{Connection, FromRedisValue};
 use tokio::sync::oneshot;
 
-use super::super::{Backend, Events, LinkEvent, Op, OpResult, Push, Sending};
 use super::{RedisBackend, RedisConfig};
+use crate::backend::{Backend, Events, LinkEvent, Op, OpResult, Push, Sending};
 
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -156,6 +156,11 @@ impl TestServer {
         assert!(status.success());
     }
 
+    /// The ids of the connections of `client` that carry commands.
+    pub(in crate::backend) fn command_ids(&self, client: &str) -> Vec<String> {
+        self.client_ids(|line| is_command_connection(line, client))
+    }
+
     /// The ids and names of the clients that match `what`, from CLIENT LIST.
     pub(in crate::backend) fn client_ids(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
         let list: String = self.run("CLIENT LIST");
@@ -164,6 +169,11 @@ impl TestServer {
             .filter_map(|line| line.strip_prefix("id=")?.split(' ').next().map(str::to_owned))
             .collect()
     }
+}
+
+/// Whether a line of CLIENT LIST is about a connection of `client` that is not the one for pushes.
+pub(super) fn is_command_connection(line: &str, client: &str) -> bool {
+    line.contains(&format!(" name={client} ")) && line.contains(" sub=0 ")
 }
 
 impl Drop for TestServer {
@@ -256,14 +266,14 @@ impl<B: Backend> Rig<B> {
         Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
     }
 
-    pub(in crate::backend) fn wait_until_up(&self) -> (bool, super::super::Pushes) {
+    pub(in crate::backend) fn wait_until_up(&self) -> (bool, crate::backend::Pushes) {
         self.wait_for("Up", |seen| match seen {
             Seen::Link(LinkEvent::Up { former_links_dead, pushes }) => Some((*former_links_dead, *pushes)),
             _ => None,
         })
     }
 
-    pub(super) fn wait_for_down(&self) -> super::super::OpError {
+    pub(super) fn wait_for_down(&self) -> crate::backend::OpError {
         self.wait_for("Down", |seen| match seen {
             Seen::Link(LinkEvent::Down { cause }) => Some(cause.clone()),
             _ => None,

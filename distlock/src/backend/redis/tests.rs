@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::{
-    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
-    Token, Tuning,
-};
 use super::test_scripted::{Answer, Scripted};
 use super::test_server::{Rig, Seen, TestServer, block_on, finish, wait_until};
 use super::{RedisBackend, RedisConfig};
+use crate::backend::{
+    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+    Token, Tuning,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 const CLAIM: Duration = Duration::from_secs(3);
@@ -507,7 +507,7 @@ fn lazy_connects_with_the_first_operation() {
     let rig = Rig::start(RedisConfig { lazy: true, ..RedisConfig::new(&server.url(), "a").unwrap() });
     thread::sleep(Duration::from_millis(100));
     assert!(rig.seen().is_empty());
-    assert_eq!(server.client_ids(|line| line.contains("name=a ")).len(), 0);
+    assert_eq!(server.command_ids("a").len(), 0);
     assert_eq!(failure(rig.send("k", set(1))), Failure::NotSent);
     rig.wait_until_up();
     assert!(rig.send("k", set(1)).is_ok());
@@ -517,7 +517,7 @@ fn lazy_connects_with_the_first_operation() {
 fn a_killed_link_is_replaced_and_dead_for_good() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    let ids = server.client_ids(|line| line.contains("name=a "));
+    let ids = server.command_ids("a");
     assert_eq!(ids.len(), 1);
     server.run_words::<()>(&["CLIENT", "KILL", "ID", &ids[0]]);
     assert_eq!(rig.wait_for_down().kind, Failure::Unknown);
@@ -529,7 +529,7 @@ fn a_killed_link_is_replaced_and_dead_for_good() {
 fn operations_under_way_fail_as_unknown_when_the_link_is_killed() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    let ids = server.client_ids(|line| line.contains("name=a "));
+    let ids = server.command_ids("a");
     // Paused writes are not answered until the pause ends.
     server.run::<()>("CLIENT PAUSE 3000 WRITE");
     let pending: Vec<_> = (0..10).map(|number| rig.begin("k", set(number))).collect();
@@ -546,7 +546,7 @@ fn operations_under_way_fail_as_unknown_when_the_link_is_killed() {
 fn a_frozen_server_costs_a_second_and_its_old_link_is_killed_afterwards() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    let old = server.client_ids(|line| line.contains("name=a "));
+    let old = server.command_ids("a");
     server.stop();
     let start = Instant::now();
     let pending: Vec<_> = (0..10).map(|number| rig.begin("k", set(number))).collect();
@@ -561,7 +561,7 @@ fn a_frozen_server_costs_a_second_and_its_old_link_is_killed_afterwards() {
     server.resume();
     let (former_links_dead, _) = rig.wait_until_up();
     assert!(former_links_dead);
-    let now = server.client_ids(|line| line.contains("name=a "));
+    let now = server.command_ids("a");
     assert!(!now.contains(&old[0]), "{old:?} {now:?}");
 }
 

@@ -27,7 +27,7 @@ mod with {
         },
     };
 
-    use super::super::trace;
+    use crate::backend::trace;
     use crate::connection::{Pem, Roots, TlsOptions};
 
     /// How connections are secured, if they are.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Backend, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
 use super::test_papers::Papers;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, finish, wait_until};
 use super::{ClusterBackend, RedisConfig};
+use crate::backend::{AcquireMode, Backend, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
 use crate::connection::{ConnectionOptions, TlsOptions};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     a.send("k", leaving(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     // A link that breaks is replaced here too.
-    for id in server.client_ids(|line| line.contains("name=b ")) {
+    for id in server.command_ids("b") {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     b.wait_for_down();

@@ -2,9 +2,9 @@
 
 use redis::Value;
 
-use super::super::config::Address;
-use super::super::slots::SLOTS;
 use super::map::{View, redirected};
+use crate::backend::redis::config::Address;
+use crate::backend::redis::slots::SLOTS;
 
 /// The reply to `CLUSTER SLOTS`, the text of `CLUSTER INFO`, and a redirection.
 pub(in super::super) fn read(asked: &Address, slots: Option<Value>, info: &str) {

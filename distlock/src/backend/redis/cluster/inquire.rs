@@ -7,13 +7,13 @@ use redis::{AsyncConnectionConfig, Pipeline};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::super::super::{Failure, OpError};
-use super::super::config::{Address, RedisConfig};
-use super::super::errors;
-use super::super::link::{self, Link};
-use super::super::pace::{Early, Pace};
-use super::super::stream::{Pulse, Stream};
 use super::map::{View, lacks_host_names, questions};
+use crate::backend::redis::config::{Address, RedisConfig};
+use crate::backend::redis::errors;
+use crate::backend::redis::link::{self, Link};
+use crate::backend::redis::pace::{Early, Pace};
+use crate::backend::redis::stream::{Pulse, Stream};
+use crate::backend::{Failure, OpError};
 
 /// How long others are waited for once one has answered.
 const OTHER_VIEWS_WAIT: Duration = Duration::from_millis(100);
@@ -158,7 +158,7 @@ fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
 
 async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
     let place = address.to_string();
-    let unconnected = |error| errors::unconnected(&place, error);
+    let unconnected = |error| errors::unconnected(&place, config.login.source(), error);
     let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
     let stream = stream.map_err(|error| unconnected(error.into()))?;
     let (mut connection, _driver) =

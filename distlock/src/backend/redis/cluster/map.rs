@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
 
-use super::super::config::Address;
-use super::super::handshake::{field, text};
-use super::super::slots::SLOTS;
 use super::node::Node;
+use crate::backend::redis::config::Address;
+use crate::backend::redis::handshake::{field, text};
+use crate::backend::redis::slots::SLOTS;
 use crate::connection::AddressMap;
 
 /// What one node told about the cluster.

@@ -50,13 +50,15 @@ use std::task::Poll;
 use redis::{Cmd, Pipeline, ServerError, Value, cmd};
 use tokio::sync::{Notify, watch};
 
-use super::super::{Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending};
 use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
 use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
+use crate::backend::{
+    Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending, fail_all,
+};
 use crate::connection::AddressMap;
 use map::{Map, redirected};
 use node::Node;
@@ -284,7 +286,7 @@ impl ClusterShared {
         {
             self.refresh.notify_one();
         }
-        let reply = node.exec.decode(link, op, encoding, value)?;
+        let reply = node.exec.decode(link, key, op, encoding, value)?;
         Ok(match reply {
             // The time of a node that does not serve the slot any more must not be compared with a grant's.
             Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
@@ -376,7 +378,7 @@ impl ClusterShared {
         };
         match replies {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
-            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => fail_all(batch.len(), &error),
         }
     }
 
@@ -530,7 +532,7 @@ impl Backend for ClusterBackend {
         let shared = Arc::clone(&self.shared);
         match route {
             Ok(route) => Box::pin(shared.carry_out_acquire_all(route, batch)),
-            Err(error) => Box::pin(async move { batch.iter().map(|_| Err(error.clone())).collect() }),
+            Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
     }
 

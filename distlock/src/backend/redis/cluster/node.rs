@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-use super::super::super::{Failure, OpError};
-use super::super::command::Wire;
-use super::super::config::Address;
-use super::super::errors;
-use super::super::exec::Exec;
-use super::super::link::Link;
+use crate::backend::redis::command::Wire;
+use crate::backend::redis::config::Address;
+use crate::backend::redis::errors;
+use crate::backend::redis::exec::Exec;
+use crate::backend::redis::link::Link;
+use crate::backend::{Failure, OpError};
 
 /// A node that we send commands to.
 #[derive(Debug)]

@@ -10,19 +10,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::super::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
-use super::super::backoff::Backoff;
-use super::super::command::Wire;
-use super::super::config::{Address, RedisConfig};
-use super::super::handshake::Role;
-use super::super::push::{self, Listener};
-use super::super::standalone::Whereabouts;
-use super::super::supervisor::{self, Connected, LinkOwner};
-use super::super::{errors, trace};
 use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
 use super::map::{Map, View};
 use super::node::Node;
 use super::{ClusterShared, locked};
+use crate::backend::redis::backoff::Backoff;
+use crate::backend::redis::command::Wire;
+use crate::backend::redis::config::{Address, RedisConfig};
+use crate::backend::redis::handshake::Role;
+use crate::backend::redis::push::{self, Listener};
+use crate::backend::redis::standalone::Whereabouts;
+use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
+use crate::backend::redis::{errors, trace};
+use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);

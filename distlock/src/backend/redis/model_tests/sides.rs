@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use redis::{Connection, FromRedisValue};
 
-use super::super::super::memory::server::{ModelServer, News, Note, Sender, owner};
-use super::super::super::{
-    Backend, Kind, Push, Pushes, Remaining, Reply, ServerTime, Token, Tuning, kind_of,
-};
-use super::super::RedisConfig;
-use super::super::test_server::{Rig, Seen, TestServer, block_on};
 use super::Deed;
+use crate::backend::memory::server::{ModelServer, News, Note, Sender, owner};
+use crate::backend::redis::RedisConfig;
+use crate::backend::redis::test_server::{Rig, Seen, TestServer, block_on};
+use crate::backend::{Backend, Kind, Push, Pushes, Remaining, Reply, ServerTime, Token, Tuning, kind_of};
 
 /// Nobody listens to the pushes for the last of them.
 pub(super) const CLIENTS: [&str; 4] = ["a", "b", "c", "deaf"];
@@ -124,7 +122,7 @@ impl Sides {
         let (server_time, key) = (ServerTime(0), Arc::from(key));
         let holders = self.model.leases(server_time, &key).into_iter().map(|(text, ..)| text.to_string());
         let queue = self.model.queue(server_time, &key);
-        let queue = queue.iter().map(|entry| super::super::super::token_text(&entry.client, entry.token));
+        let queue = queue.iter().map(|entry| crate::backend::token_text(&entry.client, entry.token));
         holders.chain(queue).collect()
     }
 

@@ -6,9 +6,11 @@ local function enqueue(kind)
   local mode, queue_entry_ttl = ARGV[6], tonumber(ARGV[4])
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
   local entry = text(server_time + queue_entry_ttl * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
-  if redis.call('HSET', entries, token, entry) == 1 then
+  -- Either of the two keys may hold somebody else's value: both are met before anything is written.
+  if not redis.call('HGET', entries, token) then
     redis.call('RPUSH', queue, token)
   end
+  redis.call('HSET', entries, token, entry)
   redis.call('PEXPIRE', queue, 2 * queue_entry_ttl)
   redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
   return front() == token and 1 or 0
