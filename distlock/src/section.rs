@@ -51,7 +51,7 @@ impl Deref for Held {
 
 /// What a loss does to the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnLost {
+pub enum OnLost {
     /// It is dropped at its next await point.
     Cancel,
     /// It goes on.

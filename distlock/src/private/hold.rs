@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::blocking::block_on;
+pub use crate::section::OnLost;
 use crate::section::{Holding, Section};
 use crate::{FencingToken, Held, LockError, LockRequest};
 
@@ -62,22 +63,9 @@ impl Slot {
     }
 }
 
-/// What a loss does to an async body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLost {
-    /// It is dropped at its next await point.
-    Cancel,
-    /// It goes on.
-    Continue,
-}
-
 /// Runs a body while the lease is watched, or just runs it. The body is pinned by the caller, so that its size
 /// is paid for once.
 pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
-    let on_lost = match on_lost {
-        OnLost::Cancel => crate::section::OnLost::Cancel,
-        OnLost::Continue => crate::section::OnLost::Continue,
-    };
     Hold { section: held.map(|held| Section::new(held, on_lost)), body }
 }
 

@@ -28,7 +28,7 @@ impl<T, E: From<LockError>> CarriesLockError for Result<T, E> {
     }
 }
 
-/// The same when `on_busy` takes a part.
+/// The same when `on_busy` takes a part: a trait of its own for the sake of its message.
 #[diagnostic::on_unimplemented(
     message = "`on_busy` covers a busy lock only, and `{Self}` cannot carry other lock errors",
     label = "a lost or unavailable lock could not be reported",
@@ -36,17 +36,10 @@ impl<T, E: From<LockError>> CarriesLockError for Result<T, E> {
             `#[error(transparent)] Lock(#[from] distlock::LockError)`",
     note = "or make that error with `map_err = |error| ..`, or the whole value with `on_error = |error| ..`"
 )]
-pub trait CarriesOtherLockErrors: Sized {
-    /// The value that says so.
-    fn from_lock_error(error: LockError) -> Self;
-}
+pub trait CarriesOtherLockErrors: CarriesLockError {}
 
 #[diagnostic::do_not_recommend]
-impl<T, E: From<LockError>> CarriesOtherLockErrors for Result<T, E> {
-    fn from_lock_error(error: LockError) -> Self {
-        Err(E::from(error))
-    }
-}
+impl<T, E: From<LockError>> CarriesOtherLockErrors for Result<T, E> {}
 
 /// A return type with an error that `map_err` can make.
 #[diagnostic::on_unimplemented(
@@ -76,7 +69,7 @@ pub fn finish<R: CarriesLockError>(result: Result<R, LockError>) -> R {
 
 /// The same when `on_busy` takes a part.
 pub fn finish_unless_busy<R: CarriesOtherLockErrors>(result: Result<R, LockError>) -> R {
-    result.unwrap_or_else(R::from_lock_error)
+    finish(result)
 }
 
 /// The function's value, by `map_err`.

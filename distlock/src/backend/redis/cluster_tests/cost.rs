@@ -1,0 +1,53 @@
+//! What a hand-off costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{TTL, scripts_run};
+
+use crate::LockManager;
+use crate::backend::redis::test_cluster::Cluster;
+use crate::backend::redis::test_server::{LONG, TestServer};
+
+/// Sections that four managers do in [`contend`].
+const SECTIONS: u64 = 2_000;
+
+/// How long four managers that contend for `key` need for [`SECTIONS`], and how many scripts for each.
+fn contend(url: &str, key: &str, servers: &[TestServer]) -> (Duration, f64) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let begun = Arc::new(AtomicU64::new(0));
+    let managers: Vec<_> = (0..4).map(|_| runtime.block_on(LockManager::connect(url)).unwrap()).collect();
+    let (before, start) = (scripts_run(servers), Instant::now());
+    let tasks: Vec<_> = managers
+        .iter()
+        .map(|manager| {
+            let (manager, key, begun) = (manager.clone(), key.to_owned(), begun.clone());
+            runtime.spawn(async move {
+                while begun.fetch_add(1, Ordering::SeqCst) < SECTIONS {
+                    let guard = manager.lock(&*key).ttl(TTL).wait(LONG).acquire().await.unwrap();
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    (start.elapsed(), (scripts_run(servers) - before) as f64 / SECTIONS as f64)
+}
+
+#[test]
+fn a_hand_off_costs_two_commands_here_too() {
+    let server = TestServer::start(&[]);
+    let (alone, commands) = contend(&server.url(), "k", std::slice::from_ref(&server));
+    eprintln!(
+        "four processes, one key of one server: {SECTIONS} sections in {alone:?}, {commands:.2} commands each"
+    );
+    let cluster = Cluster::start();
+    let (together, commands) = contend(&cluster.url(), &cluster.key_at(1), &cluster.servers);
+    eprintln!(
+        "four processes, one key of a cluster: {SECTIONS} sections in {together:?}, {commands:.2} commands each"
+    );
+    assert!(commands < 2.3, "{commands}");
+    // Grants that had to cross from node to node would take up to 40 ms each.
+    assert!(together < 4 * alone, "{together:?} in the cluster, {alone:?} on one server");
+}

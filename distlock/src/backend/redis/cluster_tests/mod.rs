@@ -1,0 +1,87 @@
+//! The contract in a cluster of real processes.
+
+mod connecting;
+mod cost;
+mod keys;
+mod kinds;
+mod losses;
+mod moving;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::backend::redis::ClusterBackend;
+use crate::backend::redis::test_server::{LONG, Rig, TestServer, finish};
+use crate::backend::{AcquireMode, Backend, Failure, Kind, Op, Push, Reply, ServerTime, Token};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn set(token: u64) -> Op {
+    Op::TryAcquire { token: Token(token), ttl: TTL }
+}
+
+fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
+    Op::Acquire {
+        token: Token(token),
+        kind: Kind::Exclusive,
+        ttl: TTL,
+        claim: Duration::from_secs(3),
+        mode,
+        fences,
+    }
+}
+
+fn leave(token: u64) -> Op {
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+}
+
+fn renew(token: u64) -> Op {
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+}
+
+fn enter_as(kind: Kind, token: u64) -> Op {
+    let Op::Acquire { token, ttl, claim, mode, fences, .. } = enter(token, AcquireMode::Wait, 0) else {
+        unreachable!()
+    };
+    Op::Acquire { token, kind, ttl, claim, mode, fences }
+}
+
+fn renew_as(kind: Kind, token: u64) -> Op {
+    Op::Renew { token: Token(token), kind, ttl: TTL }
+}
+
+/// Sends until there is a reply.
+fn persist(rig: &Rig<ClusterBackend>, key: &str, op: &Op) -> (Reply, Duration) {
+    let start = Instant::now();
+    let key = Arc::from(key);
+    loop {
+        match finish(rig.backend.send(&key, op.clone())) {
+            Ok(reply) => return (reply, start.elapsed()),
+            Err(error) => {
+                assert_ne!(error.kind, Failure::Refused, "{error}");
+                assert!(start.elapsed() < LONG, "{error}");
+            }
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn granted(rig: &Rig<ClusterBackend>, token: u64) {
+    assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
+}
+
+/// How many scripts the servers have run.
+fn scripts_run(servers: &[TestServer]) -> u64 {
+    let of_one = |server: &TestServer| -> u64 {
+        let stats: String = server.run("INFO commandstats");
+        let calls = stats.lines().filter_map(|line| {
+            let ours = ["evalsha", "eval"]
+                .iter()
+                .find_map(|verb| line.strip_prefix(&format!("cmdstat_{verb}:calls=")));
+            ours?.split(',').next()?.parse::<u64>().ok()
+        });
+        calls.sum()
+    };
+    servers.iter().map(of_one).sum()
+}

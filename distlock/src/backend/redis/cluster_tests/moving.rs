@@ -1,0 +1,215 @@
+//! Slots that move.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{TTL, enter, enter_as, leave, persist, renew, renew_as, scripts_run, set};
+
+use crate::LockManager;
+use crate::backend::redis::ClusterBackend;
+use crate::backend::redis::slots::{slot_of, tag_of};
+use crate::backend::redis::test_cluster::Cluster;
+use crate::backend::redis::test_server::{LONG, Rig, Seen, block_on, wait_until};
+use crate::backend::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, Token};
+
+#[test]
+fn a_slot_that_has_moved_is_followed() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let key = cluster.key_at(0);
+    let slot = slot_of("", &key);
+    a.send(&key, enter(1, AcquireMode::Try, 1)).unwrap();
+    b.send(&key, enter(2, AcquireMode::Wait, 1)).unwrap();
+    cluster.begin_to_move(slot, 0, 1);
+    cluster.move_keys(slot, 0, 1);
+    cluster.end_to_move(slot, 0, 1);
+    // The grant comes from the new node, and b has not heard of that: it is told to trust nothing older.
+    assert_eq!(a.send(&key, leave(1)).unwrap(), Reply::Released { gap: false });
+    let up = AtomicBool::new(false);
+    b.wait_for("Grant", |seen| {
+        up.fetch_or(matches!(seen, Seen::Link(LinkEvent::Up { .. })), Ordering::SeqCst);
+        matches!(seen, Seen::Push(Push::Grant { token: Token(2), .. })).then_some(())
+    });
+    assert!(up.into_inner(), "{:?}", b.seen());
+    assert!(matches!(b.send(&key, renew(2)), Ok(Reply::Renewed { .. })));
+    b.send(&key, leave(2)).unwrap();
+    assert!(cluster.keys().iter().all(|key| key.starts_with("dl1:f{")), "{:?}", cluster.keys());
+    a.wait_until_up();
+}
+
+#[test]
+fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let held = cluster.key_at(0);
+    let slot = slot_of("", &held);
+    let free = format!("free{{{}}}", tag_of(slot));
+    a.send(&held, enter(1, AcquireMode::Try, 0)).unwrap();
+    b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
+    cluster.begin_to_move(slot, 0, 1);
+    // A key that is not there yet is made at the new node (ASK); one that still is stays.
+    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
+    assert_eq!(
+        cluster.servers[1].run_words::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "9"]),
+        std::slice::from_ref(&free)
+    );
+    for (key, token) in [(&held, 1), (&free, 3)] {
+        assert!(matches!(a.send(key, renew(token)), Ok(Reply::Renewed { .. })), "{key}");
+    }
+    let error = a.send(&free, leave(3)).unwrap_err();
+    assert_eq!(error.kind, Failure::Later, "{error}");
+    cluster.servers[0].run::<()>("SCRIPT FLUSH");
+    cluster.servers[1].run::<()>("SCRIPT FLUSH");
+    cluster.move_keys(slot, 0, 1);
+    for (key, token) in [(&held, 1), (&free, 3)] {
+        assert!(matches!(a.send(key, renew(token)), Ok(Reply::Renewed { .. })), "{key}");
+    }
+    cluster.end_to_move(slot, 0, 1);
+    assert_eq!(persist(&a, &free, &leave(3)).0, Reply::Released { gap: false });
+    assert_eq!(persist(&a, &held, &leave(1)).0, Reply::Released { gap: false });
+    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    b.send(&held, leave(2)).unwrap();
+    assert_eq!(cluster.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_slot_moves() {
+    let cluster = Cluster::start();
+    let (a, b) = (cluster.rig("a"), cluster.rig("b"));
+    let (tag, elsewhere) = (cluster.key_at(0), Arc::from(cluster.key_at(1)));
+    let slot = slot_of("", &tag);
+    let keys: Vec<Arc<str>> = ["1", "2", "3"].map(|end| Arc::from(format!("{{{tag}}}{end}"))).into();
+    let with_other = [&keys[..], &[Arc::clone(&elsewhere)]].concat();
+    assert_eq!(a.backend.acquires_all(&with_other), 3);
+    assert_eq!(a.backend.acquires_all(&[elsewhere, keys[0].clone()]), 1);
+    let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
+        let batch = keys.iter().cloned().zip((first..).map(|token| {
+            let Op::Acquire { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
+            Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences }
+        }));
+        block_on(rig.backend.send_acquire_all(batch.collect()))
+            .into_iter()
+            .map(|reply| reply.unwrap())
+            .collect()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
+    for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
+        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Acquired { .. })));
+        let replies = take(&a, kind, 1);
+        assert!(
+            matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]),
+            "{replies:?}"
+        );
+        a.send(&keys[0], leave(1)).unwrap();
+        b.send(&keys[1], leave(9)).unwrap();
+        let request = || match kind {
+            Kind::Shared => manager.lock_all(keys.iter().map(|key| &**key)).shared(),
+            _ => manager.lock_all(keys.iter().map(|key| &**key)),
+        };
+        cluster.begin_to_move(slot, from, to);
+        let meanwhile = runtime.spawn(request().wait(LONG).acquire());
+        cluster.move_keys(slot, from, to);
+        cluster.end_to_move(slot, from, to);
+        runtime.block_on(async { meanwhile.await.unwrap().unwrap().release().await.unwrap() });
+        assert!(take(&a, kind, 11).iter().all(Reply::is_acquired));
+        for (key, token) in keys.iter().zip(11..) {
+            assert_eq!(a.send(key, leave(token)).unwrap(), Reply::Released { gap: false });
+        }
+    }
+    runtime.block_on(manager.shutdown(Duration::from_secs(5)));
+    wait_until("nothing is left", LONG, || cluster.keys().is_empty());
+}
+
+#[test]
+fn a_shared_lease_is_renewed_unless_its_slot_has_moved_by_half() {
+    let cluster = Cluster::start();
+    let a = cluster.rig("a");
+    let key = cluster.key_at(0);
+    let slot = slot_of("", &key);
+    let renew = renew_as(Kind::Shared, 1);
+    a.send(&key, enter_as(Kind::Shared, 1)).unwrap();
+    cluster.begin_to_move(slot, 0, 1);
+    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    let port = cluster.servers[1].port.to_string();
+    cluster.servers[0].run_words::<()>(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+    let error = a.send(&key, renew.clone()).unwrap_err();
+    assert_eq!(error.kind, Failure::Later, "{error}");
+    cluster.move_keys(slot, 0, 1);
+    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    cluster.end_to_move(slot, 0, 1);
+    assert!(matches!(persist(&a, &key, &renew).0, Reply::Renewed { .. }));
+    assert_eq!(persist(&a, &key, &leave(1)).0, Reply::Released { gap: false });
+    assert_eq!(cluster.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn sections_never_overlap_while_their_slot_moves_to_and_fro() {
+    let cluster = Cluster::start();
+    let key = cluster.key_at(0);
+    let slot = slot_of("", &key);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let inside = Arc::new(AtomicBool::new(false));
+    let overlaps = Arc::new(AtomicU64::new(0));
+    let sections = Arc::new(AtomicU64::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = Vec::new();
+    let mut managers = Vec::new();
+    for _ in 0..3 {
+        let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
+        managers.push(manager.clone());
+        for _ in 0..3 {
+            let (manager, key) = (manager.clone(), key.clone());
+            let (inside, overlaps, sections, stop) =
+                (inside.clone(), overlaps.clone(), sections.clone(), stop.clone());
+            tasks.push(runtime.spawn(async move {
+                let mut last = 0;
+                let mut slowest = Duration::ZERO;
+                while !stop.load(Ordering::SeqCst) {
+                    let start = Instant::now();
+                    let guard = manager.lock(&*key).ttl(TTL).wait(LONG).fenced().acquire().await.unwrap();
+                    slowest = slowest.max(start.elapsed());
+                    let fence = guard.fencing_token().unwrap().get();
+                    assert!(fence > last, "{fence} after {last}");
+                    last = fence;
+                    if inside.swap(true, Ordering::SeqCst) {
+                        overlaps.fetch_add(1, Ordering::SeqCst);
+                    }
+                    tokio::task::yield_now().await;
+                    inside.store(false, Ordering::SeqCst);
+                    sections.fetch_add(1, Ordering::SeqCst);
+                    drop(guard.release().await);
+                }
+                slowest
+            }));
+        }
+    }
+    let rises = |what: &str, by: u64, count: &dyn Fn() -> u64| {
+        let before = count();
+        wait_until(what, LONG, || count() >= before + by);
+    };
+    let done = || sections.load(Ordering::SeqCst);
+    for round in 0..6 {
+        let (from, to) = if round % 2 == 0 { (0, 1) } else { (1, 0) };
+        rises("the sections go on", 50, &done);
+        cluster.begin_to_move(slot, from, to);
+        rises("scripts meet the slot while it moves", 5, &|| scripts_run(&cluster.servers));
+        cluster.move_keys(slot, from, to);
+        cluster.end_to_move(slot, from, to);
+    }
+    rises("the sections go on", 50, &done);
+    stop.store(true, Ordering::SeqCst);
+    let slowest = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).max().unwrap();
+    eprintln!(
+        "a slot moved 6 times under load: {} sections, 0 overlaps, slowest acquire {slowest:?}",
+        done()
+    );
+    assert_eq!(overlaps.load(Ordering::SeqCst), 0);
+    for manager in managers {
+        runtime.block_on(manager.shutdown(Duration::from_secs(5)));
+    }
+    for key in cluster.keys() {
+        assert!(key.starts_with("dl1:f{"), "residue: {key}");
+    }
+}

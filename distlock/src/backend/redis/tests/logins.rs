@@ -1,0 +1,96 @@
+//! Passwords and privileges.
+
+use std::sync::Arc;
+
+use super::{TTL, busy, enter, fenced, leave, renew, set, with_user};
+
+use crate::backend::redis::RedisConfig;
+use crate::backend::redis::test_server::{Rig, TestServer, block_on};
+use crate::backend::{AcquireMode, Backend, Failure, Push, Pushes, Reply, Token};
+
+const LEAST: &str = "+evalsha +eval +set +get +del +pexpire +pttl +publish +subscribe +unsubscribe +ping \
+                     +time +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex";
+
+#[test]
+fn a_wrong_or_missing_password_is_refused_with_what_to_do() {
+    let server = TestServer::start(&["--requirepass", "secret"]);
+    for url in [server.url(), format!("redis://:wrong@127.0.0.1:{}/", server.port)] {
+        let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+        for _ in 0..2 {
+            let cause = rig.wait_for_down();
+            assert_eq!(cause.kind, Failure::Refused, "{cause}");
+            assert!(cause.to_string().contains("URL") && !cause.to_string().contains("wrong@"), "{cause}");
+        }
+    }
+    let url = format!("redis://:secret@127.0.0.1:{}/", server.port);
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_until_up();
+    assert!(!rig.backend.describe().contains("secret") && !format!("{:?}", rig.backend).contains("secret"));
+}
+
+#[test]
+fn the_least_privileges_that_are_documented_are_enough() {
+    let server = TestServer::start(&[]);
+    let url = with_user(&server, "least", &format!("~p:* &p:* {LEAST}"));
+    let connect = |client| {
+        let config = RedisConfig { prefix: "p:".to_owned(), ..RedisConfig::new(&url, client).unwrap() };
+        let rig = Rig::start(config);
+        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        rig
+    };
+    let (a, b) = (connect("a"), connect("b"));
+    a.send("k", fenced(1, AcquireMode::Try, 1)).unwrap();
+    a.send("k", renew(1, TTL)).unwrap();
+    busy(b.send("k", fenced(2, AcquireMode::Wait, 1)));
+    b.send("k", fenced(2, AcquireMode::WaitAgain, 1)).unwrap();
+    a.send("k", leave(1)).unwrap();
+    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
+    a.send("j", leave(3)).unwrap();
+    assert!(block_on(a.backend.force_release(&Arc::from("k"))).unwrap());
+    // Without CLIENT KILL the former links may be alive.
+    let ids = server.client_ids(|line| line.contains("user=least") && line.contains("sub=0"));
+    for id in ids {
+        server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
+    }
+    a.wait_for_down();
+    assert!(!a.wait_until_up().0);
+}
+
+#[test]
+fn with_client_info_and_kill_the_former_links_are_dead() {
+    let server = TestServer::start(&[]);
+    let url = with_user(&server, "more", &format!("~* &* {LEAST} +client|info +client|kill"));
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_until_up();
+    for id in server.client_ids(|line| line.contains("user=more") && line.contains("sub=0")) {
+        server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
+    }
+    rig.wait_for_down();
+    assert!(rig.wait_until_up().0);
+}
+
+#[test]
+fn without_pub_sub_locks_work_and_waiters_must_poll() {
+    let server = TestServer::start(&[]);
+    let url = with_user(&server, "mute", "~* resetchannels +@all");
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
+    let other = Rig::up(&server, "b");
+    rig.send("k", set(1)).unwrap();
+    // A forbidden PUBLISH costs neither the release nor the waiter its place.
+    busy(other.send("k", enter(2, AcquireMode::Wait)));
+    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
+}
+
+#[test]
+fn a_forbidden_script_is_refused_with_the_permissions_to_grant() {
+    let server = TestServer::start(&[]);
+    let url = with_user(&server, "noeval", "~* &* +@all -evalsha -eval");
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_until_up();
+    let error = rig.send("k", enter(1, AcquireMode::Try)).unwrap_err();
+    assert_eq!(error.kind, Failure::Refused);
+    assert!(error.to_string().contains("+evalsha"), "{error}");
+}
