@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: scripts/fuzz.sh [seconds] [target]...
-# Feeds each fuzz target (fuzz/fuzz_targets) for so many seconds (60 if not said), one after the other. What it finds stays
-# in fuzz/artifacts, what it learnt in fuzz/corpus. Needs a nightly compiler and cargo-fuzz (`cargo install cargo-fuzz`).
+# Feeds each fuzz target (fuzz/fuzz_targets) for so many seconds (60 if not said), one after the other. What it finds
+# stays in fuzz/artifacts, what it learnt in fuzz/corpus. Needs a nightly compiler and cargo-fuzz
+# (`cargo install cargo-fuzz`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -26,6 +26,7 @@ documentation() {
 
 step 'Set up' setup
 step 'Formatting' cargo fmt --all --check
+step 'Widths of comments' scripts/check_widths.sh
 step 'Lints' cargo clippy --locked --all-targets -- -D warnings
 step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features -- -D warnings
 step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings

@@ -116,9 +116,9 @@ impl LockRequest {
     }
 
     /// Keeps others out for so long from acquisition (of several keys, of the last one), even if the lock is released
-    /// earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For scheduled jobs and throttles. It
-    /// ends early if the key is taken away on the server, and with the lease if the process dies or cannot reach the
-    /// server. Without renewal it may not be longer than the ttl.
+    /// earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For scheduled jobs and throttles. It ends
+    /// early if the key is taken away on the server, and with the lease if the process dies or cannot reach the server.
+    /// Without renewal it may not be longer than the ttl.
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
     }

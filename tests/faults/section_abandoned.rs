@@ -1,5 +1,5 @@
-//! A section that is dropped, aborted, timed out or panics gives its lock back, whatever handles to it live in tasks and
-//! threads that the body has spawned. They are told.
+//! A section that is dropped, aborted, timed out or panics gives its lock back, whatever handles to it live in tasks
+//! and threads that the body has spawned. They are told.
 
 use std::sync::mpsc;
 use std::time::Duration;

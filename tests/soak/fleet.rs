@@ -1,4 +1,5 @@
-//! The client processes of a round, and what they have reported. Ended by their ids, at the latest when this is dropped.
+//! The client processes of a round, and what they have reported. Ended by their ids, at the latest when this is
+//! dropped.
 
 use std::{
     collections::HashMap,

@@ -1,13 +1,13 @@
-//! A soak: client processes of all kinds of locks work on real servers while faults are drawn at random, and a judge looks
-//! for broken promises.
+//! A soak: client processes of all kinds of locks work on real servers while faults are drawn at random, and a judge
+//! looks for broken promises.
 //!
 //! ```sh
 //! cargo run --release -p distlock-tests --bin soak -- --minutes 60 --seed 1
 //! ```
 //!
-//! Prints a row for each topology and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed decides
-//! which faults are drawn and in which order, not how they meet with the work. `--topology control` throws the data of one
-//! server away in secret: there the judge has to find overlaps.
+//! Prints a row for each topology and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed
+//! decides which faults are drawn and in which order, not how they meet with the work. `--topology control` throws the
+//! data of one server away in secret: there the judge has to find overlaps.
 //!
 //! | column | |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! What a client process reports, one line each, and how it is read. Times are microseconds of a clock that all
 //! processes of a machine share.
 //!
-//! A section shorter than [`PROGRESS`](crate::section::PROGRESS) is one line, when it is over. A longer one is announced and
-//! followed, so that the sections of a killed process are judged as far as they are known.
+//! A section shorter than [`PROGRESS`](crate::section::PROGRESS) is one line, when it is over. A longer one is
+//! announced and followed, so that the sections of a killed process are judged as far as they are known.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The soak itself works: it runs through, and finds no second holder on one server. How well locks fare is for a longer
-//! run to say, and `--topology control` shows that the judge finds overlaps.
+//! The soak itself works: it runs through, and finds no second holder on one server. How well locks fare is for a
+//! longer run to say, and `--topology control` shows that the judge finds overlaps.
 
 #![allow(clippy::unwrap_used)]
 

@@ -7,8 +7,8 @@ use crate::{
     row,
 };
 
-/// Six tasks in each of three processes, each of which may fail once in the three seconds that it waits for a server, in a
-/// fail-over of some ten seconds. Who takes NOREPLICAS for the last word fails fifty times a second.
+/// Six tasks in each of three processes, each of which may fail once in the three seconds that it waits for a server,
+/// in a fail-over of some ten seconds. Who takes NOREPLICAS for the last word fails fifty times a second.
 const FEW: usize = 150;
 
 #[tokio::test(flavor = "multi_thread")]

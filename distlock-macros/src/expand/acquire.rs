@@ -132,7 +132,8 @@ impl Expansion<'_> {
     /// The calls on the request.
     fn steps(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        // Without `..`: an option that is added has to be dealt with here, or named as one that is dealt with elsewhere.
+        // Without `..`: an option that is added has to be dealt with here, or named as one that is dealt with
+        // elsewhere.
         let Options {
             manager: _,
             when: _,

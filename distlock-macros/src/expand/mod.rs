@@ -18,8 +18,8 @@
 //! }
 //! ```
 //!
-//! The slot of the lock is declared before everything else and outlives it: whatever the body was given has been dropped
-//! when the lock is released, also when the future is dropped half-way or the body panics. Every argument is
+//! The slot of the lock is declared before everything else and outlives it: whatever the body was given has been
+//! dropped when the lock is released, also when the future is dropped half-way or the body panics. Every argument is
 //! moved into the body by `let _ = (&a,)`, whether or not the body uses all of it; or, if it is mentioned nowhere, into
 //! the block by `let a = a;`, where the compiler finds that it is unused. Every generated name has mixed-site hygiene,
 //! so that no name of the user can mean one of ours.

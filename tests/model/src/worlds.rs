@@ -1,6 +1,7 @@
 //! The worlds that are explored: each brings out some rules, and all of them together every rule.
 //!
-//! At the small size, of every test run, 4.1 million states in 25 s on two shared cores, unoptimised but for `opt-level = 1`:
+//! At the small size, of every test run, 4.1 million states in 25 s on two shared cores, unoptimised but for
+//! `opt-level = 1`:
 //!
 //! | world | processes | ticks | states | longest shortest way | states at the large size |
 //! |---|---|---|---|---|---|

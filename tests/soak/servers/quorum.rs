@@ -1,5 +1,5 @@
-//! Five servers that keep nothing on disk, at most two of them in trouble at a time. Half of the clients reach them over
-//! links of their own, which fail besides.
+//! Five servers that keep nothing on disk, at most two of them in trouble at a time. Half of the clients reach them
+//! over links of their own, which fail besides.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Random sections of every kind from several tasks at once; as a control, the same without any lock.
 //!
-//! The keys `a` to `d` are for exclusive and shared locks, one at a time or several together; `p` and `q` are limited to
-//! two and three holders. Each section is said when it begins, with the deadline that its holder knows then, and when
-//! it ends: the last instant at which the holder was certain to hold still.
+//! The keys `a` to `d` are for exclusive and shared locks, one at a time or several together; `p` and `q` are limited
+//! to two and three holders. Each section is said when it begins, with the deadline that its holder knows then, and
+//! when it ends: the last instant at which the holder was certain to hold still.
 
 use std::{
     future::poll_fn,

@@ -24,8 +24,8 @@
 //! A step of one node's clock is not noticed, as it is on a single server: the engine is told that times come from
 //! many clocks.
 //!
-//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master,
-//! because a push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
+//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master, because
+//! a push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
 //! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
 //! before it.
 
