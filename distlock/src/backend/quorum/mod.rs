@@ -65,7 +65,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::redis::{Note, Origin, RedisBackend, RedisConfig};
+use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
     Pushes, Sending, Tuning, fail_all,
@@ -116,11 +116,11 @@ impl QuorumBackend {
     pub(crate) fn new(
         configs: Vec<RedisConfig>,
         longest_ttl: Duration,
-    ) -> Result<Arc<QuorumBackend>, String> {
+    ) -> Result<Arc<QuorumBackend>, ConfigError> {
         check(&configs)?;
         let prefix = configs.first().map(|config| config.prefix.clone()).unwrap_or_default();
         let names = configs.iter().map(RedisConfig::at).collect();
-        let nodes: Result<Vec<_>, String> =
+        let nodes: Result<Vec<_>, ConfigError> =
             configs.into_iter().map(|config| RedisBackend::new(config.into_member())).collect();
         let (inbox, outbox) = mpsc::unbounded_channel();
         Ok(Arc::new(QuorumBackend {

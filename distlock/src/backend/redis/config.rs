@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::ProtocolVersion;
 
+use super::config_error::ConfigError;
 use super::login::Login;
 use super::tls::Tls;
 #[cfg(feature = "tls")]
@@ -127,21 +128,25 @@ impl RedisConfig {
     ///
     /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
     #[cfg(test)]
-    pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, String> {
+    pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, ConfigError> {
         RedisConfig::with(url, client, &ConnectionOptions::default())
     }
 
     /// The same, where `options` count more than what the URL says.
-    pub(crate) fn with(url: &str, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
+    pub(crate) fn with(
+        url: &str,
+        client: &str,
+        options: &ConnectionOptions,
+    ) -> Result<RedisConfig, ConfigError> {
         RedisConfig::read(&Url::read(url)?, client, options)
     }
 
-    fn read(url: &Url, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
+    fn read(url: &Url, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, ConfigError> {
         let mut addresses = url.addresses();
         let place = match (url.kind, addresses.pop()) {
             (Kind::One, Some(address)) => Place::Fixed(address),
             (Kind::Quorum, _) | (_, None) => {
-                return Err("a quorum is not one server: it cannot be named as one".to_owned());
+                return Err("a quorum is not one server: it cannot be named as one".into());
             }
             (Kind::Cluster, Some(last)) => {
                 addresses.push(last);
@@ -193,10 +198,10 @@ impl RedisConfig {
         url: &str,
         client: &str,
         options: &ConnectionOptions,
-    ) -> Result<Vec<RedisConfig>, String> {
+    ) -> Result<Vec<RedisConfig>, ConfigError> {
         let url = Url::read(url)?;
         if url.kind != Kind::Quorum {
-            return Err("the URL does not name a quorum: write `redis+quorum://host1,host2,host3`".to_owned());
+            return Err("the URL does not name a quorum: write `redis+quorum://host1,host2,host3`".into());
         }
         url.each_host().map(|one| RedisConfig::read(&one, client, options)).collect()
     }
@@ -225,36 +230,35 @@ impl RedisConfig {
     /// # Errors
     ///
     /// A sentence that says what to change.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
         // Tokens are `dl1:<client>:<number>` and stand between blanks in a push.
         if self.client.is_empty() || self.client.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
                 "the client name {:?} must have at least one character and no white space or control characters",
                 self.client
-            ));
+            ).into());
         }
         for (name, timeout) in
             [("response_timeout", self.op_timeout), ("connect_timeout", self.connect_timeout)]
         {
             if !TIMEOUTS.contains(&timeout) {
-                return Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute"));
+                return Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute").into());
             }
         }
         if self.replicas > 0 && self.is_cluster() {
             return Err(
-                "`replicas` is not available for a cluster: use it with one server or with sentinels"
-                    .to_owned(),
+                "`replicas` is not available for a cluster: use it with one server or with sentinels".into(),
             );
         }
         Ok(())
     }
 }
 
-fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, String> {
+fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, ConfigError> {
     let provider = options.credentials.clone();
     if provider.is_some() && (url.user.is_some() || url.password.is_some()) {
         return Err(
-            "both the URL and `credentials` give a user or a password: leave it out of the URL".to_owned()
+            "both the URL and `credentials` give a user or a password: leave it out of the URL".into()
         );
     }
     let protocol = match url.parameter("protocol") {
@@ -266,12 +270,10 @@ fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, String> {
 }
 
 #[cfg(feature = "tls")]
-fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, String> {
+fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
     if url.transport != Transport::Tls {
         return match options.tls {
-            Some(_) => {
-                Err("`tls` is set, but the URL is one without TLS: write `rediss` for `redis`".to_owned())
-            }
+            Some(_) => Err("`tls` is set, but the URL is one without TLS: write `rediss` for `redis`".into()),
             None => Ok(Tls::default()),
         };
     }
@@ -285,7 +287,7 @@ fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, String> {
             None => None,
             Some("system") => Some(Roots::System),
             Some("web") => Some(Roots::Web),
-            Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`".to_owned()),
+            Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`".into()),
         },
     };
     Tls::new(match &options.tls {
@@ -295,7 +297,7 @@ fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, String> {
 }
 
 #[cfg(not(feature = "tls"))]
-fn tls(_url: &Url, _options: &ConnectionOptions) -> Result<Tls, String> {
+fn tls(_url: &Url, _options: &ConnectionOptions) -> Result<Tls, ConfigError> {
     Ok(Tls)
 }
 

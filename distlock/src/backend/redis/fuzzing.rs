@@ -39,16 +39,16 @@ fn read(url: &str) -> Vec<String> {
     let (mut told, mut configs) = (Vec::new(), Vec::new());
     match RedisConfig::with(url, CLIENT, &ConnectionOptions::default()) {
         Ok(config) => configs.push(config),
-        Err(mistake) => told.push(mistake),
+        Err(mistake) => told.push(mistake.to_string()),
     }
     match RedisConfig::of_quorum(url, CLIENT, &ConnectionOptions::default()) {
         Ok(members) => configs.extend(members),
-        Err(mistake) => told.push(mistake),
+        Err(mistake) => told.push(mistake.to_string()),
     }
     for config in &configs {
         told.push(config.at());
         told.push(format!("{config:?}"));
-        told.extend(config.check().err());
+        told.extend(config.check().err().map(|error| error.to_string()));
     }
     told
 }

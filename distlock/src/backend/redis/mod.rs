@@ -11,6 +11,7 @@ mod backoff;
 mod cluster;
 mod command;
 mod config;
+mod config_error;
 mod dial;
 mod doze;
 mod errors;
@@ -74,6 +75,7 @@ mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
+pub(crate) use config_error::ConfigError;
 pub(crate) use membership::{Mark, Note, Origin};
 pub(crate) use standalone::RedisBackend;
 pub(crate) use url::is_quorum;

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
+use super::config_error::ConfigError;
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
@@ -42,7 +43,7 @@ impl RedisBackend {
     /// # Errors
     ///
     /// A sentence that says what to change in `config`.
-    pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, String> {
+    pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, ConfigError> {
         config.check()?;
         Ok(Arc::new(RedisBackend { shared: Arc::new(ServerShared::new(config)) }))
     }

@@ -27,7 +27,8 @@ mod with {
         },
     };
 
-    use crate::backend::trace;
+    use crate::backend::redis::config_error::ConfigError;
+    use crate::backend::redis::trace;
     use crate::connection::{Pem, Roots, TlsOptions};
 
     /// How connections are secured, if they are.
@@ -59,9 +60,9 @@ mod with {
         /// # Errors
         ///
         /// A sentence that says what cannot be used.
-        pub(in super::super) fn new(options: TlsOptions) -> Result<Tls, String> {
+        pub(in super::super) fn new(options: TlsOptions) -> Result<Tls, ConfigError> {
             if options.authority.is_some() && options.roots.is_some() {
-                return Err("TLS: an authority (`ca=`) and `roots=` exclude each other".to_owned());
+                return Err("TLS: an authority (`ca=`) and `roots=` exclude each other".into());
             }
             let name = match &options.server_name {
                 Some(name) => Some(ServerName::try_from(name.clone()).map_err(|error| {
@@ -126,8 +127,8 @@ mod with {
     }
 
     impl Texts {
-        fn read(options: &TlsOptions) -> Result<Texts, String> {
-            let read = |what, pem: &Option<Pem>| -> Result<Option<Arc<[u8]>>, String> {
+        fn read(options: &TlsOptions) -> Result<Texts, ConfigError> {
+            let read = |what, pem: &Option<Pem>| -> Result<Option<Arc<[u8]>>, ConfigError> {
                 match pem {
                     None => Ok(None),
                     Some(Pem::Text(text)) => Ok(Some(Arc::clone(text))),
@@ -145,7 +146,7 @@ mod with {
         }
     }
 
-    fn config(options: &TlsOptions, texts: &Texts) -> Result<Arc<ClientConfig>, String> {
+    fn config(options: &TlsOptions, texts: &Texts) -> Result<Arc<ClientConfig>, ConfigError> {
         let roots = match &texts.authority {
             Some(text) => {
                 let mut roots = RootCertStore::empty();
@@ -171,12 +172,12 @@ mod with {
                     .with_client_auth_cert(certificates("cert", &options.certificate, certificate)?, private)
                     .map_err(|error| unusable("cert", &options.certificate, &error))?
             }
-            _ => return Err("a client certificate needs both `cert=` and `key=`".to_owned()),
+            _ => return Err("a client certificate needs both `cert=` and `key=`".into()),
         };
         Ok(Arc::new(config))
     }
 
-    fn system_roots() -> Result<RootCertStore, String> {
+    fn system_roots() -> Result<RootCertStore, ConfigError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
         let (usable, _) = roots.add_parsable_certificates(found.certs);
@@ -187,14 +188,15 @@ mod with {
         Err(format!(
             "the root certificates of the system cannot be used ({reason}): install them, name a file with \
              SSL_CERT_FILE, or take those of the web (`roots=web`)"
-        ))
+        )
+        .into())
     }
 
     fn certificates(
         what: &str,
         pem: &Option<Pem>,
         text: &[u8],
-    ) -> Result<Vec<CertificateDer<'static>>, String> {
+    ) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
         let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(text).collect();
         match all {
             Ok(all) if all.is_empty() => Err(unusable(what, pem, &"no certificate in it")),
@@ -203,11 +205,12 @@ mod with {
         }
     }
 
-    fn unusable(what: &str, pem: &Option<Pem>, error: &dyn fmt::Display) -> String {
-        match pem {
+    fn unusable(what: &str, pem: &Option<Pem>, error: &dyn fmt::Display) -> ConfigError {
+        let text = match pem {
             Some(Pem::File(path)) => format!("TLS: `{what}={}` cannot be used: {error}", path.display()),
             _ => format!("TLS: `{what}`, given in memory, cannot be used: {error}"),
-        }
+        };
+        text.into()
     }
 }
 

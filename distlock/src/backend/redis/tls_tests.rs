@@ -132,7 +132,7 @@ fn the_roots_of_the_system_do_not_know_our_authority() {
             assert!(cause.to_lowercase().contains("certificate"), "{cause}");
         }
         // A machine without any.
-        Err(error) => assert!(error.contains("SSL_CERT_FILE"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("SSL_CERT_FILE"), "{error}"),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 
 use super::config::Address;
+use super::config_error::ConfigError;
 
 /// What a scheme stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Url {
     /// # Errors
     ///
     /// A sentence that says what to write instead.
-    pub(super) fn read(url: &str) -> Result<Url, String> {
+    pub(super) fn read(url: &str) -> Result<Url, ConfigError> {
         let (scheme, rest) =
             split(url)
                 .and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)))
@@ -107,7 +108,8 @@ impl Url {
             return Err(format!(
                 "`{scheme}://` needs the feature `tls` of distlock: \
                  `distlock = {{ version = \"..\", features = [\"tls\"] }}`"
-            ));
+            )
+            .into());
         }
         let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, after)| (rest, Some(after)));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -121,7 +123,7 @@ impl Url {
             return Err(
                 "the URL has a `/`, `?` or `#` in front of its `@`: write these characters in a user or \
                  password as `%2F`, `%3F`, `%23`"
-                    .to_owned(),
+                    .into(),
             );
         }
         match fragment {
@@ -129,10 +131,10 @@ impl Url {
                 return Err(
                     "`#insecure` is not supported: an unverified server could hand out any lock (trust \
                      its authority with `ca=`, or name it with `tls_name=`)"
-                        .to_owned(),
+                        .into(),
                 );
             }
-            Some(_) => return Err("a `#` has no meaning in the URL: leave it out".to_owned()),
+            Some(_) => return Err("a `#` has no meaning in the URL: leave it out".into()),
             None => {}
         }
         let parameters = parameters(query, kind, transport)?;
@@ -162,7 +164,7 @@ impl Url {
         if read.user.is_some() && read.password.is_none() {
             return Err("the URL names a user without a password: write `redis://user:password@host`, or \
                  `redis://:password@host` for the default user"
-                .to_owned());
+                .into());
         }
         Ok(read)
     }
@@ -172,7 +174,7 @@ impl Url {
     }
 
     /// A parameter that is a duration.
-    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, String> {
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, ConfigError> {
         self.parameter(name).map(|value| duration(name, value)).transpose()
     }
 
@@ -196,10 +198,11 @@ impl Url {
         self.hosts.iter().map(|host| Url { kind: Kind::One, hosts: vec![host.clone()], ..self.clone() })
     }
 
-    fn socket_at(&mut self, hosts: &str, path: &str) -> Result<(), String> {
+    fn socket_at(&mut self, hosts: &str, path: &str) -> Result<(), ConfigError> {
         if !hosts.is_empty() || path.len() < 2 {
-            return Err("the URL of a socket names its path behind three slashes: `unix:///run/redis.sock`"
-                .to_owned());
+            return Err(
+                "the URL of a socket names its path behind three slashes: `unix:///run/redis.sock`".into()
+            );
         }
         self.socket = decoded(path, "the path of the socket")?;
         if let Some(database) = self.parameter("db").map(str::to_owned) {
@@ -207,7 +210,9 @@ impl Url {
         }
         for (name, in_front) in [("user", self.user.is_some()), ("pass", self.password.is_some())] {
             if in_front && self.parameter(name).is_some() {
-                return Err(format!("`{name}=` and the text in front of `@` say the same: leave one out"));
+                return Err(
+                    format!("`{name}=` and the text in front of `@` say the same: leave one out").into()
+                );
             }
         }
         let parameter = |name| self.parameter(name).map(str::to_owned);
@@ -216,13 +221,13 @@ impl Url {
         Ok(())
     }
 
-    fn servers_at(&mut self, hosts: &str, path: &str) -> Result<(), String> {
+    fn servers_at(&mut self, hosts: &str, path: &str) -> Result<(), ConfigError> {
         let port = if self.kind == Kind::Sentinel { SENTINEL_PORT } else { SERVER_PORT };
         if self.kind == Kind::One && hosts.contains(',') {
             return Err(
                 "the URL names several hosts: for a cluster write `redis+cluster://`, for sentinels \
                  `redis+sentinel://`, for a quorum `redis+quorum://`"
-                    .to_owned(),
+                    .into(),
             );
         }
         for host in hosts.split(',').map(str::trim).filter(|host| !host.is_empty()) {
@@ -233,7 +238,7 @@ impl Url {
             }
         }
         if self.hosts.is_empty() {
-            return Err("the URL names no host: write, for example, `redis://localhost:6379/`".to_owned());
+            return Err("the URL names no host: write, for example, `redis://localhost:6379/`".into());
         }
         let mut parts = path.strip_prefix('/').unwrap_or_default().splitn(2, '/');
         if self.kind == Kind::Sentinel {
@@ -242,7 +247,7 @@ impl Url {
                 return Err(
                     "the URL does not name the master: write `redis+sentinel://host1,host2/master`, with \
                      the name under which the sentinels watch it"
-                        .to_owned(),
+                        .into(),
                 );
             }
         }
@@ -251,10 +256,10 @@ impl Url {
             self.database = number(database)?;
         }
         if self.kind != Kind::Sentinel && parts.next().is_some_and(|rest| !rest.is_empty()) {
-            return Err("the path of the URL is more than a database: write `redis://host:6379/3`".to_owned());
+            return Err("the path of the URL is more than a database: write `redis://host:6379/3`".into());
         }
         if self.kind == Kind::Cluster && self.database != 0 {
-            return Err("a cluster has no databases but number 0: leave the path of the URL out".to_owned());
+            return Err("a cluster has no databases but number 0: leave the path of the URL out".into());
         }
         Ok(())
     }
@@ -269,71 +274,70 @@ fn unknown_scheme(scheme: &str) -> String {
     }
 }
 
-fn host_and_port(text: &str, default: u16) -> Result<(String, u16), String> {
+fn host_and_port(text: &str, default: u16) -> Result<(String, u16), ConfigError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("the URL has a `[` without a `]`")?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
-                None => return Err("only a `:` and the port may follow the `]` in the URL".to_owned()),
+                None => return Err("only a `:` and the port may follow the `]` in the URL".into()),
             }
         }
         None if text.matches(':').count() > 1 => {
             return Err("a host of the URL has several colons: write an IPv6 address in brackets, \
                  `redis://[::1]:6379/`, and a password in front of an `@`"
-                .to_owned());
+                .into());
         }
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let host = decoded(host, "a host")?;
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(
-            "the URL names no host in front of a port: write, for example, `redis://localhost:6379/`"
-                .to_owned(),
+            "the URL names no host in front of a port: write, for example, `redis://localhost:6379/`".into(),
         );
     }
     match port {
         None | Some("") => Ok((host, default)),
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => Ok((host, port)),
-            _ => Err("the port in the URL is not a number from 1 to 65535".to_owned()),
+            _ => Err("the port in the URL is not a number from 1 to 65535".into()),
         },
     }
 }
 
-fn number(database: &str) -> Result<i64, String> {
+fn number(database: &str) -> Result<i64, ConfigError> {
     database.parse().ok().filter(|number: &i64| *number >= 0).ok_or_else(|| {
         "the database in the URL is not a number: write `redis://host:6379/3`, for a socket \
          `unix:///path?db=3`"
-            .to_owned()
+            .into()
     })
 }
 
 /// Nothing for an empty text.
-fn text(raw: &str, what: &str) -> Result<Option<String>, String> {
+fn text(raw: &str, what: &str) -> Result<Option<String>, ConfigError> {
     if raw.is_empty() { Ok(None) } else { decoded(raw, what).map(Some) }
 }
 
-fn decoded(raw: &str, what: &str) -> Result<String, String> {
+fn decoded(raw: &str, what: &str) -> Result<String, ConfigError> {
     let decoded = percent_decode_str(raw).decode_utf8();
-    decoded.map(Into::into).map_err(|_| format!("{what} in the URL is not UTF-8"))
+    decoded.map(Into::into).map_err(|_| format!("{what} in the URL is not UTF-8").into())
 }
 
-fn parameters(query: &str, kind: Kind, transport: Transport) -> Result<Vec<(String, String)>, String> {
+fn parameters(query: &str, kind: Kind, transport: Transport) -> Result<Vec<(String, String)>, ConfigError> {
     let mut found: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         check_name(name, kind, transport)?;
         if found.iter().any(|(other, _)| other == name) {
-            return Err(format!("`{name}=` stands in the URL twice"));
+            return Err(format!("`{name}=` stands in the URL twice").into());
         }
         let value = decoded(value, &format!("`{name}=`"))?;
         if value.is_empty() {
-            return Err(format!("`{name}=` in the URL has no value"));
+            return Err(format!("`{name}=` in the URL has no value").into());
         }
         if name == "protocol" && !["resp2", "resp3", "2", "3"].contains(&value.as_str()) {
-            return Err("`protocol=` in the URL is neither `resp2` nor `resp3`".to_owned());
+            return Err("`protocol=` in the URL is neither `resp2` nor `resp3`".into());
         }
         found.push((name.to_owned(), value));
     }
@@ -347,13 +351,13 @@ fn known(kind: Kind, transport: Transport) -> impl Iterator<Item = &'static str>
     ALWAYS.iter().chain(tls).chain(unix).chain(sentinels).copied()
 }
 
-fn check_name(name: &str, kind: Kind, transport: Transport) -> Result<(), String> {
+fn check_name(name: &str, kind: Kind, transport: Transport) -> Result<(), ConfigError> {
     if known(kind, transport).any(|known| known == name) {
         return Ok(());
     }
     // What looks different may be part of a password that was not encoded.
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
-        return Err("a parameter of the URL has no name: write `name=value`, with `&` in between".to_owned());
+        return Err("a parameter of the URL has no name: write `name=value`, with `&` in between".into());
     }
     let instead = match name.to_ascii_lowercase().as_str() {
         name if OF_TLS.contains(&name) => format!("`{name}=` is for TLS: write `rediss` for `redis`"),
@@ -379,7 +383,7 @@ fn check_name(name: &str, kind: Kind, transport: Transport) -> Result<(), String
             }
         },
     };
-    Err(format!("`{name}` is not a parameter of this URL: {instead}"))
+    Err(format!("`{name}` is not a parameter of this URL: {instead}").into())
 }
 
 /// The name that was probably meant.
@@ -408,7 +412,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// A number and a unit, as in the attribute.
-fn duration(name: &str, value: &str) -> Result<Duration, String> {
+fn duration(name: &str, value: &str) -> Result<Duration, ConfigError> {
     let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = value.split_at(digits);
     let millis = match unit.trim() {
@@ -424,6 +428,7 @@ fn duration(name: &str, value: &str) -> Result<Duration, String> {
         format!(
             "`{name}=` in the URL is not a duration: write a whole number and a unit, `500ms`, `3s`, `1m`"
         )
+        .into()
     })
 }
 

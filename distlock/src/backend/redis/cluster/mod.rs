@@ -52,6 +52,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
+use super::config_error::ConfigError;
 use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
 use super::link::Link;
 use super::names::Names;
@@ -161,10 +162,10 @@ impl ClusterBackend {
     /// # Errors
     ///
     /// A sentence that says what to change in `config`.
-    pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, String> {
+    pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, ConfigError> {
         config.check()?;
         let Place::Cluster(seeds) = config.place.clone() else {
-            return Err("a cluster needs a URL with the scheme `redis+cluster://`".to_owned());
+            return Err("a cluster needs a URL with the scheme `redis+cluster://`".into());
         };
         let names = Names::clustered(config.prefix.clone());
         let wire = Arc::new(Wire::new(names, config.client.clone(), &config.tuning));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{TTL, scripts_run};
+use super::{TTL, scripts};
 
 use crate::LockManager;
 use crate::backend::redis::test_cluster::Cluster;
@@ -18,7 +18,7 @@ fn contend(url: &str, key: &str, servers: &[TestServer]) -> (Duration, f64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let begun = Arc::new(AtomicU64::new(0));
     let managers: Vec<_> = (0..4).map(|_| runtime.block_on(LockManager::connect(url)).unwrap()).collect();
-    let (before, start) = (scripts_run(servers), Instant::now());
+    let (before, start) = (scripts(servers, "calls"), Instant::now());
     let tasks: Vec<_> = managers
         .iter()
         .map(|manager| {
@@ -32,7 +32,7 @@ fn contend(url: &str, key: &str, servers: &[TestServer]) -> (Duration, f64) {
         })
         .collect();
     tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
-    (start.elapsed(), (scripts_run(servers) - before) as f64 / SECTIONS as f64)
+    (start.elapsed(), (scripts(servers, "calls") - before) as f64 / SECTIONS as f64)
 }
 
 #[test]

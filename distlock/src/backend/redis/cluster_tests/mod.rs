@@ -71,17 +71,17 @@ fn granted(rig: &Rig<ClusterBackend>, token: u64) {
     assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
 }
 
-/// How many scripts the servers have run.
-fn scripts_run(servers: &[TestServer]) -> u64 {
+/// How many scripts the servers have run (`calls`), or have sent elsewhere (`rejected_calls`).
+fn scripts(servers: &[TestServer], count: &str) -> u64 {
     let of_one = |server: &TestServer| -> u64 {
         let stats: String = server.run("INFO commandstats");
-        let calls = stats.lines().filter_map(|line| {
-            let ours = ["evalsha", "eval"]
-                .iter()
-                .find_map(|verb| line.strip_prefix(&format!("cmdstat_{verb}:calls=")));
-            ours?.split(',').next()?.parse::<u64>().ok()
+        let counts = stats.lines().filter_map(|line| {
+            let verbs = ["evalsha", "eval"];
+            let fields = verbs.iter().find_map(|verb| line.strip_prefix(&format!("cmdstat_{verb}:")))?;
+            let value = fields.split(',').find_map(|field| field.strip_prefix(&format!("{count}=")));
+            value?.trim().parse::<u64>().ok()
         });
-        calls.sum()
+        counts.sum()
     };
     servers.iter().map(of_one).sum()
 }
