@@ -201,7 +201,8 @@ fn what_knows_itself_to_be_one_server_takes_several_locks_by_one_command() {
 
 // ---- pushes ----
 
-/// Connects for three seconds and returns how many connections that took.
+/// Connects for three seconds and returns how many connections that took. What is looked for is that something does not
+/// happen: no event tells the end.
 fn connections_within_three_seconds(server: &Scripted) -> usize {
     let rig = Rig::start(config(&server.url(), "a"));
     assert_eq!(rig.wait_until_up().1, Pushes::Off);

@@ -1,7 +1,8 @@
 //! The contract behind Sentinel, held against real processes.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::dial::{BlackHole, names};
@@ -213,8 +214,21 @@ fn a_lock_that_the_fail_over_lost_is_reported_to_its_holder() {
 fn losing_the_sentinels_does_not_cost_a_good_link() {
     let mut guarded = Guarded::start();
     let rig = guarded.rig("a");
+    let ports: Vec<u16> = guarded.sentinels.iter().map(|sentinel| sentinel.port).collect();
     guarded.sentinels.clear();
-    std::thread::sleep(Duration::from_millis(1_500));
+    let asked = Arc::new(AtomicUsize::new(0));
+    for port in ports {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let asked = Arc::clone(&asked);
+        // Gone with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                drop(stream);
+                asked.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+    wait_until("nobody answers where the sentinels were", LONG, || asked.load(Ordering::SeqCst) >= 6);
     assert!(rig.send("k", set(1)).is_ok());
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
 }
