@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Finds comments that are wider than 120 characters, which rustfmt leaves alone. Rows of tables may be wider: they cannot
-# be broken.
+# Finds comments that are wider than 120 characters, which rustfmt leaves alone. Rows of tables may be wider: they
+# cannot be broken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

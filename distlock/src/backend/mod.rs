@@ -7,7 +7,7 @@
 //!
 //! Keys are logical here: the backend puts the prefix in front and takes it off again.
 
-mod fail_all;
+pub(crate) mod fail_all;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
@@ -21,10 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use fail_all::fail_all;
-
-/// Owner token of one lease or one attempt at it: a number, unique within the client. On the wire it reads
-/// `dl1:<client>:<number>`.
+/// Owner token of one lease or of one attempt at it, unique within the client. On the wire: `dl1:<client>:<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) u64);
 

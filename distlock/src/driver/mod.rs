@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending, fail_all};
+use crate::backend::fail_all::fail_all;
+use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
 use crate::clock::{self, Time};
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::LeaseCell;

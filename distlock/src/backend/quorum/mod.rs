@@ -65,10 +65,11 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::fail_all::fail_all;
 use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig};
 use super::{
     Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, Tuning, fail_all,
+    Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
 use coordinator::{Coordinator, Effect, Job, Now};

@@ -10,7 +10,8 @@ use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
 use super::link::Link;
 use super::{errors, reply};
-use crate::backend::{Failure, Inspection, Op, OpError, OpResult, Reply, Token, fail_all};
+use crate::backend::fail_all::fail_all;
+use crate::backend::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 
 /// Batches are cut into pieces of this many commands, so that others get in between.
 pub(super) const PIECE: usize = 500;

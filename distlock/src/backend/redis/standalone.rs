@@ -9,7 +9,6 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::config_error::ConfigError;
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
@@ -19,10 +18,10 @@ use super::push::Listener;
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervisor::{Connected, LinkOwner};
-use super::{errors, push, supervisor, trace};
+use super::{ConfigError, errors, push, supervisor, trace};
+use crate::backend::fail_all::fail_all;
 use crate::backend::{
     Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
-    fail_all,
 };
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -41,7 +40,6 @@ impl RedisBackend {
     /// Nothing is connected before [`Backend::run`] is polled.
     ///
     /// # Errors
-    ///
     /// A sentence that says what to change in `config`.
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, ConfigError> {
         config.check()?;

@@ -57,8 +57,9 @@ use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
 use super::link::Link;
 use super::names::Names;
 use super::{errors, reply};
+use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending, fail_all,
+    Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending,
 };
 use crate::connection::AddressMap;
 use map::{Map, redirected};
