@@ -6,4 +6,5 @@
 
 mod judge;
 mod plain_loop;
+mod queue_py;
 mod redis_py;

@@ -12,7 +12,7 @@ use crate::judge::{FOREIGN, KEY, TALLY, TTL, judge, start};
 const PROGRAM: &str = include_str!("redis_py_client.py");
 
 /// A Python that can `import redis`.
-fn python() -> Command {
+pub(crate) fn python() -> Command {
     let name = std::env::var("DISTLOCK_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let found = Command::new(&name).args(["-c", "import redis"]).output();
     assert!(

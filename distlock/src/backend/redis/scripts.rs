@@ -1,4 +1,5 @@
-//! The scripts that run on the server. Each file states its contract: KEYS, ARGV, reply.
+//! The scripts that run on the server. Each file of a script states its contract: KEYS, ARGV, reply. Libraries, which
+//! come first, define functions that take all they need as parameters.
 
 use std::sync::LazyLock;
 
@@ -54,13 +55,13 @@ macro_rules! lua {
 }
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    enter: lua!("clock" "enter" "front" "queue" "enter_end"),
-    enter_n: lua!("clock" "enter_n" "front" "queue" "members" "enter_n_admit" "enter_n_end"),
+    enter: lua!("clock" "queue" "enter"),
+    enter_n: lua!("clock" "queue" "members" "join" "enter_n"),
     enter_all: lua!("clock" "enter_all"),
-    enter_all_n: lua!("clock" "enter_all_n" "front" "members" "enter_n_admit" "enter_all_n_end"),
-    leave: lua!("leave_args" "clock" "members" "leave" "serve"),
+    enter_all_n: lua!("clock" "queue" "members" "join" "enter_all_n"),
+    leave: lua!("leave_fast" "clock" "queue" "members" "serve" "leave"),
     renew: lua!("clock" "renew"),
-    renew_n: lua!("clock" "renew_n_args" "members" "renew_n"),
-    force: lua!("clock" "force_args" "members" "force" "serve"),
+    renew_n: lua!("clock" "members" "renew_n"),
+    force: lua!("clock" "queue" "members" "serve" "force"),
     fence: lua!("clock" "fence"),
 });

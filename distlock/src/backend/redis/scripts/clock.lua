@@ -1,7 +1,7 @@
--- Shared part: server time and fencing tokens.
+-- Library: the server's time and fencing tokens.
 -- Microseconds since 1970 fit a double exactly (< 2^53), but `tostring` would round them: use `text`.
 
-local function now()
+local function server_time()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
@@ -12,9 +12,9 @@ end
 
 -- Reserves `count` consecutive fencing tokens and returns the first. They rise with the clock, so that they
 -- go on rising after the counter was lost, and by at least one when the clock stands still or steps back.
-local function mint(counter, count, server_time)
+local function reserve_fences(counter, count, now)
   local last = tonumber(redis.call('GET', counter) or 0) or 0
-  local first = math.max(last + 1, server_time)
+  local first = math.max(last + 1, now)
   redis.call('SET', counter, text(first + count - 1), 'PX', 2592000000)
   return first
 end

@@ -1,5 +1,5 @@
 -- Acquires a lock, queues for it, keeps the place in the queue, and claims a grant. Idempotent by token.
--- (Behind clock.lua; front.lua and queue.lua stand before the end.)
+-- (Behind clock.lua and queue.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode
@@ -12,18 +12,16 @@
 --        {BUSY, token, server_time, holder (of several the last to go), its PTTL, 1 if we are the front of the queue}
 --        {WRONGTYPE, token, server_time}               the key is not a string
 --        {WRONGKIND, token, server_time, marker}       the key is a limited lock
+--        server_time: the server's time
 --
 -- A free lock is taken by whoever asks, not served to the queue: the caller is provably alive.
 
-local lock, queue, entries, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, mode = ARGV[1], ARGV[2], ARGV[6]
-local again = mode == 'held' or mode == 'heldpoll'
-local server_time = now()
+local lock, queue, entries, counter, members = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, ttl, claim, queue_entry_ttl, fences, mode = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local now = server_time()
 
-if again then
-  -- Whoever is queued keeps the place, and gets a lock that is free, even where there is no memory for more: that
-  -- is checked at a script's first write only, and this one needs none.
-  redis.call('PEXPIRE', entries, 2 * tonumber(ARGV[4]))
+if may_be_queued(mode) then
+  keep_place(entries, queue_entry_ttl)
 end
 
 local status, holder
@@ -33,16 +31,16 @@ else
   holder = redis.pcall('GET', lock)
   if type(holder) == 'table' then
     if string.find(holder.err, 'WRONGTYPE', 1, true) then
-      return {'WRONGTYPE', token, text(server_time)}
+      return {'WRONGTYPE', token, text(now)}
     end
     return holder
   end
   if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
-    return {'WRONGKIND', token, text(server_time), holder}
+    return {'WRONGKIND', token, text(now), holder}
   end
   if holder == 'dl1:s' then
-    -- Who may use exclusive locks only is refused, and sees the marker.
-    holder = redis.pcall('ZREVRANGE', KEYS[5], 0, 0)[1] or holder
+    -- A client that may use exclusive locks only is refused the set, and sees the marker.
+    holder = redis.pcall('ZREVRANGE', members, 0, 0)[1] or holder
   end
   if holder == token then
     status = 'MINE'
@@ -53,14 +51,18 @@ else
   end
 end
 
-if status then
-  if again and redis.call('HDEL', entries, token) == 1 then
-    redis.call('LREM', queue, 1, token)
+if not status then
+  local place = 0
+  if mode ~= 'try' then
+    place = enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, 'e')
   end
-  local fences = tonumber(ARGV[5])
-  if fences > 0 then
-    return {status, token, text(server_time), text(mint(counter, fences, server_time))}
-  end
-  return {status, token, text(server_time)}
+  return {'BUSY', token, text(now), holder or '', redis.call('PTTL', lock), place}
 end
 
+if may_be_queued(mode) then
+  dequeue(queue, entries, token)
+end
+if fences ~= '0' then
+  return {status, token, text(now), text(reserve_fences(counter, tonumber(fences), now))}
+end
+return {status, token, text(now)}

@@ -5,27 +5,27 @@
 -- ARGV   ttl ms  then a token for each lock
 -- Reply  for each lock, up to and including the first that is not ours now, what enter replies in mode `try`
 
-local ttl, server_time = ARGV[1], text(now())
+local ttl, now = ARGV[1], text(server_time())
 local replies = {}
 
 for i, lock in ipairs(KEYS) do
   local token = ARGV[i + 1]
   if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
-    replies[i] = {'FRESH', token, server_time}
+    replies[i] = {'FRESH', token, now}
   else
     local holder = redis.pcall('GET', lock)
     if type(holder) == 'table' then
       if not string.find(holder.err, 'WRONGTYPE', 1, true) then
         return holder
       end
-      replies[i] = {'WRONGTYPE', token, server_time}
+      replies[i] = {'WRONGTYPE', token, now}
       return replies
     end
     if holder ~= token then
       if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
-        replies[i] = {'WRONGKIND', token, server_time, holder}
+        replies[i] = {'WRONGKIND', token, now, holder}
       else
-        replies[i] = {'BUSY', token, server_time, holder or '', redis.call('PTTL', lock), 0}
+        replies[i] = {'BUSY', token, now, holder or '', redis.call('PTTL', lock), 0}
       end
       return replies
     end
@@ -33,7 +33,7 @@ for i, lock in ipairs(KEYS) do
     if redis.call('PTTL', lock) < tonumber(ttl) then
       redis.call('PEXPIRE', lock, ttl)
     end
-    replies[i] = {'MINE', token, server_time}
+    replies[i] = {'MINE', token, now}
   end
 end
 return replies

@@ -1,12 +1,11 @@
--- The same as enter.lua for shared and limited locks. (Behind clock.lua; front.lua, queue.lua, members.lua and
--- enter_n_admit.lua stand before the end.)
+-- The same as enter.lua for shared and limited locks. (Behind clock.lua, queue.lua, members.lua and join.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  0  mode  kind
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter
---        {BUSY, token, server_time, a holder, ms until somebody may be out, 1 if we are the front}
+--        {BUSY, token, server_time, a holder, ms until a holder may be gone, 1 if we are the front}
 --        {WRONGKIND, token, server_time, marker or holder}   the key is a lock of another kind; or, if it is our own marker,
 --                                                   it was set by managers with another key prefix
 --
@@ -14,12 +13,22 @@
 -- queue, or by anybody if there is none: a writer that waits lets no later reader pass.
 
 local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
-local token, ttl, mode, kind = ARGV[1], tonumber(ARGV[2]), ARGV[6], ARGV[7]
-local server_time = now()
-local marker = 'dl1:' .. kind
+local token, ttl, claim, queue_entry_ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local mode, kind = ARGV[6], ARGV[7]
+local now = server_time()
 
-if mode == 'held' or mode == 'heldpoll' then
-  -- Whoever is queued keeps the place, and gets a lock that is free, even where there is no memory for more: that
-  -- is checked at a script's first write only, and this one needs none.
-  redis.call('PEXPIRE', entries, 2 * tonumber(ARGV[4]))
+if may_be_queued(mode) then
+  keep_place(entries, queue_entry_ttl)
 end
+
+local status, holder, left = join(lock, queue, entries, members, token, ttl, kind, now)
+if status == 'ERROR' then
+  return holder
+end
+local place
+if status == 'BUSY' then
+  place = mode ~= 'try' and enqueue(queue, entries, token, now, queue_entry_ttl, claim, '0', mode, kind) or 0
+elseif may_be_queued(mode) and (status == 'FRESH' or status == 'MINE') then
+  dequeue(queue, entries, token)
+end
+return {status, token, text(now), holder, left, place}

@@ -1,13 +1,20 @@
--- Second part of the script, behind force_args.lua and members.lua.
+-- Deletes a lock whoever holds it, and serves the queue. (Behind clock.lua, queue.lua, members.lua and serve.lua.)
+--
+-- KEYS   lock  queue  entries  fence counter  members
+-- ARGV   channel prefix  count  from (the last two as for leave)
+-- Reply  {FREE}, {RELEASED, holder, 0}, or a WRONGTYPE error for a key that is not a string
 
-local token = redis.pcall('GET', lock)
-if type(token) == 'table' then
-  return token
+local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}
+local holder = redis.pcall('GET', keys.lock)
+if type(holder) == 'table' then
+  return holder
 end
-if not token then
+if not holder then
   return {'FREE'}
 end
-local reply = {'RELEASED', token, 0}
-redis.call('DEL', lock, members)
-local waiter = redis.call('LPOP', queue)
-
+redis.call('DEL', keys.lock, keys.members)
+serve(keys, {
+  now = server_time(), held = '', waiter = redis.call('LPOP', keys.queue), handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
+  count = ARGV[2] == '1', channels = ARGV[1], from = ARGV[3] or '',
+})
+return {'RELEASED', holder, 0}

@@ -1,20 +1,43 @@
--- Second part of the script, behind leave_args.lua, clock.lua and members.lua.
+-- Releases a lock and hands it on; or leaves the queue; or undoes whatever an earlier command of the token may
+-- have done. (Behind leave_fast.lua, clock.lua, queue.lua, members.lua and serve.lua.)
+--
+-- KEYS   lock  queue  entries  fence counter  members
+-- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
+--        keep_taken_for: the key stays taken, by nobody, for so long
+--        handoffs_began: when the current run of hand-offs began; 0: it begins now
+--        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every lock of a client
+--        poll_gap_interval: the average distance of two gaps (see serve.lua)
+--               0: always; then the waiter that is told of it leaves the queue
+--        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
+--        from: what this server is called in the pushes it makes
+-- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it
+--        {RELEASED, token, 1 if the lock was left free for plain pollers}
+--        {CANCELLED, token}   the lock was not ours, the queue entry was
+--        {NOT_YOURS, token}   neither was
 
-server_time = now()
+local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}
+local token, keep_taken_for, handoffs_began = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local count, poll_gap, poll_gap_interval, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
+local run = {
+  now = server_time(), held = '', waiter = waiter, handoffs_began = handoffs_began,
+  poll_gap = tonumber(poll_gap), poll_gap_interval = tonumber(poll_gap_interval),
+  count = count == '1', channels = channels, from = ARGV[5] or '',
+}
+local reply = {'RELEASED', token, 0}
+
 if held == token then
   if keep_taken_for > 0 then
     -- The value must change, or a late command of this token would move the key.
-    redis.call('SET', lock, 'dl1:hold', 'PX', keep_taken_for)
+    redis.call('SET', keys.lock, 'dl1:hold', 'PX', keep_taken_for)
     return reply
   end
 else
-  local marked = type(held) == 'string' and is_marker(held) and is_paired()
-  if marked and redis.call('ZREM', members, token) == 1 then
+  local marked = type(held) == 'string' and is_marker(held) and is_paired(keys.lock, keys.members)
+  if marked and redis.call('ZREM', keys.members, token) == 1 then
     if keep_taken_for > 0 then
-      redis.call('ZADD', members, text(server_time + keep_taken_for * 1000), 'dl1:hold:' .. token)
+      redis.call('ZADD', keys.members, text(run.now + keep_taken_for * 1000), 'dl1:keep_taken_for:' .. token)
     end
-  elseif redis.call('HDEL', entries, token) == 1 then
-    redis.call('LREM', queue, 1, token)
+  elseif dequeue(keys.queue, keys.entries, token) then
     reply = {'CANCELLED', token}
     if not marked then
       return reply
@@ -22,18 +45,15 @@ else
   else
     return {'NOT_YOURS', token}
   end
-  -- Whoever stood behind may be able to enter now. There is no gap: plain pollers wait for the last member.
-  poll_gap = 0
-  if drop_expired_members() then
-    there = held
+  -- A waiter behind it may be compatible now. There is no gap: plain pollers wait for the last member.
+  run.poll_gap = 0
+  if drop_expired_members(keys.lock, keys.members, run.now) then
+    run.held = held
   end
 end
 
-waiter = waiter or redis.call('LPOP', queue)
-if not waiter then
-  if there == '' then
-    redis.call('DEL', lock)
-  end
-  return reply
+run.waiter = run.waiter or redis.call('LPOP', keys.queue)
+if serve(keys, run) then
+  reply[3] = 1
 end
-
+return reply

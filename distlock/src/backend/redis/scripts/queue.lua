@@ -1,17 +1,53 @@
--- Shared part: standing in the queue. Takes from enter.lua or enter_n.lua: queue, entries, token, server_time, ARGV.
+-- Library: the queue, a list of tokens, and the hash of their entries:
+-- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
 
--- Adds this token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
+-- The first in the queue who is alive; the dead before it are dropped.
+local function front(queue, entries, now)
+  local head = redis.call('LINDEX', queue, 0)
+  while head do
+    local entry = redis.call('HGET', entries, head)
+    if entry and tonumber(string.match(entry, '^%d+') or 0) > now then
+      break
+    end
+    redis.call('LPOP', queue)
+    redis.call('HDEL', entries, head)
+    head = redis.call('LINDEX', queue, 0)
+  end
+  return head
+end
+
+-- Whether the caller's token may be in the queue already.
+local function may_be_queued(mode)
+  return mode == 'held' or mode == 'heldpoll'
+end
+
+-- A waiter keeps its place, and gets a lock that is free, even where there is no memory for more: that is checked
+-- at a script's first write only, and this one needs none. So it must be the first.
+local function keep_place(entries, queue_entry_ttl)
+  redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
+end
+
+-- Adds the token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
 -- would hold up the polling of the front. Returns 1 if it is the front.
-local function enqueue(kind)
-  local mode, queue_entry_ttl = ARGV[6], tonumber(ARGV[4])
+local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, kind)
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
-  local entry = text(server_time + queue_entry_ttl * 1000) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. how .. ' ' .. kind
-  -- Either of the two keys may hold somebody else's value: both are met before anything is written.
+  local entry = text(now + queue_entry_ttl * 1000) .. ' ' .. claim .. ' ' .. fences .. ' ' .. how .. ' ' .. kind
+  -- Either of the two keys may hold another program's value: both are touched before anything is written.
   if not redis.call('HGET', entries, token) then
     redis.call('RPUSH', queue, token)
   end
   redis.call('HSET', entries, token, entry)
   redis.call('PEXPIRE', queue, 2 * queue_entry_ttl)
   redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
-  return front() == token and 1 or 0
+  return front(queue, entries, now) == token and 1 or 0
 end
+
+-- Whether the token was in the queue.
+local function dequeue(queue, entries, token)
+  if redis.call('HDEL', entries, token) == 0 then
+    return false
+  end
+  redis.call('LREM', queue, 1, token)
+  return true
+end
+

@@ -18,4 +18,4 @@ end
 if redis.call('PTTL', lock) < tonumber(ttl) then
   redis.call('PEXPIRE', lock, ttl)
 end
-return {'RENEWED', token, text(now())}
+return {'RENEWED', token, text(server_time())}

@@ -1,102 +1,114 @@
--- Shared part: lets in as many from the front of the queue as are compatible with who is in: one exclusive, or
--- all readers at the front, or as many as the limit allows. Last part of leave.lua and force.lua; takes from
--- them: lock, queue, entries, counter, members, token, server_time, reply, there, waiter (popped from the queue),
--- channels, count, poll_gap, poll_gap_interval, handoffs_began, from; and what members.lua defines.
+-- Library: grants a lock to as many from the front of the queue as are compatible with its holders: one exclusive,
+-- or all readers at the front, or as many as the limit allows. (Behind clock.lua, queue.lua and members.lua.)
 --
--- Whoever is told that the lock is his must then get it: PUBLISH comes before SET. A server that refuses writes for
--- want of memory, replicas or disk does so at a script's first write only, so there must have been one before
--- this part begins, and one that may not be refused for memory: LPOP in leave, DEL in force.
+-- A waiter that is told that the lock is its own must then get it: PUBLISH comes before SET. A server that refuses
+-- writes for want of memory, replicas or disk does so at a script's first write only, so there must have been one
+-- before this part begins, and one that may not be refused for memory: LPOP in leave, DEL in force.
 --
--- Pushes  `g <us>[@<from>] <since> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
+-- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
-if handoffs_began == 0 then
-  handoffs_began = server_time
-end
-if from ~= '' then
-  from = '@' .. from
-end
--- One gap in each `poll_gap_interval` of the clock, at a place that is as good as random: at any regular distance gaps would
--- miss for ever who polls in a related one. (The multiples of the golden section, with a growing step.)
-local function gap_at(number)
+-- Where the gap of one interval of the clock lies: as good as random, for at any regular distance gaps would miss
+-- for ever a client that polls in a related one. (The multiples of the golden section, with a growing step.)
+local function gap_at(number, poll_gap_interval)
   local n = number % 65536
   return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * poll_gap_interval
 end
 
-local pause = poll_gap > 0
-if pause and poll_gap_interval > 0 then
-  local number = math.floor(server_time / poll_gap_interval)
-  local latest = gap_at(number)
-  if latest > server_time then
-    latest = gap_at(number - 1)
+-- Whether a run of hand-offs that began then is to be interrupted by a gap now. Interval 0: always.
+local function gap_is_due(poll_gap, poll_gap_interval, handoffs_began, now)
+  if poll_gap == 0 or poll_gap_interval == 0 then
+    return poll_gap > 0
   end
-  -- Only what has gone on since before it is interrupted.
-  pause = handoffs_began < latest
+  local number = math.floor(now / poll_gap_interval)
+  local latest = gap_at(number, poll_gap_interval)
+  if latest > now then
+    latest = gap_at(number - 1, poll_gap_interval)
+  end
+  return handoffs_began < latest
 end
 
--- Whether somebody listened, as far as one can know. A failed PUBLISH (no permission) must not cost a waiter
--- its place: it finds out by its own heartbeat.
-local function publish(message)
-  local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
-  return redis.pcall('PUBLISH', channels .. client, message) ~= 0 or not count
-end
-
-local function has_room(kind)
-  if there == '' then
+-- Whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
+local function has_room(members, held, kind)
+  if held == '' then
     return true
   end
   if kind == 's' or kind == 'e' then
-    return kind == 's' and there == 'dl1:s'
+    return kind == 's' and held == 'dl1:s'
   end
-  return there == 'dl1:' .. kind and redis.call('ZCARD', members) < tonumber(string.sub(kind, 3))
+  return held == 'dl1:' .. kind and redis.call('ZCARD', members) < limit_of(kind)
 end
 
-while waiter do
-  local entry = redis.call('HGET', entries, waiter)
-  local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
-  local alive = expiry and tonumber(expiry) > server_time
-  if alive and not has_room(kind) then
-    redis.call('LPUSH', queue, waiter)
-    break
+-- keys: lock, queue, entries, counter, members
+-- run:  now; held: the lock's value, '' if it is to be free or handed on; waiter: popped from the queue, or nothing;
+--       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
+--       channels: prefix of the clients' channels; count: PUBLISH counts every subscriber; from: as for leave
+-- Returns whether the lock was left free for plain pollers.
+local function serve(keys, run)
+  local lock, entries, members = keys.lock, keys.entries, keys.members
+  local now, held, waiter = run.now, run.held, run.waiter
+  local handoffs_began = run.handoffs_began == 0 and now or run.handoffs_began
+  local granted_at = text(now) .. (run.from ~= '' and '@' .. run.from or '')
+  local gap_is_now = gap_is_due(run.poll_gap, run.poll_gap_interval, handoffs_began, now)
+
+  -- Whether the waiter heard it, as far as one can know. A failed PUBLISH (no permission) must not cost a waiter its
+  -- place: it finds out by its own heartbeat.
+  local function publish(message)
+    local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
+    return redis.pcall('PUBLISH', run.channels .. client, message) ~= 0 or not run.count
   end
-  if alive and pause and poll_gap_interval == 0 then
-    -- One of several servers: a lock is nobody's before most of them say so. Who polls is passed over.
-    if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
-      redis.call('HDEL', entries, waiter)
-      redis.call('DEL', lock)
-      return {'RELEASED', token, 1}
+
+  local function grant(fences)
+    local fence = '0'
+    if fences ~= '0' then
+      fence = text(reserve_fences(keys.counter, tonumber(fences), now))
     end
-  elseif alive and pause then
-    if how == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
-      redis.call('LPUSH', queue, waiter)
-      redis.call('DEL', lock)
-      return {'RELEASED', token, 1}
+    return publish('g ' .. granted_at .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+  end
+
+  while waiter do
+    local entry = redis.call('HGET', entries, waiter)
+    local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
+    local alive = expiry and tonumber(expiry) > now
+    if alive and not has_room(members, held, kind) then
+      redis.call('LPUSH', keys.queue, waiter)
+      break
     end
-  elseif alive then
-    -- Who polls gets its fence when it asks.
-    local heard = how == 'p'
-    if not heard then
-      local fence = '0'
-      if fences ~= '0' then
-        fence = text(mint(counter, tonumber(fences), server_time))
+    if alive and gap_is_now and run.poll_gap_interval == 0 then
+      -- One of several servers: a lock is nobody's before most of them say so. A waiter that polls is passed over.
+      if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
+        redis.call('HDEL', entries, waiter)
+        redis.call('DEL', lock)
+        return true
       end
-      heard = publish('g ' .. text(server_time) .. from .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+    elseif alive and gap_is_now then
+      if how == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
+        redis.call('LPUSH', keys.queue, waiter)
+        redis.call('DEL', lock)
+        return true
+      end
+    elseif alive and (how == 'p' or grant(fences)) then
+      -- A waiter that polls gets its fence when it asks.
+      if kind == 'e' then
+        redis.call('HDEL', entries, waiter)
+        redis.call('SET', lock, waiter, 'PX', claim)
+        return false
+      end
+      local marker, lease_end = 'dl1:' .. kind, now + tonumber(claim) * 1000
+      if held == '' then
+        add_first_member(lock, members, marker, waiter, lease_end, now)
+      else
+        add_member(lock, members, waiter, lease_end, now)
+      end
+      held = marker
     end
-    if heard and kind == 'e' then
-      redis.call('HDEL', entries, waiter)
-      redis.call('SET', lock, waiter, 'PX', claim)
-      return reply
-    end
-    if heard then
-      admit('dl1:' .. kind, there == '', waiter, server_time + tonumber(claim) * 1000)
-      there = 'dl1:' .. kind
-    end
+    redis.call('HDEL', entries, waiter)
+    waiter = redis.call('LPOP', keys.queue)
   end
-  redis.call('HDEL', entries, waiter)
-  waiter = redis.call('LPOP', queue)
+
+  if held == '' then
+    redis.call('DEL', lock)
+  end
+  return false
 end
 
-if there == '' then
-  redis.call('DEL', lock)
-end
-return reply

@@ -1,0 +1,51 @@
+-- Library: acquiring a shared or limited lock without queueing. (Behind clock.lua, queue.lua and members.lua.)
+-- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until a holder may be
+-- gone; ERROR, error reply.
+
+local function join(lock, queue, entries, members, token, ttl, kind, now)
+  local marker, expiry = 'dl1:' .. kind, now + ttl * 1000
+  local held = redis.pcall('GET', lock)
+  if type(held) == 'table' then
+    if string.find(held.err, 'WRONGTYPE', 1, true) then
+      return 'WRONGTYPE'
+    end
+    return 'ERROR', held
+  end
+  if not held then
+    add_first_member(lock, members, marker, token, expiry, now)
+    return 'FRESH'
+  end
+  if held ~= marker then
+    -- A plain token may be another language's: only one of ours is known to be of another kind.
+    local ours = string.sub(held, 1, 4) == 'dl1:' and held ~= 'dl1:hold'
+    if is_marker(held) or (kind ~= 's' and ours) then
+      return 'WRONGKIND', held
+    end
+    return 'BUSY', held, redis.call('PTTL', lock)
+  end
+
+  if not is_paired(lock, members) then
+    return 'WRONGKIND', held
+  end
+  redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
+  local mine = redis.call('ZSCORE', members, token)
+  if mine then
+    -- Never shortens.
+    if tonumber(mine) < expiry then
+      add_member(lock, members, token, expiry, now)
+    end
+    return 'MINE'
+  end
+  local limit = limit_of(kind)
+  if not limit or redis.call('ZCARD', members) < limit then
+    local first = front(queue, entries, now)
+    if not first or first == token then
+      add_member(lock, members, token, expiry, now)
+      return 'FRESH'
+    end
+  end
+  local first_out = redis.call('ZRANGE', members, 0, 0, 'WITHSCORES')
+  local left = first_out[2] and math.ceil((tonumber(first_out[2]) - now) / 1000) or 0
+  return 'BUSY', first_out[1] or held, left
+end
+
