@@ -225,7 +225,10 @@ impl ModelServer {
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(keep_taken_for) = keep_taken_for {
-                slot.members.push((format!("{HOLD}:{text}").into(), plus(server_time, keep_taken_for)));
+                // The token may have left with a hold before: it keeps one place, until the later command says.
+                let holder: Arc<str> = format!("{HOLD}:{text}").into();
+                slot.members.retain(|(member, _)| *member != holder);
+                slot.members.push((holder, plus(server_time, keep_taken_for)));
             }
             slot.drop_expired_members(server_time);
             self.serve(server_time, from.key, handoffs_began, notes);
@@ -538,9 +541,11 @@ impl KeyEntry {
             return holder;
         }
         let alive = self.members.iter().filter(|(_, until)| *until > server_time);
+        // Those who were let in together end together: then their texts decide.
+        let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
         let found = match kind {
-            Kind::Exclusive => alive.max_by_key(|(_, until)| *until),
-            Kind::Shared | Kind::Limited(_) => alive.min_by_key(|(_, until)| *until),
+            Kind::Exclusive => alive.max_by_key(order),
+            Kind::Shared | Kind::Limited(_) => alive.min_by_key(order),
         };
         found.map_or(holder, |(member, _)| member.clone())
     }
