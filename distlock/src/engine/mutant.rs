@@ -93,6 +93,7 @@ pub(crate) enum Mutant {
     LaterReleaseGivenUp,
     MaxWaitersIgnored,
     UnclaimedLeaseRenewed,
+    NewestClaimAssumed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
