@@ -21,8 +21,10 @@ use crate::trace;
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// Beyond this, it is a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A request that does not wait gives the server so long to answer.
+/// A request that does not wait gives the server so long to answer, whatever the number of its keys.
 const ONE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// What is left of that is counted in such steps: requests of few different patiences are cheap to watch.
+const STEP_OF_ATTEMPT: Duration = Duration::from_millis(100);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -167,8 +169,8 @@ impl LockRequest {
     /// # Errors
     /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`] if the server cannot be reached for
     /// the `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
-    /// shorter (a single attempt: 1 s at most); at once, if it refuses for good, in a process that was forked
-    /// after the manager was made, once the manager's I/O thread has ended, and if the
+    /// shorter (a single attempt: 1 s at most, for all of its keys together); at once, if it refuses for good, in a
+    /// process that was forked after the manager was made, once the manager's I/O thread has ended, and if the
     /// lease ended before the guard existed and the wait is over (nothing was run). [`LockError::WrongKind`],
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
     /// [`LockError::Closed`].
@@ -305,17 +307,23 @@ impl LockRequest {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;
         // Until all are in hand they are kept alive, and nothing else counts.
-        let collecting = Want {
+        let mut collecting = Want {
             renewal: Renewal::Keep,
             max_hold: None,
             min_hold: None,
             collection: Some(Arc::default()),
             ..want.clone()
         };
+        let began = clock::now();
         while let Some(key) = rest.first() {
+            if want.wait_limit == WaitLimit::Once {
+                collecting.unavailable_after =
+                    left_of_attempt(want.unavailable_after, clock::now().duration_since(began));
+            }
             let (next, error) = match self.enter_again(key) {
                 Some(Ok(nested)) => (vec![nested], None),
                 Some(Err(error)) => (Vec::new(), Some(error)),
+                None if collecting.unavailable_after.is_zero() => (Vec::new(), Some(too_slow(key))),
                 None => self.ask_for_some(rest, &collecting).await,
             };
             rest = rest.get(next.len()..).unwrap_or_default();
@@ -326,7 +334,8 @@ impl LockRequest {
                 }
             }
             if let Some(error) = error {
-                if let Some(guard) = guard {
+                // A server that does not answer is not waited for once more: the guard's end gives back what it holds.
+                if let Some(guard) = guard.filter(|_| !error.is_unavailable()) {
                     guard.release_and_trace().await;
                 }
                 return Err(error);
@@ -455,6 +464,22 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     };
     let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
     (!goes_on).then(|| LockError::unavailable(key, why()))
+}
+
+/// What is left of a single attempt for the keys behind those that were acquired.
+fn left_of_attempt(unavailable_after: Duration, spent: Duration) -> Duration {
+    if spent < STEP_OF_ATTEMPT {
+        return unavailable_after;
+    }
+    let left = unavailable_after.saturating_sub(spent);
+    STEP_OF_ATTEMPT * u32::try_from(left.as_millis() / STEP_OF_ATTEMPT.as_millis()).unwrap_or(0)
+}
+
+fn too_slow(key: &LockKey) -> LockError {
+    LockError::unavailable(
+        key.clone(),
+        "the server took all the time of the attempt for the keys before this one",
+    )
 }
 
 /// A wait of zero is one attempt, and the server gets a moment to answer it.

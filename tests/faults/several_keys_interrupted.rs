@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use distlock::LockError;
-use distlock_tests::{Direction, RedisServer, eventually, residue};
+use distlock::{LockError, LockManager};
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
 
 use super::net::{Net, net};
 use super::{LONG, assert_says, assert_unavailable, connect};
@@ -119,5 +119,23 @@ async fn scripts_that_the_server_has_forgotten_are_told_again() {
         assert_eq!(guard.keys().count(), 3);
         guard.release().await.unwrap();
     }
+    residue::none(&server).await;
+}
+
+/// Three commands one after the other, since the key in the middle is held by this task: each of them is answered within
+/// the second that a single attempt has, but not all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_attempt_takes_no_longer_for_several_keys_than_for_one() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(&server.address());
+    let patient = LockManager::builder().url(proxy.url()).response_timeout(LONG);
+    let manager = patient.connect().await.unwrap();
+    let attempt = manager.lock("b").run(async |_| {
+        proxy.delay(Direction::Replies, Duration::from_millis(700));
+        let attempt = manager.lock_all(KEYS).reentrant().no_wait().acquire().await;
+        proxy.pass();
+        attempt.map(drop)
+    });
+    assert_unavailable(&attempt.await.unwrap().unwrap_err());
     residue::none(&server).await;
 }
