@@ -1,6 +1,6 @@
 //! What a task of a client does next, drawn at random.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use fastrand::Rng;
 
@@ -40,6 +40,15 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// For an attribute, which is given a time.
+    pub(crate) fn longest(self) -> Duration {
+        match self {
+            Wait::Once => Duration::ZERO,
+            Wait::For(time) => time,
+            Wait::Forever => Duration::from_secs(20),
+        }
+    }
+
     /// How long a request may take while servers cannot be reached, or somebody holds the lock.
     pub(crate) fn allowed(self) -> Duration {
         match self {
@@ -71,6 +80,14 @@ pub(crate) struct Plan {
     pub(crate) cancel_after: Option<Duration>,
     /// Before the next one.
     pub(crate) pause: Duration,
+}
+
+/// For examples, in one word.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { form, kind, keys, wait, .. } = self;
+        write!(f, "{form:?}:{kind:?}:{wait:?}:{}", keys.join(","))
+    }
 }
 
 impl Plan {
