@@ -15,7 +15,12 @@ use distlock::LockManager;
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
-use crate::{plan::Offer, record::Line, register::Register, section::Worker};
+use crate::{
+    plan::{LONGEST_TTL, Offer},
+    record::Line,
+    register::Register,
+    section::Worker,
+};
 
 /// Everybody has ended by then, or hangs: the longest section, wait and release together.
 const END: Duration = Duration::from_secs(40);
@@ -96,7 +101,8 @@ async fn work(url: &str, register: &str, mut rng: Rng, tasks: u64, offer: Offer,
 async fn connect(url: &str) -> LockManager {
     let start = Instant::now();
     loop {
-        match LockManager::connect(url).await {
+        // A quorum waits for the longest ttl before it counts a server that was restarted.
+        match LockManager::builder().url(url).default_ttl(LONGEST_TTL).connect().await {
             Ok(manager) => return manager,
             Err(error) => assert!(start.elapsed() < CONNECT, "{error:?}"),
         }

@@ -8,6 +8,7 @@ use crate::record::Kind;
 
 /// Others may wait for this long after a crash; short, so that leases end while something else fails.
 const TTL_MS: std::ops::Range<u64> = 1_000..2_000;
+pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL_MS.end);
 /// How long `min_hold` keeps a key: shorter than any ttl, so that it counts for a holder that was killed as well.
 const MIN_HOLD_MS: u64 = 400;
 
