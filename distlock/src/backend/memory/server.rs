@@ -521,12 +521,15 @@ impl KeyEntry {
             self.raise(server_time, &text, until);
             return Admission::AlreadyHeld;
         }
-        self.drop_dead(server_time);
-        let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
-        let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
-        if (my_turn || passes) && self.has_room(server_time, ask.kind) {
-            self.put(server_time, ask.kind, text, until);
-            return Admission::Acquired;
+        if self.has_room(server_time, ask.kind) {
+            // Only then: who asks again in time for a place to become free keeps its own in the queue.
+            self.drop_dead(server_time);
+            let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
+            let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
+            if my_turn || passes {
+                self.put(server_time, ask.kind, text, until);
+                return Admission::Acquired;
+            }
         }
         let ends = self.members.iter().map(|(_, until)| *until);
         let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };

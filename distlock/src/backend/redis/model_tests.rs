@@ -243,3 +243,22 @@ fn of_holders_whose_leases_end_together_both_sides_name_the_same() {
     }
     sides.end();
 }
+
+/// It was not heard of for so long that it would have been passed over, had there been a place.
+#[test]
+fn who_asks_again_while_all_places_are_taken_keeps_its_own_in_the_queue() {
+    let mut sides = Sides::start();
+    sides.begin(0);
+    let ttl = Duration::from_secs(60);
+    let ask = |client, number| {
+        let (token, kind, mode) = (Token(number), Kind::Limited(2), AcquireMode::Wait);
+        Deed::Send { client, key: "p", op: Op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 } }
+    };
+    for (client, number) in [(0, 1), (1, 2), (0, 3), (2, 8)] {
+        sides.both(ask(client, number));
+    }
+    sides.both(Deed::ExpireEntry { key: "p", client: CLIENTS[0].into(), token: Token(3) });
+    sides.both(ask(0, 3));
+    assert_eq!(sides.texts("p")[2..], ["dl1:a:3", "dl1:c:8"]);
+    sides.end();
+}
