@@ -15,16 +15,13 @@ use crate::manager::LockManager;
 use crate::retry::Retry;
 use crate::scope;
 use crate::section::{Held, Holding, OnLost, hold};
+use crate::single_attempt;
 use crate::trace;
 
 /// Below this, network and scheduling take more than the lease.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// Beyond this, it is a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A request that does not wait gives the server so long to answer, whatever the number of its keys.
-const ONE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// What is left of that is counted in such steps: requests of few different patiences are cheap to watch.
-const STEP_OF_ATTEMPT: Duration = Duration::from_millis(100);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -318,7 +315,7 @@ impl LockRequest {
         while let Some(key) = rest.first() {
             if want.wait_limit == WaitLimit::Once {
                 collecting.unavailable_after =
-                    left_of_attempt(want.unavailable_after, clock::now().duration_since(began));
+                    single_attempt::left(want.unavailable_after, clock::now().duration_since(began));
             }
             let (next, error) = match self.enter_again(key) {
                 Some(Ok(nested)) => (vec![nested], None),
@@ -466,15 +463,6 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
-/// What is left of a single attempt for the keys behind those that were acquired.
-fn left_of_attempt(unavailable_after: Duration, spent: Duration) -> Duration {
-    if spent < STEP_OF_ATTEMPT {
-        return unavailable_after;
-    }
-    let left = unavailable_after.saturating_sub(spent);
-    STEP_OF_ATTEMPT * u32::try_from(left.as_millis() / STEP_OF_ATTEMPT.as_millis()).unwrap_or(0)
-}
-
 fn too_slow(key: &LockKey) -> LockError {
     LockError::unavailable(
         key.clone(),
@@ -485,7 +473,7 @@ fn too_slow(key: &LockKey) -> LockError {
 /// A wait of zero is one attempt, and the server gets a moment to answer it.
 fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
-        (WaitLimit::Once, unavailable_after.min(ONE_ATTEMPT_TIMEOUT))
+        (WaitLimit::Once, single_attempt::unavailable_after(unavailable_after))
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }

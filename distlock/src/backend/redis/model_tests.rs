@@ -123,8 +123,8 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
         0..9 => enter(rng, key, token),
         9..15 => {
             let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
-            // Begun just now, or so long ago that a gap is due.
-            let handoffs_began = pick(rng, &[0, now.0, now.0 - 60_000_000]);
+            // Begun just now, in the future (no gap is due, whenever the command arrives), or so long ago that one is.
+            let handoffs_began = pick(rng, &[0, now.0 + 60_000_000, now.0 - 60_000_000]);
             Op::Release { token, keep_taken_for, handoffs_began: ServerTime(handoffs_began) }
         }
         15..18 => {
