@@ -12,7 +12,8 @@ if [ $# -eq 0 ]; then set -- urls templates attributes replies; fi
 
 for target in "$@"; do
     mkdir -p "fuzz/corpus/$target"
-    # The second directory is only read: where to start from.
+    # The second directory is only read: where to start from. An input takes microseconds: what has not ended after two
+    # minutes hangs, however busy the machine is.
     cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
-        -max_total_time="$seconds" -max_len=4096 -timeout=10 -dict="fuzz/seeds/$target.dict" -print_final_stats=1
+        -max_total_time="$seconds" -max_len=4096 -timeout=120 -dict="fuzz/seeds/$target.dict" -print_final_stats=1
 done

@@ -61,6 +61,7 @@ mod retry;
 mod scope;
 mod section;
 mod shrink;
+mod single_attempt;
 mod sync;
 mod token;
 mod trace;

@@ -15,14 +15,13 @@ use crate::manager::LockManager;
 use crate::retry::Retry;
 use crate::scope;
 use crate::section::{Held, Holding, OnLost, hold};
+use crate::single_attempt;
 use crate::trace;
 
 /// Below this, network and scheduling take more than the lease.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// Beyond this, it is a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A request that does not wait gives the server so long to answer.
-const ONE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -167,8 +166,8 @@ impl LockRequest {
     /// # Errors
     /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`] if the server cannot be reached for
     /// the `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
-    /// shorter (a single attempt: 1 s at most); at once, if it refuses for good, in a process that was forked
-    /// after the manager was made, once the manager's I/O thread has ended, and if the
+    /// shorter (a single attempt: 1 s at most, for all of its keys together); at once, if it refuses for good, in a
+    /// process that was forked after the manager was made, once the manager's I/O thread has ended, and if the
     /// lease ended before the guard existed and the wait is over (nothing was run). [`LockError::WrongKind`],
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
     /// [`LockError::Closed`].
@@ -305,17 +304,23 @@ impl LockRequest {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;
         // Until all are in hand they are kept alive, and nothing else counts.
-        let collecting = Want {
+        let mut collecting = Want {
             renewal: Renewal::Keep,
             max_hold: None,
             min_hold: None,
             collection: Some(Arc::default()),
             ..want.clone()
         };
+        let began = clock::now();
         while let Some(key) = rest.first() {
+            if want.wait_limit == WaitLimit::Once {
+                collecting.unavailable_after =
+                    single_attempt::left(want.unavailable_after, clock::now().duration_since(began));
+            }
             let (next, error) = match self.enter_again(key) {
                 Some(Ok(nested)) => (vec![nested], None),
                 Some(Err(error)) => (Vec::new(), Some(error)),
+                None if collecting.unavailable_after.is_zero() => (Vec::new(), Some(too_slow(key))),
                 None => self.ask_for_some(rest, &collecting).await,
             };
             rest = rest.get(next.len()..).unwrap_or_default();
@@ -326,7 +331,8 @@ impl LockRequest {
                 }
             }
             if let Some(error) = error {
-                if let Some(guard) = guard {
+                // A server that does not answer is not waited for once more: the guard's end gives back what it holds.
+                if let Some(guard) = guard.filter(|_| !error.is_unavailable()) {
                     guard.release_and_trace().await;
                 }
                 return Err(error);
@@ -457,10 +463,17 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
+fn too_slow(key: &LockKey) -> LockError {
+    LockError::unavailable(
+        key.clone(),
+        "the server took all the time of the attempt for the keys before this one",
+    )
+}
+
 /// A wait of zero is one attempt, and the server gets a moment to answer it.
 fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
-        (WaitLimit::Once, unavailable_after.min(ONE_ATTEMPT_TIMEOUT))
+        (WaitLimit::Once, single_attempt::unavailable_after(unavailable_after))
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }

@@ -1,9 +1,9 @@
 //! A request for several keys whose one command is lost, late or refused: nothing stays, and the others go on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use distlock::LockError;
-use distlock_tests::{Direction, RedisServer, eventually, residue};
+use distlock::{LockError, LockManager};
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue};
 
 use super::net::{Net, net};
 use super::{LONG, assert_says, assert_unavailable, connect};
@@ -119,5 +119,64 @@ async fn scripts_that_the_server_has_forgotten_are_told_again() {
         assert_eq!(guard.keys().count(), 3);
         guard.release().await.unwrap();
     }
+    residue::none(&server).await;
+}
+
+/// A server behind a link, and a manager that gives up a link only when it was silent for that long.
+async fn patient_net() -> Net {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(&server.address());
+    let manager = LockManager::builder().url(proxy.url()).response_timeout(PATIENCE).connect();
+    Net { manager: manager.await.unwrap(), server, proxy }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Every other key is held by this task, so those between them take a command each. Each is answered within the second
+/// that a single attempt has, but not all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_attempt_has_no_more_time_for_several_keys_than_for_one() {
+    let Net { server, proxy, manager } = patient_net().await;
+    let all = || manager.lock_all(["a", "b", "c", "d", "e", "f", "g", "h", "i"]).reentrant();
+    let attempt = manager.lock_all(["b", "d", "f", "h"]).run(async |_| {
+        // The server learns the scripts.
+        all().acquire().await.unwrap().release().await.unwrap();
+        proxy.delay(Direction::Replies, Duration::from_millis(300));
+        let attempt = all().no_wait().acquire().await;
+        proxy.pass();
+        attempt.map(drop)
+    });
+    assert_unavailable(&attempt.await.unwrap().unwrap_err());
+    residue::none(&server).await;
+}
+
+/// The server stops behind the first of two commands.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_told_that_the_server_is_silent_does_not_wait_for_it_to_take_back_what_it_gave() {
+    let Net { server, proxy, manager } = patient_net().await;
+    proxy.delay(Direction::Requests, Duration::from_millis(200));
+    let attempts = manager.lock("b").ttl(LONG).run(async |_| {
+        for _ in 0..20 {
+            let start = Instant::now();
+            let attempt = manager.lock_all(KEYS).reentrant().no_wait().acquire();
+            let stop = async {
+                eventually("the server has given the first", async || server.exists("a")).await;
+                server.stop();
+            };
+            let (attempt, ()) = tokio::join!(attempt, stop);
+            let took = start.elapsed();
+            server.cont();
+            match attempt {
+                Err(LockError::Unavailable { key, .. }) if key.as_str() == "c" => return Some(took),
+                // On a busy machine the server may stop too early, or too late.
+                other => drop(other),
+            }
+            eventually("the first is free again", async || !server.exists("a")).await;
+        }
+        None
+    });
+    let took = attempts.await.unwrap().expect("the server stopped in between");
+    assert!(took < PATIENCE / 2, "{took:?}");
+    proxy.pass();
     residue::none(&server).await;
 }

@@ -1,7 +1,6 @@
 //! A topology under fire: rounds of faults, calm, and judgement.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -17,7 +16,7 @@ use crate::{
     judge::{Excuse, Judge, Round, Verdict},
     options::{Options, Topology},
     register,
-    servers::{Cluster, Flushes, Harm, One, Quorum, Sentinel, Servers, disturb_link},
+    servers::{Clients, Cluster, Harm, One, Quorum, Sentinel, Servers, disturb_link},
 };
 
 /// A round is judged in memory: not too long.
@@ -38,55 +37,25 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Outcome {
     pub(crate) time: Duration,
     pub(crate) faults: usize,
-    pub(crate) sections: usize,
-    pub(crate) overlaps: usize,
-    pub(crate) too_early: usize,
-    pub(crate) repeated_tokens: usize,
-    pub(crate) falling_tokens: usize,
-    pub(crate) disordered_writes: usize,
-    pub(crate) overdue: usize,
+    pub(crate) verdict: Verdict,
     pub(crate) hung: u64,
-    pub(crate) too_long: usize,
-    pub(crate) unexpected: usize,
     pub(crate) residue: usize,
     /// Rounds after whose faults nobody worked again.
     pub(crate) stuck: usize,
-    pub(crate) by_design: usize,
-    pub(crate) longest_wait: Duration,
-    pub(crate) errors: BTreeMap<String, usize>,
-    pub(crate) examples: BTreeMap<&'static str, String>,
-    broken: usize,
 }
 
 impl Outcome {
     pub(crate) fn kept_every_promise(&self) -> bool {
-        self.broken == 0
+        self.verdict.broken() == 0
             && self.hung == 0
             && self.residue == 0
             && self.stuck == 0
-            && self.sections > 0
-            && self.longest_wait <= PATIENCE
+            && self.verdict.sections > 0
+            && self.longest_wait() <= PATIENCE
     }
 
-    fn add(&mut self, verdict: Verdict) {
-        self.broken += verdict.broken();
-        self.sections += verdict.sections;
-        self.overlaps += verdict.overlaps;
-        self.too_early += verdict.too_early;
-        self.repeated_tokens += verdict.repeated_tokens;
-        self.falling_tokens += verdict.falling_tokens;
-        self.disordered_writes += verdict.disordered_writes;
-        self.overdue += verdict.overdue;
-        self.too_long += verdict.too_long;
-        self.unexpected += verdict.unexpected;
-        self.by_design += verdict.by_design;
-        self.longest_wait = self.longest_wait.max(Duration::from_micros(verdict.longest_wait));
-        for (name, count) in verdict.errors {
-            *self.errors.entry(name).or_default() += count;
-        }
-        for (name, example) in verdict.examples {
-            self.examples.entry(name).or_insert(example);
-        }
+    pub(crate) fn longest_wait(&self) -> Duration {
+        Duration::from_micros(self.verdict.longest_wait)
     }
 }
 
@@ -95,11 +64,11 @@ pub(crate) fn run(topology: Topology, time: Duration, options: &Options) -> Outc
     let mut rng = Rng::with_seed(options.seed);
     let start = Instant::now();
     let mut servers: Box<dyn Servers> = match topology {
-        Topology::One => Box::new(One::start(Flushes::Never)),
+        Topology::One => Box::new(One::start(Clients::Correct)),
         Topology::Sentinel => Box::new(Sentinel::start()),
         Topology::Cluster => Box::new(Cluster::start()),
         Topology::Quorum => Box::new(Quorum::start()),
-        Topology::Control => Box::new(One::start(Flushes::Secretly)),
+        Topology::Control => Box::new(One::start(Clients::HalfBroken)),
     };
     let recipe = Recipe {
         urls: servers.urls(),
@@ -115,7 +84,7 @@ pub(crate) fn run(topology: Topology, time: Duration, options: &Options) -> Outc
         let round = play(servers.as_mut(), &recipe, faults, &mut rng, &mut outcome);
         outcome.stuck +=
             usize::from(!round.sections.iter().any(|section| section.times.entered > round.calm));
-        outcome.add(judge.judge(&round));
+        outcome.verdict.add(judge.judge(&round));
         outcome.residue += residue_of(servers.as_ref());
         left = time.saturating_sub(start.elapsed());
     }

@@ -4,8 +4,8 @@
 use std::{
     io::{BufRead, BufWriter, Write as _},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -15,7 +15,12 @@ use distlock::LockManager;
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
-use crate::{plan::Offer, record::Line, register::Register, section::Worker};
+use crate::{
+    plan::{LONGEST_TTL, Offer},
+    record::Line,
+    register::Register,
+    section::Worker,
+};
 
 /// Everybody has ended by then, or hangs: the longest section, wait and release together.
 const END: Duration = Duration::from_secs(40);
@@ -68,12 +73,11 @@ async fn work(url: &str, register: &str, mut rng: Rng, tasks: u64, offer: Offer,
         manager,
         register: Register::connect(register).await,
         report: report.clone(),
-        stalled: Arc::default(),
+        stalls: Stalls::watch(),
         sections: Arc::default(),
         stop: Arc::default(),
         offer,
     };
-    watch_stalls(worker.stalled.clone());
     stop_when_told(worker.stop.clone());
     report.say(Line::Ready);
     let mut running = JoinSet::new();
@@ -97,7 +101,8 @@ async fn work(url: &str, register: &str, mut rng: Rng, tasks: u64, offer: Offer,
 async fn connect(url: &str) -> LockManager {
     let start = Instant::now();
     loop {
-        match LockManager::connect(url).await {
+        // A quorum waits for the longest ttl before it counts a server that was restarted.
+        match LockManager::builder().url(url).default_ttl(LONGEST_TTL).connect().await {
             Ok(manager) => return manager,
             Err(error) => assert!(start.elapsed() < CONNECT, "{error:?}"),
         }
@@ -105,19 +110,45 @@ async fn connect(url: &str) -> LockManager {
     }
 }
 
-/// Adds up the time in which this process was not scheduled.
-fn watch_stalls(stalled: Arc<AtomicU64>) {
-    std::thread::spawn(move || {
-        let mut before = Instant::now();
-        loop {
-            std::thread::sleep(TICK);
-            let gap = before.elapsed();
-            before = Instant::now();
-            if gap > STALL {
-                stalled.fetch_add(u64::try_from(gap.as_micros()).unwrap_or(u64::MAX), Ordering::SeqCst);
+/// The time in which this process was not scheduled.
+#[derive(Debug)]
+pub(crate) struct Stalls(Mutex<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    stalled: Duration,
+    /// When the watching thread last ran.
+    seen: Instant,
+}
+
+impl Watched {
+    /// The time since then, if that thread should have run.
+    fn gap(&self) -> Duration {
+        Some(self.seen.elapsed()).filter(|gap| *gap > STALL).unwrap_or_default()
+    }
+}
+
+impl Stalls {
+    pub(crate) fn watch() -> Arc<Self> {
+        let stalls = Arc::new(Stalls(Mutex::new(Watched { stalled: Duration::ZERO, seen: Instant::now() })));
+        let watching = stalls.clone();
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(TICK);
+                let mut watched = watching.0.lock().unwrap();
+                let gap = watched.gap();
+                watched.stalled += gap;
+                watched.seen = Instant::now();
             }
-        }
-    });
+        });
+        stalls
+    }
+
+    /// Until now: a thread that runs again before the watching one does counts the gap itself.
+    pub(crate) fn so_far(&self) -> Duration {
+        let watched = self.0.lock().unwrap();
+        watched.stalled + watched.gap()
+    }
 }
 
 fn stop_when_told(stop: Arc<AtomicBool>) {
@@ -129,4 +160,16 @@ fn stop_when_told(stop: Arc<AtomicBool>) {
             std::process::exit(0);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_counts_before_the_watching_thread_runs_again() {
+        let seen = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+        let stalls = Stalls(Mutex::new(Watched { stalled: Duration::from_secs(1), seen }));
+        assert!(stalls.so_far() >= Duration::from_secs(4));
+    }
 }

@@ -12,7 +12,7 @@ const GRAIN: u64 = 20_000;
 /// Beyond what a request or a release may take, on a machine that is busy.
 const LATE: u64 = 2_000_000;
 /// What a release may take: it is told of the outcome, or that there is none yet.
-const RELEASE: u64 = 5_000_000;
+const RELEASE: u64 = 1_000_000;
 /// What callers may be told. Everything else is a mistake here or there.
 const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
 
@@ -68,7 +68,28 @@ impl Verdict {
             + self.unexpected
     }
 
-    fn add(&mut self, breach: Breach, example: impl FnOnce() -> String) {
+    /// Takes in that of another round.
+    pub(crate) fn add(&mut self, other: Verdict) {
+        self.sections += other.sections;
+        self.overlaps += other.overlaps;
+        self.too_early += other.too_early;
+        self.repeated_tokens += other.repeated_tokens;
+        self.falling_tokens += other.falling_tokens;
+        self.disordered_writes += other.disordered_writes;
+        self.overdue += other.overdue;
+        self.too_long += other.too_long;
+        self.unexpected += other.unexpected;
+        self.by_design += other.by_design;
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        for (name, count) in other.errors {
+            *self.errors.entry(name).or_default() += count;
+        }
+        for (name, example) in other.examples {
+            self.examples.entry(name).or_insert(example);
+        }
+    }
+
+    fn note(&mut self, breach: Breach, example: impl FnOnce() -> String) {
         let (name, count) = match breach {
             Breach::Overlap => ("overlap", &mut self.overlaps),
             Breach::TooEarly => ("entered within a min_hold", &mut self.too_early),
@@ -146,7 +167,7 @@ fn note(
     if round.excuses.iter().any(|excuse| from <= excuse.to && to >= excuse.from) {
         verdict.by_design += 1;
     } else {
-        verdict.add(breach, example);
+        verdict.note(breach, example);
     }
 }
 
@@ -156,13 +177,13 @@ fn judge_alone(section: &Section, round: &Round, verdict: &mut Verdict) {
         note(round, section, verdict, Breach::DisorderedWrite, || format!("{section:?}"));
     }
     if section.cap > 0 && times.left.saturating_sub(times.entered) > section.cap + GRAIN {
-        verdict.add(Breach::TooLong, || format!("{section:?}"));
+        verdict.note(Breach::TooLong, || format!("{section:?}"));
     }
     if times.entered - times.asked > times.allowed + times.stalled + LATE {
-        verdict.add(Breach::Overdue, || format!("{section:?}"));
+        verdict.note(Breach::Overdue, || format!("{section:?}"));
     }
     if times.released > 0 && times.released.saturating_sub(times.left) > RELEASE + times.stalled + LATE {
-        verdict.add(Breach::Overdue, || format!("release: {section:?}"));
+        verdict.note(Breach::Overdue, || format!("release: {section:?}"));
     }
     note_wait(times.asked, times.entered, round, verdict);
 }
@@ -170,10 +191,10 @@ fn judge_alone(section: &Section, round: &Round, verdict: &mut Verdict) {
 fn judge_failure(failure: &Failure, round: &Round, verdict: &mut Verdict) {
     *verdict.errors.entry(failure.variant.clone()).or_default() += 1;
     if !EXPECTED.contains(&failure.variant.as_str()) {
-        verdict.add(Breach::Unexpected, || format!("{failure:?}"));
+        verdict.note(Breach::Unexpected, || format!("{failure:?}"));
     }
     if failure.ended - failure.asked > failure.allowed + failure.stalled + LATE {
-        verdict.add(Breach::Overdue, || format!("{failure:?}"));
+        verdict.note(Breach::Overdue, || format!("{failure:?}"));
     }
     if failure.variant == "Unavailable" {
         note_wait(failure.asked, failure.ended, round, verdict);

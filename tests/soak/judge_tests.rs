@@ -29,7 +29,14 @@ fn judge(sections: Vec<Section>) -> Verdict {
 }
 
 fn failure(variant: &str, ended: u64) -> Failure {
-    Failure { variant: variant.to_owned(), asked: 1_000, ended, stalled: 0, allowed: 1_000_000 }
+    Failure {
+        variant: variant.to_owned(),
+        asked: 1_000,
+        ended,
+        stalled: 0,
+        allowed: 1_000_000,
+        how: String::new(),
+    }
 }
 
 #[test]

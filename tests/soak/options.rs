@@ -24,7 +24,7 @@ impl Topology {
             Topology::Sentinel => "Sentinel",
             Topology::Cluster => "cluster of 3",
             Topology::Quorum => "quorum of five",
-            Topology::Control => "control: one server with FLUSHALL",
+            Topology::Control => "control: half of the clients broken",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a task of a client does next, drawn at random.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use fastrand::Rng;
 
@@ -8,6 +8,7 @@ use crate::record::Kind;
 
 /// Others may wait for this long after a crash; short, so that leases end while something else fails.
 const TTL_MS: std::ops::Range<u64> = 1_000..2_000;
+pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL_MS.end);
 /// How long `min_hold` keeps a key: shorter than any ttl, so that it counts for a holder that was killed as well.
 const MIN_HOLD_MS: u64 = 400;
 
@@ -40,6 +41,15 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// For an attribute, which is given a time.
+    pub(crate) fn longest(self) -> Duration {
+        match self {
+            Wait::Once => Duration::ZERO,
+            Wait::For(time) => time,
+            Wait::Forever => Duration::from_secs(20),
+        }
+    }
+
     /// How long a request may take while servers cannot be reached, or somebody holds the lock.
     pub(crate) fn allowed(self) -> Duration {
         match self {
@@ -71,6 +81,14 @@ pub(crate) struct Plan {
     pub(crate) cancel_after: Option<Duration>,
     /// Before the next one.
     pub(crate) pause: Duration,
+}
+
+/// For examples, in one word.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { form, kind, keys, wait, .. } = self;
+        write!(f, "{form:?}:{kind:?}:{wait:?}:{}", keys.join(","))
+    }
 }
 
 impl Plan {

@@ -68,6 +68,8 @@ pub(crate) struct Failure {
     pub(crate) ended: u64,
     pub(crate) stalled: u64,
     pub(crate) allowed: u64,
+    /// How it was asked for. Without spaces.
+    pub(crate) how: String,
 }
 
 /// One line.
@@ -122,8 +124,8 @@ impl fmt::Display for Line {
             Line::Begun(section) => write!(f, "begun {section}"),
             Line::Held { id, at } => write!(f, "held {id} {at}"),
             Line::Over(section) => write!(f, "over {section}"),
-            Line::Failed(Failure { variant, asked, ended, stalled, allowed }) => {
-                write!(f, "failed {variant} {asked} {ended} {stalled} {allowed}")
+            Line::Failed(Failure { variant, asked, ended, stalled, allowed, how }) => {
+                write!(f, "failed {variant} {asked} {ended} {stalled} {allowed} {how}")
             }
             Line::Done { hung } => write!(f, "done {hung}"),
         }
@@ -139,12 +141,13 @@ impl Line {
             ["begun", ref rest @ ..] => Line::Begun(section(rest)?),
             ["held", id, at] => Line::Held { id: number(id)?, at: number(at)? },
             ["over", ref rest @ ..] => Line::Over(section(rest)?),
-            ["failed", variant, asked, ended, stalled, allowed] => Line::Failed(Failure {
+            ["failed", variant, asked, ended, stalled, allowed, how] => Line::Failed(Failure {
                 variant: variant.to_owned(),
                 asked: number(asked)?,
                 ended: number(ended)?,
                 stalled: number(stalled)?,
                 allowed: number(allowed)?,
+                how: how.to_owned(),
             }),
             ["done", hung] => Line::Done { hung: number(hung)? },
             _ => return None,
@@ -207,7 +210,14 @@ mod tests {
             cap: 11,
             write: Write::RefusedAfterLoss,
         };
-        let failure = Failure { variant: "Busy".to_owned(), asked: 1, ended: 2, stalled: 3, allowed: 4 };
+        let failure = Failure {
+            variant: "Busy".to_owned(),
+            asked: 1,
+            ended: 2,
+            stalled: 3,
+            allowed: 4,
+            how: "Run:Once:a".to_owned(),
+        };
         for line in [
             Line::Ready,
             Line::Begun(section.clone()),

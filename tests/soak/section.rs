@@ -14,7 +14,7 @@ use distlock_tests::shared_clock;
 use fastrand::Rng;
 
 use crate::{
-    client::Report,
+    client::{Report, Stalls},
     plan::{Form, Offer, Plan, Wait},
     record::{Failure, Kind, Line, Section, Times, Write},
     register::{Answer, Register},
@@ -33,8 +33,7 @@ pub(crate) struct Worker {
     pub(crate) manager: LockManager,
     pub(crate) register: Register,
     pub(crate) report: Report,
-    /// For how long this process was not scheduled, in microseconds.
-    pub(crate) stalled: Arc<AtomicU64>,
+    pub(crate) stalls: Arc<Stalls>,
     pub(crate) sections: Arc<AtomicU64>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) offer: Offer,
@@ -82,7 +81,8 @@ impl Worker {
                 };
                 let stalled = self.stalled() - before;
                 let allowed = micros(allowed);
-                self.report.say(Line::Failed(Failure { variant, asked, ended, stalled, allowed }));
+                let how = plan.to_string();
+                self.report.say(Line::Failed(Failure { variant, asked, ended, stalled, allowed, how }));
                 tokio::time::sleep(PAUSE).await;
             }
             tokio::time::sleep(plan.pause).await;
@@ -112,8 +112,10 @@ impl Worker {
                 Ok(())
             }
             Form::Run => self.request(plan).run(async |held| self.hold(&held, plan, belief).await).await,
-            Form::Attribute if plan.fenced => annotated_with_a_token(self, plan.number, plan, belief).await,
-            Form::Attribute => annotated(self, plan.number, plan, belief).await,
+            Form::Attribute => {
+                let task = Task { worker: self, plan, belief };
+                if plan.fenced { fenced(plan.number, task).await } else { annotated(plan.number, task).await }
+            }
         }
     }
 
@@ -197,7 +199,7 @@ impl Worker {
     }
 
     fn stalled(&self) -> u64 {
-        self.stalled.load(Ordering::SeqCst)
+        micros(self.stalls.so_far())
     }
 }
 
@@ -213,42 +215,37 @@ impl Belief {
     }
 }
 
-#[distributed_lock(key = "attr:<number>", ttl = plan.ttl, wait = wait_of(plan), manager = worker.manager, guard = guard)]
-async fn annotated(
-    worker: &Worker,
-    number: usize,
-    plan: &Plan,
-    belief: &mut Belief,
-) -> Result<(), LockError> {
-    worker.hold(guard, plan, belief).await;
+/// What an annotated function works on.
+struct Task<'a> {
+    worker: &'a Worker,
+    plan: &'a Plan,
+    belief: &'a mut Belief,
+}
+
+#[distributed_lock(
+    key = "attr:<number>",
+    ttl = task.plan.ttl,
+    wait = task.plan.wait.longest(),
+    manager = task.worker.manager,
+    guard = guard
+)]
+async fn annotated(number: usize, task: Task<'_>) -> Result<(), LockError> {
+    task.worker.hold(guard, task.plan, task.belief).await;
     Ok(())
 }
 
 #[distributed_lock(
     key = "attr:<number>",
-    ttl = plan.ttl,
-    wait = wait_of(plan),
-    manager = worker.manager,
+    ttl = task.plan.ttl,
+    wait = task.plan.wait.longest(),
+    manager = task.worker.manager,
     guard = guard,
     token = token
 )]
-async fn annotated_with_a_token(
-    worker: &Worker,
-    number: usize,
-    plan: &Plan,
-    belief: &mut Belief,
-) -> Result<(), LockError> {
-    worker.hold(guard, plan, belief).await;
-    debug_assert_eq!(belief.token, Some(token.get()));
+async fn fenced(number: usize, task: Task<'_>) -> Result<(), LockError> {
+    task.worker.hold(guard, task.plan, task.belief).await;
+    assert_eq!(task.belief.token, Some(token.get()));
     Ok(())
-}
-
-fn wait_of(plan: &Plan) -> Duration {
-    match plan.wait {
-        Wait::Once => Duration::ZERO,
-        Wait::For(time) => time,
-        Wait::Forever => Duration::from_secs(20),
-    }
 }
 
 /// The variant's name.

@@ -11,31 +11,32 @@ pub(crate) fn print_head() {
 }
 
 pub(crate) fn print(topology: Topology, outcome: &Outcome) {
-    let errors: Vec<_> = outcome.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let errors: Vec<_> =
+        outcome.verdict.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
     println!(
         "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {early} | {repeated} | {falling} | {writes} | {late} | \
          {too_long} | {residue} | {by_design} | {wait:.1} s | {errors} |",
         title = topology.title(),
         minutes = outcome.time.as_secs_f64() / 60.0,
-        sections = outcome.sections,
+        sections = outcome.verdict.sections,
         faults = outcome.faults,
-        overlaps = outcome.overlaps,
-        early = outcome.too_early,
-        repeated = outcome.repeated_tokens,
-        falling = outcome.falling_tokens,
-        writes = outcome.disordered_writes,
-        late = u64::try_from(outcome.overdue).unwrap_or(u64::MAX) + outcome.hung,
-        too_long = outcome.too_long,
+        overlaps = outcome.verdict.overlaps,
+        early = outcome.verdict.too_early,
+        repeated = outcome.verdict.repeated_tokens,
+        falling = outcome.verdict.falling_tokens,
+        writes = outcome.verdict.disordered_writes,
+        late = u64::try_from(outcome.verdict.overdue).unwrap_or(u64::MAX) + outcome.hung,
+        too_long = outcome.verdict.too_long,
         residue = outcome.residue,
-        by_design = outcome.by_design,
-        wait = outcome.longest_wait.as_secs_f64(),
+        by_design = outcome.verdict.by_design,
+        wait = outcome.longest_wait().as_secs_f64(),
         errors = errors.join(", "),
     );
     if outcome.stuck > 0 {
         println!("\n{} rounds after whose faults nobody worked again", outcome.stuck);
     }
     if topology != Topology::Control {
-        for (name, example) in &outcome.examples {
+        for (name, example) in &outcome.verdict.examples {
             println!("\n{name}: {example}");
         }
     }

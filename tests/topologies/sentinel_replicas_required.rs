@@ -20,6 +20,9 @@ async fn sentinel_replicas_required() {
     group.first_master().kill9();
     group.wait_until_failed_over();
     load.works();
+    // Else nothing is shown of who takes it for the last word.
+    let refused = group.servers()[1].info("errorstat_NOREPLICAS");
+    assert!(!refused.is_empty(), "the new master has refused no write");
     let outcome = load.finish(&group.servers()[1..2]).await;
     let fault = "`min-replicas-to-write 1`, two replicas: master killed −9";
     row::print("Sentinel", fault, "sentinel_replicas_required", &outcome);

@@ -34,6 +34,8 @@ pub(super) struct Attempt {
     pub(super) queued: bool,
     /// The fewest fencing tokens that any `enter` of this attempt reserved.
     fences: Option<u32>,
+    /// The shortest claim that the entry in the queue may stand for: that of the last answered `enter`, or of any
+    /// since then.
     claim: Duration,
     /// The server's time in a reply that found us queued, and when that was asked for.
     pair: Option<(ServerTime, Time)>,
@@ -206,7 +208,10 @@ impl<W> Step<'_, W> {
             0 => 0,
             waiting => waiting.saturating_add(1).min(MAX_FENCES),
         };
-        attempt.claim = LONGEST_CLAIM.min(ttl);
+        let claim = LONGEST_CLAIM.min(ttl);
+        // The entry of a former question stands until this one is carried out, which it may not be.
+        let may_stand = attempt.queued && !mutated!(NewestClaimAssumed);
+        attempt.claim = if may_stand { attempt.claim.min(claim) } else { claim };
         attempt.longest = attempt.longest.max(ttl);
         attempt.queued |= queues;
         attempt.fences = Some(match attempt.fences {
@@ -215,8 +220,7 @@ impl<W> Step<'_, W> {
             None => fences,
         });
         let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences, queues };
-        let op =
-            Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
+        let op = Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
         self.send(attempt.token, purpose, op);
     }
 
@@ -354,6 +358,9 @@ impl<W> Step<'_, W> {
                     attempt.refusals = 0;
                     attempt.entered = None;
                     attempt.pair = server_time.filter(|_| queues).map(|server_time| (server_time, sent));
+                    if queues && attempt.open == 0 {
+                        attempt.claim = LONGEST_CLAIM.min(ttl);
+                    }
                     attempt.holder = Some(holder.clone());
                     step.busy(attempt, &holder, remaining, front, queues)
                 }

@@ -93,6 +93,7 @@ pub(crate) enum Mutant {
     LaterReleaseGivenUp,
     MaxWaitersIgnored,
     UnclaimedLeaseRenewed,
+    NewestClaimAssumed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
@@ -128,4 +129,31 @@ pub(crate) fn is_on(fault: Mutant) -> bool {
 #[cfg(test)]
 pub(crate) fn switch(fault: Option<Mutant>) {
     ON.set(fault);
+}
+
+/// Breaks one rule after the other and looks at so many seeds for a run that shows it. `shows`: what a run of that
+/// seed has to say, if it shows the broken rule.
+///
+/// # Panics
+/// If some broken rule is not found.
+#[cfg(test)]
+pub(crate) fn hunt<'a, C>(
+    cases: &'a [C],
+    seeds: u64,
+    fault: impl Fn(&C) -> Mutant,
+    shows: impl Fn(&'a C, u64) -> Option<String>,
+) {
+    let mut missed = Vec::new();
+    println!("{:<30} {:>6}  found by", "broken rule", "seed");
+    for case in cases {
+        let fault = fault(case);
+        switch(Some(fault));
+        let found = (0..seeds).find_map(|seed| Some((seed, shows(case, seed)?)));
+        switch(None);
+        match found {
+            Some((seed, what)) => println!("{:<30} {seed:>6}  {what}", format!("{fault:?}")),
+            None => missed.push(fault),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {seeds} seeds: {missed:?}");
 }

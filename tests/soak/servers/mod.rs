@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 pub(crate) use self::{
     cluster::Cluster,
-    one::{Flushes, One},
+    one::{Clients, One},
     quorum::Quorum,
     sentinel::Sentinel,
 };

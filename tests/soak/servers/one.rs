@@ -12,22 +12,21 @@ const SILENCE_MS: u64 = 3_000;
 pub(crate) struct One {
     server: RedisServer,
     link: Arc<Proxy>,
-    flushes: Flushes,
+    clients: Clients,
 }
 
-/// Whether the data is thrown away now and then, without anybody being told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flushes {
-    Never,
-    /// A control: the judge has to find what comes of it.
-    Secretly,
+pub(crate) enum Clients {
+    Correct,
+    /// A control: every other one keeps its locks to itself. The judge has to find what comes of it.
+    HalfBroken,
 }
 
 impl One {
-    pub(crate) fn start(flushes: Flushes) -> Self {
+    pub(crate) fn start(clients: Clients) -> Self {
         let server = RedisServer::options().append_only().start();
         let link = Arc::new(Proxy::to(&server.address()));
-        One { server, link, flushes }
+        One { server, link, clients }
     }
 }
 
@@ -37,7 +36,10 @@ impl Servers for One {
     }
 
     fn urls(&self) -> Vec<String> {
-        vec![self.server.url(), self.link.url()]
+        match self.clients {
+            Clients::Correct => vec![self.server.url(), self.link.url()],
+            Clients::HalfBroken => vec![self.server.url(), "memory:".to_owned()],
+        }
     }
 
     fn links(&self) -> Vec<Arc<Proxy>> {
@@ -45,13 +47,8 @@ impl Servers for One {
     }
 
     fn lanes(&mut self) -> Vec<Lane<'_>> {
-        let flushes = self.flushes;
         let server = &mut self.server;
         vec![Box::new(move |rng| {
-            if flushes == Flushes::Secretly {
-                server.raw(&["FLUSHALL"]);
-                return Harm::None;
-            }
             if rng.u32(..8) > 0 {
                 return disturb(server, rng, SILENCE_MS);
             }

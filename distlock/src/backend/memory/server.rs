@@ -225,7 +225,10 @@ impl ModelServer {
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(keep_taken_for) = keep_taken_for {
-                slot.members.push((format!("{HOLD}:{text}").into(), plus(server_time, keep_taken_for)));
+                // The token may have left with a hold before: it keeps one place, until the later command says.
+                let holder: Arc<str> = format!("{HOLD}:{text}").into();
+                slot.members.retain(|(member, _)| *member != holder);
+                slot.members.push((holder, plus(server_time, keep_taken_for)));
             }
             slot.drop_expired_members(server_time);
             self.serve(server_time, from.key, handoffs_began, notes);
@@ -518,12 +521,15 @@ impl KeyEntry {
             self.raise(server_time, &text, until);
             return Admission::AlreadyHeld;
         }
-        self.drop_dead(server_time);
-        let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
-        let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
-        if (my_turn || passes) && self.has_room(server_time, ask.kind) {
-            self.put(server_time, ask.kind, text, until);
-            return Admission::Acquired;
+        if self.has_room(server_time, ask.kind) {
+            // Only then: who asks again in time for a place to become free keeps its own in the queue.
+            self.drop_dead(server_time);
+            let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
+            let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
+            if my_turn || passes {
+                self.put(server_time, ask.kind, text, until);
+                return Admission::Acquired;
+            }
         }
         let ends = self.members.iter().map(|(_, until)| *until);
         let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };
@@ -538,9 +544,11 @@ impl KeyEntry {
             return holder;
         }
         let alive = self.members.iter().filter(|(_, until)| *until > server_time);
+        // Those who were let in together end together: then their texts decide.
+        let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
         let found = match kind {
-            Kind::Exclusive => alive.max_by_key(|(_, until)| *until),
-            Kind::Shared | Kind::Limited(_) => alive.min_by_key(|(_, until)| *until),
+            Kind::Exclusive => alive.max_by_key(order),
+            Kind::Shared | Kind::Limited(_) => alive.min_by_key(order),
         };
         found.map_or(holder, |(member, _)| member.clone())
     }

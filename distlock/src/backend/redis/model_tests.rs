@@ -2,8 +2,8 @@
 //! random operations get the same replies and the same pushes, and leave the same state behind.
 //!
 //! Nothing here depends on how fast the server is. Whatever lives lives for minutes, and whatever is to expire is
-//! made to expire on both sides between two operations. `SEEDS=5000 cargo test -p distlock --lib model_tests` looks
-//! at more seeds, `SEED=17 …` at one.
+//! made to expire on both sides between two operations. `FIRST=60 SEEDS=5000 cargo test -p distlock --lib model_tests`
+//! looks at other seeds and more of them, `SEED=17 …` at one.
 
 mod sides;
 
@@ -123,8 +123,8 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
         0..9 => enter(rng, key, token),
         9..15 => {
             let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
-            // Begun just now, or so long ago that a gap is due.
-            let handoffs_began = pick(rng, &[0, now.0, now.0 - 60_000_000]);
+            // Begun just now, in the future (no gap is due, whenever the command arrives), or so long ago that one is.
+            let handoffs_began = pick(rng, &[0, now.0 + 60_000_000, now.0 - 60_000_000]);
             Op::Release { token, keep_taken_for, handoffs_began: ServerTime(handoffs_began) }
         }
         15..18 => {
@@ -185,9 +185,10 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn a_real_server_and_the_model_of_one_do_the_same() {
     let mut sides = Sides::start();
+    let first = number("FIRST").unwrap_or(0);
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(60),
+        None => first..first + number("SEEDS").unwrap_or(60),
     };
     for seed in seeds {
         let mut rng = Rng::with_seed(seed);
@@ -198,4 +199,66 @@ fn a_real_server_and_the_model_of_one_do_the_same() {
         }
         sides.end();
     }
+}
+
+fn enter_for_long(number: u64, mode: AcquireMode) -> Op {
+    let (token, ttl) = (Token(number), Duration::from_secs(60));
+    Op::Acquire { token, kind: kind_of_token("s", token), ttl, claim: ttl, mode, fences: 0 }
+}
+
+fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> Op {
+    Op::Release { token: Token(number), keep_taken_for, handoffs_began: ServerTime(0) }
+}
+
+/// A command that is carried out late may let in a token that has left with a `keep_taken_for` before.
+#[test]
+fn a_token_that_leaves_twice_with_a_hold_is_one_holder() {
+    let mut sides = Sides::start();
+    sides.begin(0);
+    for keep_taken_for in [200, 50] {
+        let leave = leave_for(5, Some(Duration::from_secs(keep_taken_for)));
+        for op in [enter_for_long(5, AcquireMode::Try), leave] {
+            sides.both(Deed::Send { client: 0, key: "s", op });
+        }
+        assert_eq!(sides.texts("s"), ["dl1:hold:dl1:a:5"]);
+    }
+    sides.end();
+}
+
+#[test]
+fn of_holders_whose_leases_end_together_both_sides_name_the_same() {
+    let mut sides = Sides::start();
+    sides.begin(0);
+    let deeds = [
+        (0, enter_for_long(2, AcquireMode::Try)),
+        (1, enter_for_long(3, AcquireMode::Wait)),
+        (2, enter_for_long(1, AcquireMode::Wait)),
+        (0, enter_for_long(4, AcquireMode::Wait)),
+        // Three readers come in at one instant. A writer waits for the last of them.
+        (0, leave_for(2, None)),
+        (0, enter_for_long(7, AcquireMode::Wait)),
+    ];
+    for (client, op) in deeds {
+        sides.both(Deed::Send { client, key: "s", op });
+    }
+    sides.end();
+}
+
+/// It was not heard of for so long that it would have been passed over, had there been a place.
+#[test]
+fn who_asks_again_while_all_places_are_taken_keeps_its_own_in_the_queue() {
+    let mut sides = Sides::start();
+    sides.begin(0);
+    let ttl = Duration::from_secs(60);
+    let ask = |client, number| {
+        let (token, kind, mode) = (Token(number), Kind::Limited(2), AcquireMode::Wait);
+        Deed::Send { client, key: "p", op: Op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 } }
+    };
+    for (client, number) in [(0, 1), (1, 2), (0, 3), (2, 8)] {
+        sides.both(ask(client, number));
+    }
+    sides.both(Deed::ExpireEntry { key: "p", client: CLIENTS[0].into(), token: Token(3) });
+    sides.both(ask(0, 3));
+    assert_eq!(sides.texts("p")[2..], ["dl1:a:3", "dl1:c:8"]);
+    sides.end();
 }

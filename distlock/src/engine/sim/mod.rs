@@ -1,8 +1,10 @@
 //! The engine in a simulated world: several processes, one server, connections that break, clocks that
 //! disagree. Everything that happens is drawn from one seed, so a failing run can be run again.
 //!
-//! `SEEDS=100000 cargo test -p distlock --lib sim` looks at more seeds, `SEED=17 cargo test -p distlock --lib
-//! sim::tests::replay -- --nocapture` shows one of them step by step.
+//! `FIRST=20000 SEEDS=100000 cargo test -p distlock --lib sim` looks at other seeds and more of them. A failure
+//! prints the command that shows its run step by step: `SEED`, and `USES`, `SEVERAL` or `CASE` (what the keys are
+//! used for, whether requests are for several of them, which rule [`mutants`] looks for there) and `PROFILE` where it
+//! is not the seed's own. `BROKEN=1` besides `CASE` breaks the rule.
 
 #[macro_use]
 mod trace;
@@ -20,20 +22,23 @@ mod progress;
 mod pushes;
 mod refusals;
 mod residue;
+mod search;
 mod several;
 mod tests;
 mod wire;
 mod workload;
 mod world;
 
-use config::{Config, PROFILES, Profile, Uses};
+use config::{Config, PROFILES, Profile};
 use fastrand::Rng;
+use search::Search;
 use world::{Stats, World};
 
 /// A run that broke a rule.
 #[derive(Debug)]
 struct Violation {
     seed: u64,
+    search: Search,
     config: Config,
     what: String,
     trace: Vec<String>,
@@ -50,8 +55,14 @@ impl Violation {
         format!("{config:#?}\n{}\n{}", trace.join("\n"), self.line())
     }
 
+    /// What happened, and how to see it again.
     fn line(&self) -> String {
-        format!("seed {} ({:?}): {}", self.seed, self.config.profile, self.what)
+        let Violation { seed, search, config, what, .. } = self;
+        let profile = config.profile;
+        format!(
+            "seed {seed} ({profile:?}): {what}\n    SEED={seed} PROFILE={profile:?} {search} cargo test -p distlock --lib \
+             engine::sim::tests::replay -- --nocapture"
+        )
     }
 }
 
@@ -62,12 +73,11 @@ fn profile_of(seed: u64) -> Profile {
 }
 
 /// Runs one seed. A violation is found without a trace; the run is repeated to get one.
-fn run(seed: u64, profile: Profile, uses: Uses, bias: impl Fn(&mut Config)) -> Result<Stats, Box<Violation>> {
+fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violation>> {
     let once = |traced: bool| {
         let mut rng = Rng::with_seed(seed);
         let mut config = Config::draw(profile, &mut rng);
-        config.uses = uses;
-        bias(&mut config);
+        search.apply(&mut config);
         let mut world = World::new(config, rng, traced);
         world.run();
         world
@@ -79,6 +89,7 @@ fn run(seed: u64, profile: Profile, uses: Uses, bias: impl Fn(&mut Config)) -> R
     let world = once(true);
     Err(Box::new(Violation {
         seed,
+        search,
         config: world.cfg,
         what: world.failure.unwrap_or_default(),
         trace: world.trace.unwrap_or_default(),

@@ -4,17 +4,19 @@
 
 use super::config::{Config, Profile, Use, Uses};
 use super::run;
-use crate::engine::mutant::{Mutant, switch};
+use super::search::Search;
+use crate::engine::mutant::{Mutant, hunt};
 
 /// So many seeds may be looked at before a fault must have been found.
 const SEEDS: u64 = 20_000;
 
 /// A fault, and where it shows best.
-struct Case {
-    fault: Mutant,
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) fault: Mutant,
     profiles: &'static [Profile],
-    uses: Uses,
-    bias: fn(&mut Config),
+    pub(super) uses: Uses,
+    pub(super) bias: fn(&mut Config),
 }
 
 fn as_drawn(_: &mut Config) {}
@@ -329,33 +331,29 @@ const CASES: &[Case] = &[
     case(Mutant::RefusalIsNothingDone, &[Refusing], as_drawn),
 ];
 
-/// The seeds it took, and what found it.
-fn hunt(case: &Case) -> Option<(u64, String)> {
-    switch(Some(case.fault));
-    let count = u64::try_from(case.profiles.len()).unwrap_or(1);
-    let found = (0..SEEDS).find_map(|seed| {
-        let profile = case.profiles[usize::try_from(seed % count).unwrap_or(0)];
-        let violation = run(seed, profile, case.uses, case.bias).err()?;
-        Some((seed + 1, violation.check().to_owned()))
-    });
-    switch(None);
-    found
+impl Case {
+    /// The one that breaks the rule of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Case> {
+        CASES.iter().find(|case| format!("{:?}", case.fault) == name)
+    }
+
+    fn profile(&self, seed: u64) -> Profile {
+        let count = u64::try_from(self.profiles.len()).unwrap_or(1);
+        self.profiles[usize::try_from(seed % count).unwrap_or(0)]
+    }
 }
 
 #[test]
 fn every_broken_rule_is_found() {
-    let mut missed = Vec::new();
-    println!("{:<30} {:>6}  found by", "broken rule", "seeds");
-    for case in CASES {
-        match hunt(case) {
-            Some((seeds, check)) => println!("{:<30} {seeds:>6}  {check}", format!("{:?}", case.fault)),
-            None => {
-                println!("{:<30}  none", format!("{:?}", case.fault));
-                missed.push(case.fault);
-            }
-        }
-    }
-    assert!(missed.is_empty(), "not found within {SEEDS} seeds: {missed:?}");
+    hunt(
+        CASES,
+        SEEDS,
+        |case| case.fault,
+        |case, seed| {
+            let violation = run(seed, case.profile(seed), Search::Case(case)).err()?;
+            Some(violation.check().to_owned())
+        },
+    );
 }
 
 /// What the biases look at is sound as long as nothing is broken.
@@ -364,8 +362,8 @@ fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
     for case in CASES {
         for seed in 0..60 {
             for profile in case.profiles {
-                if let Err(violation) = run(seed, *profile, case.uses, case.bias) {
-                    panic!("{}\n(looking for {:?})", violation.report(), case.fault);
+                if let Err(violation) = run(seed, *profile, Search::Case(case)) {
+                    panic!("{}", violation.report());
                 }
             }
         }

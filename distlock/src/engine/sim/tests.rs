@@ -1,31 +1,24 @@
 //! The runs that the test command makes.
 
-use super::config::{Config, Use, Uses};
+use super::config::{Use, Uses};
+use super::search::{Search, profile_named};
 use super::{Violation, profile_of, run};
+use crate::engine::mutant::switch;
+
+const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
-
-fn as_drawn(_: &mut Config) {}
-
-/// Most of the requests are for several of three keys.
-fn several(c: &mut Config) {
-    c.keys = 3;
-    c.several = 0.7;
-    c.requests = c.requests.min(100);
-}
-
-/// Tests run side by side. Shows the first violation step by step.
-fn runs(uses: Uses, bias: fn(&mut Config)) {
-    let seeds = number("SEEDS").unwrap_or(20_000);
+/// `SEEDS` of them from `FIRST` on. Tests run side by side. Shows the first violation step by step.
+fn runs(search: Search) {
+    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(20_000));
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();
-    let mut seed = 0;
-    while seed < seeds && others.len() < 40 {
-        if let Err(violation) = run(seed, profile_of(seed), uses, bias) {
+    let mut seed = first;
+    while seed < first + seeds && others.len() < 40 {
+        if let Err(violation) = run(seed, profile_of(seed), search) {
             others.push(violation.line());
             found.get_or_insert(violation);
         }
@@ -38,37 +31,41 @@ fn runs(uses: Uses, bias: fn(&mut Config)) {
 
 #[test]
 fn no_seed_breaks_a_rule_of_exclusive_locks() {
-    runs(EXCLUSIVE, as_drawn);
+    runs(Search::One(EXCLUSIVE));
 }
 
 #[test]
 fn no_seed_breaks_a_rule_of_shared_and_limited_locks() {
-    runs(Uses::Drawn, as_drawn);
+    runs(Search::One(Uses::Drawn));
 }
 
 #[test]
 fn no_seed_breaks_a_rule_of_several_keys_at_once() {
-    runs(EXCLUSIVE, several);
+    runs(Search::Several(EXCLUSIVE));
 }
 
 #[test]
 fn no_seed_breaks_a_rule_of_several_shared_keys_at_once() {
-    runs(Uses::All(Use::Readers(0.6)), several);
+    runs(Search::Several(Uses::All(Use::Readers(0.6))));
 }
 
-/// Shows the run of `SEED`, of exclusive locks if `USES=exclusive`, of several keys if `SEVERAL` is set; without it,
-/// that a run is the same each time.
+/// Shows the run that a failure has named: see the module. Without `SEED`: that a run is the same each time.
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else {
-        let first = run(4, profile_of(4), Uses::Drawn, |_| {}).unwrap();
-        let second = run(4, profile_of(4), Uses::Drawn, |_| {}).unwrap();
+        let [first, second] = [(); 2].map(|()| run(4, profile_of(4), Search::One(Uses::Drawn)).unwrap());
         assert_eq!(format!("{first:?}"), format!("{second:?}"));
         return;
     };
-    let uses = if std::env::var("USES").as_deref() == Ok("exclusive") { EXCLUSIVE } else { Uses::Drawn };
-    let bias = if std::env::var_os("SEVERAL").is_some() { several } else { as_drawn };
-    match run(seed, profile_of(seed), uses, bias) {
+    let profile = match std::env::var("PROFILE") {
+        Ok(name) => profile_named(&name).unwrap_or_else(|| panic!("no profile is called {name}")),
+        Err(_) => profile_of(seed),
+    };
+    let search = Search::from_environment();
+    if let (Search::Case(case), true) = (search, std::env::var_os("BROKEN").is_some()) {
+        switch(Some(case.fault));
+    }
+    match run(seed, profile, search) {
         Ok(stats) => println!("seed {seed}: {stats:?}"),
         Err(violation) => panic!("{}", violation.report()),
     }

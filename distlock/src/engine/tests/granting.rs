@@ -141,6 +141,42 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     desk.nobody_is_done();
 }
 
+/// Two wait, the first for a short lease: that is what stands in the queue. The first has left, and the server is asked
+/// for the second when it is time. Its token, and the question.
+fn ask_for_a_longer_claim(desk: &mut Desk) -> (Token, Context) {
+    let first = desk.acquire(0, Want { ttl: ms(2_000), ..fenced() });
+    desk.acquire(1, Want { ttl: ms(60_000), ..fenced() });
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    desk.cancel(first);
+    desk.sleep();
+    (token, desk.next_enter().0)
+}
+
+/// The server has not heard of the longer claim.
+#[test]
+pub(super) fn a_grant_lasts_as_long_as_the_shortest_claim_that_may_stand_in_the_queue() {
+    let mut desk = Desk::new();
+    let (token, context) = ask_for_a_longer_claim(&mut desk);
+    desk.fails(context, Failure::Later);
+    let granted = desk.now;
+    desk.grant(token, desk.server_time(), Some(1_000));
+    let cell = desk.acquired();
+    assert!(desk.until(&cell) <= granted.after(ms(2_000)), "{:?}", desk.until(&cell).duration_since(granted));
+}
+
+#[test]
+fn a_grant_lasts_as_long_as_the_claim_that_was_answered_last() {
+    let mut desk = Desk::new();
+    let (token, context) = ask_for_a_longer_claim(&mut desk);
+    let asked = desk.now;
+    desk.busy(context);
+    desk.grant(token, desk.server_time(), Some(1_000));
+    let cell = desk.acquired();
+    assert_eq!(desk.until(&cell), asked.after(ms(3_000 - 30 - 2)));
+}
+
 /// Two heartbeats were under way; the newer was answered before the grant came.
 #[test]
 fn an_answer_that_was_old_before_the_grant_is_old_after_it() {

@@ -18,6 +18,11 @@ const CASES: &[(Mutant, fn())] = &[
     (Mutant::OldRefusalBelieved, loss::a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none),
     // The lock must be taken away by force and granted again while one answer is under way.
     (Mutant::GrantForgetsOldReplies, granting::an_answer_from_before_the_grant_says_nothing_about_its_lease),
+    // The first waiter must have said a much shorter lease than the next, and the server refuse to hear of that.
+    (
+        Mutant::NewestClaimAssumed,
+        granting::a_grant_lasts_as_long_as_the_shortest_claim_that_may_stand_in_the_queue,
+    ),
     // The clock must have been set back as well: else the tokens that were not reserved are in the past.
     (Mutant::MostFencesAssumed, granting::a_grant_comes_with_as_many_tokens_as_the_most_modest_question),
     // Leases are shortened more than need be, which the promise after a step allows.

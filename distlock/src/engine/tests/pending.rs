@@ -171,28 +171,29 @@ fn what_was_refused_may_have_been_done_in_part_and_is_undone() {
     assert_eq!(desk.next_leave().0.token, token);
 }
 
-#[test]
-fn what_is_refused_after_it_was_given_up_is_undone_once_more() {
-    let mut desk = Desk::new();
+/// A question that was given up fails behind the command that undoes it: threads may send in another order than they
+/// asked. Whose question it was.
+fn fails_behind_its_undoing(desk: &mut Desk, failure: Failure) -> Token {
     let ticket = desk.acquire(0, fenced());
     let (context, ..) = desk.next_enter();
     desk.cancel(ticket);
     let (leave, _) = desk.next_leave();
-    // Carried out before the command that it undoes: threads may send in another order than they asked.
     desk.answer(leave, Ok(Reply::NotHeld));
     let token = context.token;
-    desk.fails(context, Failure::Refused);
+    desk.fails(context, failure);
+    token
+}
+
+#[test]
+fn what_is_refused_after_it_was_given_up_is_undone_once_more() {
+    let mut desk = Desk::new();
+    let token = fails_behind_its_undoing(&mut desk, Failure::Refused);
     assert_eq!(desk.next_leave().0.token, token);
 }
 
 #[test]
 fn what_the_server_did_not_do_for_now_needs_no_undoing() {
     let mut desk = Desk::new();
-    let ticket = desk.acquire(0, fenced());
-    let (context, ..) = desk.next_enter();
-    desk.cancel(ticket);
-    let (leave, _) = desk.next_leave();
-    desk.answer(leave, Ok(Reply::NotHeld));
-    desk.fails(context, Failure::Later);
+    fails_behind_its_undoing(&mut desk, Failure::Later);
     desk.quiet();
 }

@@ -3,7 +3,7 @@
 
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run};
-use crate::engine::mutant::{Mutant, switch};
+use crate::engine::mutant::{Mutant, hunt};
 
 /// Where a fault shows best.
 type Bias = fn(&mut Config);
@@ -235,17 +235,14 @@ fn every_broken_rule_is_found() {
         (Mutant::LongestTtlIsOurs, of_unequal_ttls, "overlap"),
         (Mutant::ClocksNotCompared, set_forward_for_newcomers, "overlap"),
     ];
-    let mut missed = Vec::new();
-    for (fault, bias, rule) in cases {
-        switch(Some(fault));
-        let breaks = |violation: &Violation| violation.what.starts_with(rule);
-        let found = (0..number("MUTANT_SEEDS").unwrap_or(3_000))
-            .find_map(|seed| run(seed, bias).err().filter(breaks));
-        switch(None);
-        match found {
-            Some(found) => println!("{fault:?}: {}", found.line()),
-            None => missed.push(fault),
-        }
-    }
-    assert!(missed.is_empty(), "not found: {missed:?}");
+    let seeds = number("MUTANT_SEEDS").unwrap_or(3_000);
+    hunt(
+        &cases,
+        seeds,
+        |(fault, ..)| *fault,
+        |(_, bias, rule), seed| {
+            let violation: Violation = run(seed, bias).err()?;
+            violation.what.starts_with(rule).then(|| violation.line())
+        },
+    );
 }

@@ -14,7 +14,8 @@ if not holder then
 end
 redis.call('DEL', keys.lock, keys.members)
 serve(keys, {
-  now = server_time(), held = '', waiter = redis.call('LPOP', keys.queue), handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
+  now = server_time(), held = '', waiter = redis.call('LPOP', keys.queue),
+  handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
   count = ARGV[2] == '1', channels = ARGV[1], from = ARGV[3] or '',
 })
 return {'RELEASED', holder, 0}

@@ -1,0 +1,40 @@
+//! How long a request that does not wait gives the server to answer.
+
+use std::time::Duration;
+
+/// All of its keys together.
+const MOST: Duration = Duration::from_secs(1);
+/// What is left is counted in such steps: requests of few different patiences are cheap to watch.
+const STEP: Duration = Duration::from_millis(100);
+
+/// `unavailable_after`: how long the server may be out of reach before a request that waits fails.
+pub(crate) fn reach(unavailable_after: Duration) -> Duration {
+    unavailable_after.min(MOST)
+}
+
+/// What is left of `reach` for the keys behind those that it took so long to acquire. Zero: they are not asked for.
+pub(crate) fn left(reach: Duration, spent: Duration) -> Duration {
+    if spent < STEP {
+        return reach;
+    }
+    let steps = reach.saturating_sub(spent).as_millis() / STEP.as_millis();
+    STEP * u32::try_from(steps).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_together_have_no_more_than_the_time_of_one() {
+        let ms = Duration::from_millis;
+        for spent in (0..1_500).map(ms) {
+            let all = spent + left(reach(ms(3_000)), spent);
+            assert!(all <= MOST + STEP || left(MOST, spent).is_zero(), "{spent:?}");
+            assert!(spent < STEP || all <= MOST.max(spent), "{spent:?}");
+        }
+        assert_eq!(left(ms(50), ms(1)), ms(50), "the first command");
+        assert_eq!(left(MOST, ms(150)), ms(800));
+        assert_eq!(left(MOST, ms(950)), Duration::ZERO);
+    }
+}
