@@ -112,6 +112,13 @@ pub(crate) enum Mutant {
     CounterNotHandedOver,
     LongestTtlIsOurs,
     ClocksNotCompared,
+    QueueServerSilenceIgnored,
+    SilentServersAwaited,
+    QueueServerNotKept,
+    NobodyStandsAside,
+    LostQueueNotLeft,
+    LateGrantKept,
+    ReleaserNotLast,
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
-use super::coordinator::{Coordinator, Effect, Now};
+use super::coordinator::Coordinator;
+use super::effect::{Effect, Now};
 use super::member::{Eligibility, Member, Memory};
 use super::round::majority;
 use crate::clock::{Time, drift};
@@ -175,8 +176,11 @@ impl Coordinator {
             return self.misconfigured(now, node, cause);
         }
         let Some(member) = self.members.get_mut(node) else { return };
-        member.up = false;
+        let was_up = std::mem::replace(&mut member.up, false);
         member.cause = Some(cause.clone());
+        if was_up {
+            self.move_on(now, node);
+        }
         self.gather(now, Some(cause));
     }
 
@@ -192,6 +196,7 @@ impl Coordinator {
         if let Some(member) = self.members.get_mut(node) {
             member.pushes = pushes;
         }
+        self.move_on(now, node);
         self.gather(now, None);
     }
 

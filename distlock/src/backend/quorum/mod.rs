@@ -39,20 +39,20 @@
 //!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
 //!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
 
-mod cooldown;
 mod coordinator;
+mod effect;
 mod follow_up;
 mod member;
 mod membership;
+mod queue;
 mod repair;
 mod round;
 #[cfg(test)]
 mod sim;
-mod standby;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod wakeups;
+mod waiting;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -71,7 +71,8 @@ use super::{
     Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
-use coordinator::{Coordinator, Effect, Job, Now};
+use coordinator::Coordinator;
+use effect::{Effect, Job, Now};
 use follow_up::take;
 use tokens::Servers;
 
@@ -408,11 +409,16 @@ impl Worker<'_> {
             if effects.is_empty() {
                 return;
             }
-            let mut commands: Vec<Vec<(Job, Arc<str>, Op)>> = Vec::new();
-            commands.resize_with(self.quorum.nodes.len(), Vec::new);
+            // The servers in the order in which they are to be told.
+            let mut commands: Vec<(usize, Vec<(Job, Arc<str>, Op)>)> = Vec::new();
             for effect in effects {
                 match effect {
-                    Effect::Send { node, job, key, op } => commands[node].push((job, key, op)),
+                    Effect::Send { node, job, key, op } => {
+                        match commands.iter_mut().find(|(to, _)| *to == node) {
+                            Some((_, commands)) => commands.push((job, key, op)),
+                            None => commands.push((node, vec![(job, key, op)])),
+                        }
+                    }
                     Effect::Done { round, result } => {
                         if let Some(reply) = self.replies.remove(&round) {
                             // Whoever asked may be gone.
@@ -439,7 +445,7 @@ impl Worker<'_> {
                     Effect::Note { node, note } => self.leave_note(node, note).await,
                 }
             }
-            for (node, commands) in commands.into_iter().enumerate() {
+            for (node, commands) in commands {
                 self.send_commands(node, commands).await;
             }
         }

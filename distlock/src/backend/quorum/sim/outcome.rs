@@ -83,7 +83,11 @@ impl World {
                 let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
                 self.later(process, hold, Step::Release { key, token });
                 if attempt.renews {
-                    self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
+                    // As the engine does: whoever was let in late has less time.
+                    let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
+                    let ttl = attempt.ttl * MILLI;
+                    let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
+                    self.later(process, after, Step::Renew { key, token });
                 }
             }
             (Ok(Reply::AlreadyHeld { fence, .. }), Some(_)) => {
@@ -97,6 +101,7 @@ impl World {
             (Ok(Reply::Acquired { .. }), Some(_)) => self.lose(process, key, token),
             (Ok(Reply::Busy { remaining, .. }), None) => {
                 self.stats.busy += 1;
+                self.processes[process].busy_at[key] = Some(self.now);
                 if attempt.once {
                     self.processes[process].attempts[key] = None;
                     return self.next(process, key);

@@ -60,10 +60,11 @@ while waiter do
     break
   end
   if alive and pause and poll_gap_interval == 0 then
-    -- One of several servers: a lock is nobody's before most of them say so. Who polls is passed over.
-    if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
+    -- One of several servers: whoever releases learns that somebody waited. Who polls would not hear of it, and
+    -- is passed over.
+    if how ~= 'p' and publish('g ' .. text(server_time) .. from .. ' ' .. text(handoffs_began) .. ' 0 ' .. waiter .. ' ' .. lock) then
       redis.call('HDEL', entries, waiter)
-      redis.call('DEL', lock)
+      redis.call('SET', lock, waiter, 'PX', claim)
       return {'RELEASED', token, 1}
     end
   elseif alive and pause then
