@@ -21,7 +21,7 @@ const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this part of the ttl …
 const LONGEST_PART: u32 = 6;
 /// … and this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// A lock that expires is asked for so much later.
 const EXPIRED: Duration = Duration::from_millis(2);
 

@@ -26,8 +26,9 @@ use super::tokens::Servers;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// … so many times.
 const MOST_AGAIN: u32 = 6;
-/// For how long the queue server's lock is kept from everybody, twice as long each time …
-const FIRST_ASIDE: Duration = Duration::from_millis(50);
+/// For how long the queue server's lock is kept from everybody: longer than a repair pauses, and twice as long each
+/// time …
+const FIRST_ASIDE: Duration = Duration::from_millis(300);
 /// … up to this. Shorter than a heartbeat.
 const LONGEST_ASIDE: Duration = Duration::from_secs(1);
 /// Those who waited at a server that is lost ask all others within this time.
@@ -193,7 +194,9 @@ impl Coordinator {
 
     /// The queue server's lock is ours, and a majority is not: keeps it and asks again, or gives it up.
     fn has_queue_server_only(&mut self, now: Now, id: u64, node: usize) {
-        let Some(round) = self.round(id) else { return };
+        let Some(round) = self.round_mut(id) else { return };
+        // Once for each round, however late the server answers.
+        round.queue = None;
         let (key, token, taken) = (round.key.clone(), round.token, round.may_be_taken());
         let until = self.gone_by(now);
         let Some(entry) = self.tokens.get(token) else { return };

@@ -314,6 +314,8 @@ impl World {
         self.note(|| format!("fault: {fault:?}"));
         match fault {
             Fault::Break(process, node) => self.break_link(process, node),
+            // One that lasts longer would bring what waits in the socket out of order.
+            Fault::Hang(node) if self.nodes[node].hangs_until > self.now => {}
             Fault::Hang(node) => {
                 let until = self.now + self.rng.u64(MILLI..self.cfg.longest_hang * MILLI);
                 self.nodes[node].hangs_until = until;
