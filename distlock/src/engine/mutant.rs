@@ -117,7 +117,6 @@ pub(crate) enum Mutant {
     QueueServerNotKept,
     NobodyStandsAside,
     LostQueueNotLeft,
-    LateGrantKept,
     ReleaserNotLast,
 }
 

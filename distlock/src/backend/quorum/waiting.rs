@@ -25,7 +25,7 @@ use super::tokens::Servers;
 /// Who has the queue server's lock asks again after this time, twice as long each time …
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// … so many times.
-const MOST_AGAIN: u32 = 6;
+const MOST_AGAIN: u32 = 7;
 /// For how long the queue server's lock is kept from everybody: longer than a repair pauses, and twice as long each
 /// time …
 const FIRST_ASIDE: Duration = Duration::from_millis(300);
@@ -130,7 +130,7 @@ impl Coordinator {
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
         let Some(entry) = self.tokens.get(token) else {
             // Too late for us: it is the next one's.
-            if self.is_there(node) && !mutated!(LateGrantKept) {
+            if self.is_there(node) {
                 self.tell(now, node, Job::Ignored, &key, leave(token));
             }
             return;

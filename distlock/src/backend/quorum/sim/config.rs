@@ -69,6 +69,10 @@ pub(super) struct Config {
     pub(super) patience: u64,
     /// A key must not stay free for so long while somebody waits for it, in milliseconds.
     pub(super) stall: Option<u64>,
+    /// Nobody may wait for a key for so long, in milliseconds.
+    pub(super) longest_wait: Option<u64>,
+    /// First requests for a key that is not known to be contended that do not queue.
+    pub(super) plain: f64,
     /// How many commands one section may cost on average.
     pub(super) most_commands: Option<u64>,
 }
@@ -118,6 +122,8 @@ impl Config {
             longest_hang: 4_000,
             patience: 750,
             stall: None,
+            longest_wait: None,
+            plain: 0.5,
             most_commands: None,
         }
     }

@@ -13,7 +13,7 @@ const ASKING: u64 = 300 * MILLI;
 /// Locks of shorter leases than this may be lost by a few slow answers, in milliseconds.
 const SHORT: u64 = 1_000;
 /// So many others may get a key before somebody who wanted it earlier.
-const OVERTAKEN: u32 = 200;
+const OVERTAKEN: u32 = 40;
 
 impl World {
     /// A process believes from now on that it holds the key.
@@ -65,6 +65,10 @@ impl World {
         let waited = self.now.saturating_sub(since) / MILLI;
         if self.cfg.stall.is_some_and(|most| waited > most) {
             self.fail(format!("stall: process {process} waited {waited} ms for k{key}, which was free"));
+        }
+        let waited = self.now.saturating_sub(self.processes[process].wanted_since(key)) / MILLI;
+        if self.cfg.longest_wait.is_some_and(|most| waited > most) {
+            self.fail(format!("wait: process {process} waited {waited} ms for k{key}"));
         }
     }
 

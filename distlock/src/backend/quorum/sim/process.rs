@@ -393,7 +393,7 @@ impl World {
         let ttl = attempt.ttl();
         let sent = self.processes[process].clock.at(self.now);
         let contended = self.processes[process].busy_at[key].is_some_and(|at| self.now - at < CONTENDED);
-        let plain = !attempt.asked && attempt.fences == 0 && !contended && self.rng.bool();
+        let plain = !attempt.asked && attempt.fences == 0 && !contended && self.chance(self.cfg.plain);
         let (op, queues) = if plain {
             (Op::TryAcquire { token, ttl }, false)
         } else {
