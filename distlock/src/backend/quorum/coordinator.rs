@@ -9,10 +9,11 @@ use super::super::{Failure, Op, OpError, OpResult, Reply, ServerTime, TCP_USER_T
 use super::effect::{Effect, Job, Now};
 use super::member::{Member, PendingRelease};
 use super::membership::Membership;
+use super::missing::Repairs;
 use super::queue::{Queues, order};
-use super::repair::Repairs;
 use super::round::{Decision, Round, ServerReply};
-use super::tokens::{Servers, Tokens};
+use super::servers::Servers;
+use super::tokens::Tokens;
 use crate::clock::{Time, drift};
 
 #[derive(Debug)]

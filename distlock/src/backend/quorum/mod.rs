@@ -45,9 +45,12 @@ mod effect;
 mod follow_up;
 mod member;
 mod membership;
+mod membership;
+mod missing;
 mod queue;
 mod repair;
 mod round;
+mod servers;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
@@ -74,7 +77,7 @@ use super::{
 use crate::clock::{self, Time};
 use coordinator::Coordinator;
 use effect::Job;
-use tokens::Servers;
+use servers::Servers;
 use worker::Worker;
 
 /// Locks on a majority of several servers.

@@ -5,7 +5,6 @@
 //! forgotten it, is asked again and again for as long as the lease lasts. What is taken late does not make the
 //! lease longer, and counts for a renewal only if the renewal finds it there.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::super::{Op, OpResult, Remaining, Reply, Token};
 use super::coordinator::Coordinator;
 use super::effect::{Job, Now};
 use super::follow_up::take;
-use super::tokens::Servers;
+use super::missing::Missing;
 use crate::clock::Time;
 
 /// The pause before a server is asked again; twice as long each time …
@@ -24,19 +23,6 @@ const LONGEST_PART: u32 = 6;
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// A lock that expires is asked for so much later.
 const EXPIRED: Duration = Duration::from_millis(2);
-
-/// When to see to which tokens.
-pub(super) type Repairs = BTreeSet<(Time, Token)>;
-
-/// Where a lock that is held is missing.
-#[derive(Debug, Default)]
-pub(super) struct Missing {
-    at: Servers,
-    /// Servers that were asked for it and have not answered.
-    asked: Servers,
-    due: Option<Time>,
-    pause: Duration,
-}
 
 impl Coordinator {
     /// The lock is held, but not at this server: takes it there, now.
@@ -147,15 +133,5 @@ impl Coordinator {
                 self.repair(now, node, &key, token);
             }
         }
-    }
-}
-
-impl Missing {
-    pub(super) fn has(&self, node: usize) -> bool {
-        self.at.has(node)
-    }
-
-    pub(super) fn add(&mut self, node: usize) {
-        self.at.add(node);
     }
 }

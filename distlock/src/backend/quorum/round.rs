@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
-use super::tokens::Servers;
+use super::servers::Servers;
 use crate::clock::Time;
 
 /// What one server has to say about an operation.

@@ -20,7 +20,7 @@ use super::effect::{Effect, Job, Now};
 use super::follow_up::leave;
 use super::queue::{SILENT, order};
 use super::round::ServerReply;
-use super::tokens::Servers;
+use super::servers::Servers;
 
 /// Who has the queue server's lock asks again after this time, twice as long each time …
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

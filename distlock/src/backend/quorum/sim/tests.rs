@@ -161,7 +161,7 @@ fn contended(c: &mut Config) {
     c.ttl = c.ttl.max(3_000);
     (c.servers, c.fenced, c.more) = (5, 0.0, 0.0);
     c.stall = Some(1_000);
-    c.most_commands = Some(22);
+    c.most_commands = Some(14);
 }
 
 /// Nothing goes wrong but at the queue server, which stops or cannot be reached.
@@ -185,6 +185,13 @@ fn queue_forgotten(c: &mut Config) {
     queue_lost(c);
     (c.breaks, c.flushes, c.noticed, c.ttl, c.longest_hold) = (0, 2, true, 20_000, 4_000);
     c.stall = Some(3_000);
+}
+
+/// The same, while more wait there than can all try in vain between two repairs.
+fn queue_forgotten_by_many(c: &mut Config) {
+    queue_forgotten(c);
+    (c.processes, c.requests, c.longest_hold, c.stall) = (30, 90, 8_000, None);
+    (c.ttl, c.renews) = (20_000, 1.0);
 }
 
 /// Waiters give up.
@@ -291,7 +298,7 @@ fn every_broken_rule_is_found() {
         (Mutant::QueueServerSilenceIgnored, queue_silent, "wait"),
         (Mutant::SilentServersAwaited, queue_silent, "stall"),
         (Mutant::LostQueueNotLeft, queue_lost, "stall"),
-        (Mutant::NobodyStandsAside, queue_forgotten, "width"),
+        (Mutant::NobodyStandsAside, queue_forgotten_by_many, "width"),
         (Mutant::QueueServerNotKept, contended, "cost"),
         (Mutant::ReleaserNotLast, greedy, "starvation"),
     ];
