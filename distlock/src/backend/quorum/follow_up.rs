@@ -66,11 +66,13 @@ impl Coordinator {
                 self.repair(now, node, &key, token);
             }
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
-                if !succeeded && !held && !counted_on && !mutated!(MinorityNotReleased) =>
+                if !succeeded
+                    && !held
+                    && !counted_on
+                    && self.tokens.is_to_give_back(token, node)
+                    && !mutated!(MinorityNotReleased) =>
             {
-                if self.tokens.is_to_give_back(token, node) {
-                    self.give_back(now, node, key, token, id);
-                }
+                self.give_back(now, node, key, token, id);
             }
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(error))
                 if error.kind == Failure::Unknown && !held =>

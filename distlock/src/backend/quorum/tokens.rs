@@ -177,6 +177,11 @@ impl Tokens {
         self.entries.get(&token).is_none_or(|entry| entry.ours.has(node) && !entry.kept.has(node))
     }
 
+    /// The rounds for it that are not over.
+    pub(super) fn rounds(&self, token: Token) -> Vec<u64> {
+        self.entries.get(&token).map(|entry| entry.rounds.clone()).unwrap_or_default()
+    }
+
     /// Whether it may stand in this server's queue.
     pub(super) fn is_queued(&self, token: Token, node: usize) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.queued.has(node))

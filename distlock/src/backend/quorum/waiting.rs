@@ -31,6 +31,8 @@ const MOST_AGAIN: u32 = 7;
 const FIRST_ASIDE: Duration = Duration::from_millis(300);
 /// … up to this. Shorter than a heartbeat.
 const LONGEST_ASIDE: Duration = Duration::from_secs(1);
+/// Whoever has kept it from everybody asks again so much later than that ends: after the holder.
+const YIELD: Duration = Duration::from_millis(100);
 /// Those who waited at a server that is lost ask all others within this time.
 const SPREAD: Duration = Duration::from_millis(20);
 
@@ -55,6 +57,10 @@ impl Coordinator {
         let lives = self.lives(ttl);
         self.tokens.asks(now.time, key, token, id, ttl, lives);
         self.queues.has_asked(token);
+        // What an earlier round asks comes first, everywhere: only one of them may find the lock free.
+        for earlier in self.tokens.rounds(token) {
+            self.widen(now, earlier);
+        }
         let queue = self.queue_server(now, key);
         let alone = queue.filter(|_| self.asks_alone(now, key, &op));
         let mut round = self.round_of(now, key, op);
@@ -221,7 +227,7 @@ impl Coordinator {
                 &key,
                 Op::Release { token, keep_taken_for: Some(pause), handoffs_began: ServerTime(0) },
             );
-            let pause = pause + self.at_most(SPREAD);
+            let pause = pause + YIELD + self.at_most(SPREAD);
             self.queues.ask_again_at(now.time.after(pause), token);
         }
     }

@@ -24,6 +24,9 @@ const BATCH: usize = 500;
 /// The suspend-proof clock is looked at so often while anything is due.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// One command for one server.
+type Letter = (Job, Arc<str>, Op);
+
 /// Where the coordinator works: on the I/O thread.
 pub(super) struct Worker<'a> {
     quorum: &'a QuorumBackend,
@@ -87,7 +90,7 @@ impl Worker<'_> {
                 return;
             }
             // The servers in the order in which they are to be told.
-            let mut commands: Vec<(usize, Vec<(Job, Arc<str>, Op)>)> = Vec::new();
+            let mut commands: Vec<(usize, Vec<Letter>)> = Vec::new();
             for effect in effects {
                 match effect {
                     Effect::Send { node, job, key, op } => {
@@ -146,7 +149,7 @@ impl Worker<'_> {
     }
 
     /// Sends one server's commands, in order.
-    async fn send_commands(&mut self, node: usize, commands: Vec<(Job, Arc<str>, Op)>) {
+    async fn send_commands(&mut self, node: usize, commands: Vec<Letter>) {
         let backend = &self.quorum.nodes[node];
         if commands.len() < WORTH_A_BATCH {
             for (job, key, op) in commands {

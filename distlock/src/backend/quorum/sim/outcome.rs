@@ -98,7 +98,11 @@ impl World {
             }
             // Carried out before the lock was found to be ours.
             (Ok(Reply::Acquired { .. }), Some((_, by))) if round < by => {}
-            (Ok(Reply::Acquired { .. }), Some(_)) => self.lose(process, key, token),
+            // As the engine does: it is lost, and given back.
+            (Ok(Reply::Acquired { .. }), Some(_)) => {
+                self.is_lost(process, key, token);
+                self.end(process, key, token);
+            }
             (Ok(Reply::Busy { remaining, .. }), None) => {
                 self.stats.busy += 1;
                 self.processes[process].busy_at[key] = Some(self.now);
@@ -154,11 +158,7 @@ impl World {
 
     fn lose(&mut self, process: usize, key: usize, token: Token) {
         if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
-            self.stats.lost += 1;
-            self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
-            if let Some(attempt) = self.attempt(process, key, token) {
-                self.judge_loss(process, key, token, attempt.ttl);
-            }
+            self.is_lost(process, key, token);
             if self.rng.bool() {
                 return self.end(process, key, token);
             }
@@ -166,6 +166,14 @@ impl World {
             self.gives_up(process, key, token);
             self.processes[process].attempts[key] = None;
             self.next(process, key);
+        }
+    }
+
+    fn is_lost(&mut self, process: usize, key: usize, token: Token) {
+        self.stats.lost += 1;
+        self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
+        if let Some(attempt) = self.attempt(process, key, token) {
+            self.judge_loss(process, key, token, attempt.ttl);
         }
     }
 }
