@@ -34,6 +34,8 @@ pub struct Figures {
     pub p99: u64,
     /// The longest hand-off, nanoseconds.
     pub longest_gap: u64,
+    /// Time from asking to holding, 99th percentile, nanoseconds.
+    pub wait_p99: u64,
     /// The longest time from asking to holding, divided by the mean.
     pub longest_wait_to_mean: f64,
     /// Jain's index over the numbers of sections.
@@ -194,13 +196,14 @@ fn figures(
     all.retain(|section| timed.contains(&section.start));
     let mut hand_offs: Vec<u64> =
         all.windows(2).map(|pair| pair[1].start.saturating_sub(pair[0].end)).collect();
-    let waits: Vec<u64> = all.iter().map(|section| section.start - section.asked).collect();
+    let mut waits: Vec<u64> = all.iter().map(|section| section.start - section.asked).collect();
     Figures {
         sections_per_second: all.len() as f64 / ((timed.end - timed.start) as f64 / 1e9),
         commands: commands as f64 / in_count.max(1) as f64,
         p50: quantile(&mut hand_offs, 0.5),
         p99: quantile(&mut hand_offs, 0.99),
         longest_gap: hand_offs.last().copied().unwrap_or(0),
+        wait_p99: quantile(&mut waits, 0.99),
         longest_wait_to_mean: waits.iter().max().copied().unwrap_or(0) as f64 / mean(&waits),
         fairness: jain(&shares),
         ping,

@@ -1,10 +1,11 @@
 //! What a lock costs where there is more than one server, side by side with one server in one run.
 //!
-//! `cargo bench -p distlock-benches --bench topologies [-- [--quick] [cluster] [quorum]]`
+//! `cargo bench -p distlock-benches --bench topologies [-- [--quick] [cluster] [quorum] [crowd]]`
 //!
-//! Without names all parts run: about four minutes, or one with `--quick`.
+//! Without names all parts run: about six minutes, or one and a half with `--quick`.
 
 mod cluster;
+mod crowd;
 mod quorum;
 mod raw_quorum;
 mod redlock;
@@ -36,6 +37,9 @@ fn main() -> Result<()> {
         let five = quorum::Five::start()?;
         runtime.block_on(quorum::uncontended(&five, &alone, length, &mut verdicts))?;
         runtime.block_on(stopped::measure(&five, length, &mut verdicts))?;
+    }
+    if parts.wants("crowd") {
+        crowd::measure(&quorum::Five::start()?, &alone, length, &mut verdicts)?;
     }
     let quick = length.pick("", " -- --quick");
     verdicts.print(&alone.machine()?, &format!("cargo bench -p distlock-benches --bench topologies{quick}"));

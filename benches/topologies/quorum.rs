@@ -41,6 +41,16 @@ impl Five {
         &self.servers[number % SERVERS]
     }
 
+    pub(super) fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// All of them in one URL.
+    pub(super) fn url(&self) -> String {
+        let addresses: Vec<String> = self.servers.iter().map(|server| server.address().to_string()).collect();
+        format!("redis+quorum://{}", addresses.join(","))
+    }
+
     pub(super) async fn ours(&self) -> Result<Contender> {
         let manager = distlock::LockManager::builder().quorum(&self.urls).default_ttl(TTL).connect().await?;
         Ok(Contender::on("distlock, quorum of five", Distlock(manager), keys()))

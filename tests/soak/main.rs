@@ -5,9 +5,9 @@
 //! cargo run --release -p distlock-tests --bin soak -- --minutes 60 --seed 1
 //! ```
 //!
-//! Prints a row for each topology and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed decides
-//! which faults are drawn and in which order, not how they meet with the work. With `--topology control`
-//! every other client locks nothing but memory of its own: there the judge has to find overlaps.
+//! Prints a row for each topology and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed
+//! decides which faults are drawn and in which order, not how they meet with the work. With `--topology control` every
+//! other client locks nothing but memory of its own: there the judge has to find overlaps.
 //!
 //! | column | |
 //! |---|---|

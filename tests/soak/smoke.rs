@@ -1,5 +1,5 @@
-//! The soak itself works: it runs through and finds nothing on one server, and its judge finds what clients do that lock
-//! nothing. How well locks fare is for a longer run to say.
+//! The soak itself works: it runs through and finds nothing on one server, and its judge finds what clients do that
+//! lock nothing. How well locks fare is for a longer run to say.
 
 #![allow(clippy::unwrap_used)]
 

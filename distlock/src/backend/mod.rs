@@ -65,9 +65,9 @@ pub(crate) struct Tuning {
     pub(crate) queue_entry_ttl: Duration,
     /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
     pub(crate) poll_gap: Duration,
-    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero
-    /// (quorum): every release is a gap: the key is deleted, the first waiter is dequeued and notified, and must
-    /// acquire again.
+    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero (and a gap that is not): one of
+    /// several servers, where no gap is made, waiters that poll are passed over, and whoever releases is told if the
+    /// lock was handed on.
     pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
 }
@@ -228,7 +228,8 @@ pub(crate) enum Reply {
     WrongKind {
         found: Arc<str>,
     },
-    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers.
+    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of several
+    /// servers, it was handed on to a waiter.
     Released {
         gap: bool,
     },

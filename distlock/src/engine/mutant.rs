@@ -113,6 +113,12 @@ pub(crate) enum Mutant {
     CounterNotHandedOver,
     LongestTtlIsOurs,
     ClocksNotCompared,
+    QueueServerSilenceIgnored,
+    SilentServersAwaited,
+    QueueServerNotKept,
+    NobodyStandsAside,
+    LostQueueNotLeft,
+    ReleaserNotLast,
 }
 
 #[cfg(test)]

@@ -318,7 +318,9 @@ impl ModelServer {
                     if !entry.listens {
                         continue;
                     }
-                    note(News::Gap);
+                    note(News::Grant { server_time, handoffs_began, fence: None });
+                    let holder = token_text(&client, token).into();
+                    self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
                 } else {
                     note(News::Gap);
                     self.slot(key).queue.push_front(entry);

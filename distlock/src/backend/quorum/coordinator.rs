@@ -5,76 +5,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::redis::Note;
-use super::super::{
-    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Reply, ServerTime,
-    TCP_USER_TIMEOUT, Token, Tuning,
-};
-use super::cooldown::Cooldowns;
+use super::super::{Failure, Op, OpError, OpResult, Reply, ServerTime, TCP_USER_TIMEOUT, Token, Tuning};
+use super::effect::{Effect, Job, Now};
 use super::member::{Member, PendingRelease};
 use super::membership::Membership;
-use super::repair::Repairs;
+use super::missing::Repairs;
+use super::queue::{Queues, order};
 use super::round::{Decision, Round, ServerReply};
-use super::standby::{Standbys, is_plain};
-use super::tokens::{Servers, Tokens};
+use super::servers::Servers;
+use super::tokens::Tokens;
 use crate::clock::{Time, drift};
-
-/// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
-    pub(super) time: Time,
-    pub(super) wall: u64,
-}
-
-impl Now {
-    /// What stands for the server's time in replies: of all clocks, ours is the one that does not jump.
-    fn server_time(self) -> ServerTime {
-        ServerTime(self.time.0 / 1_000)
-    }
-}
-
-/// What an answer is about.
-#[derive(Clone, Debug)]
-pub(super) enum Job {
-    /// The operation of a round.
-    Vote(u64),
-    /// The fencing tokens proposed in a round.
-    Propose(u64),
-    /// The fencing tokens written back in a round, and the first of them.
-    WriteBack(u64, u64),
-    /// Giving back what is left of a token, until then.
-    Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
-    /// Taking a lock that is held where it is missing.
-    Repair(Token),
-    /// Nothing depends on it.
-    Ignored,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub(super) enum Effect {
-    Send {
-        node: usize,
-        job: Job,
-        key: Arc<str>,
-        op: Op,
-    },
-    Done {
-        round: u64,
-        result: OpResult,
-    },
-    Link(LinkEvent),
-    Push(Push),
-    /// Ask the server what it is.
-    Probe {
-        node: usize,
-    },
-    /// Leave a note on the server: before whatever it is sent after this.
-    Note {
-        node: usize,
-        note: Note,
-    },
-}
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -82,13 +22,11 @@ pub(super) struct Coordinator {
     pub(super) names: Vec<String>,
     pub(super) membership: Membership,
     pub(super) tokens: Tokens,
-    pub(super) wakeups: Vec<(Time, Token)>,
-    pub(super) cooldowns: Cooldowns,
+    pub(super) queues: Queues,
     pub(super) rng: fastrand::Rng,
     /// The longest lease that may be on any server, as far as we know.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
-    pub(super) standbys: Standbys,
     pub(super) repairs: Repairs,
     /// How long a place in the queue lasts.
     queue_entry_ttl: Duration,
@@ -106,12 +44,10 @@ impl Coordinator {
             membership: Membership::new(),
             tokens: Tokens::new(names.len()),
             names,
-            wakeups: Vec::new(),
-            cooldowns: Cooldowns::new(),
+            queues: Queues::new(),
             rng: fastrand::Rng::with_seed(seed),
             longest_ttl,
             out: Vec::new(),
-            standbys: Standbys::new(),
             repairs: Repairs::new(),
             queue_entry_ttl: Tuning::default().queue_entry_ttl,
             rounds: HashMap::new(),
@@ -130,11 +66,7 @@ impl Coordinator {
         let id = self.next_round;
         self.next_round += 1;
         match op {
-            Op::TryAcquire { .. } | Op::Acquire { .. } => {
-                if let Some(op) = self.after_others(now, id, key, op) {
-                    self.ask(now, id, key, op);
-                }
-            }
+            Op::TryAcquire { .. } | Op::Acquire { .. } => self.ask(now, id, key, op),
             Op::Release { token, keep_taken_for, .. } => {
                 self.leave(
                     now,
@@ -161,42 +93,31 @@ impl Coordinator {
         id
     }
 
-    fn round_of(&self, now: Now, key: &Arc<str>, op: Op) -> Round {
+    pub(super) fn round_of(&self, now: Now, key: &Arc<str>, op: Op) -> Round {
         Round::new(now.time, key.clone(), op, self.members.len())
     }
 
-    /// Begins a round that asks for the lock.
-    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
-        let (Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. }) = op else { return };
-        self.longest_ttl = self.longest_ttl.max(ttl);
-        let lives = self.lives(ttl);
-        self.tokens.asks(now.time, key, token, id, ttl, lives);
-        let first = if is_plain(&op) { self.first_asked(now, key) } else { Servers::all() };
-        let mut round = self.round_of(now, key, op);
-        if let Op::Acquire { fences, .. } = round.op
-            && fences > 0
-        {
-            let first = self.fences.max(now.wall);
-            self.fences = first.saturating_add(u64::from(fences));
-            round.proposal = Some((first, fences));
+    /// The fencing tokens that a round proposes, if it wants any: the first and how many.
+    pub(super) fn proposal(&mut self, now: Now, op: &Op) -> Option<(u64, u32)> {
+        let Op::Acquire { fences, .. } = *op else { return None };
+        if fences == 0 {
+            return None;
         }
-        self.put(now, id, round, first);
-        self.keep_in_standbys(now, id);
+        let first = self.fences.max(now.wall);
+        self.fences = first.saturating_add(u64::from(fences));
+        Some((first, fences))
     }
 
     /// Begins a round that gives the lock back, or the attempt at it up.
     fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
         let token = op.token();
-        self.withdraw(key, token);
         let entry = self.tokens.remove(token);
         if entry.as_ref().is_some_and(|entry| entry.held) {
-            self.start_cooldown(now, key, id);
+            self.queues.releases(now.time, key, id);
         }
+        self.queues.has_asked(token);
         let mut round = self.round_of(now, key, op);
         round.left = true;
-        let passes_on = entry.as_ref().is_some_and(|entry| entry.woken)
-            || self.wakeups.iter().any(|(_, woken)| *woken == token);
-        self.wakeups.retain(|(_, woken)| *woken != token);
         let mut with = Servers::all();
         if let Some(entry) = entry {
             self.end_repair(token, &entry.missing);
@@ -205,11 +126,6 @@ impl Coordinator {
             round.touched = entry.touched;
             self.abandon(now, entry.rounds);
         }
-        if passes_on {
-            (0..self.members.len()).for_each(|node| self.wake_next(now, node, key, token));
-            with = Servers::all();
-        }
-        self.drop_standbys();
         self.put(now, id, round, with);
     }
 
@@ -223,22 +139,32 @@ impl Coordinator {
         }
     }
 
-    /// Begins a round with these servers; the others are asked for the lock later, and have nothing to give back.
-    fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers) {
-        let (at_first, later): (Vec<usize>, Vec<usize>) =
-            (0..self.members.len()).partition(|node| to.has(*node) || !self.members[*node].up);
-        for node in later {
-            if round.acquires() {
-                round.standby.add(node);
+    /// Begins a round with these servers. The others are asked for the lock later, and have nothing to give back.
+    pub(super) fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers) {
+        let mut nodes: Vec<usize> = order(&round.key, self.members.len()).collect();
+        let acquires = round.acquires();
+        if !acquires {
+            // Who is woken by the queue server asks the others at once: the release should be there by then.
+            nodes.reverse();
+        }
+        let (now_asked, not_asked): (Vec<usize>, Vec<usize>) =
+            nodes.into_iter().partition(|node| to.has(*node) || (!acquires && !self.members[*node].up));
+        for node in not_asked {
+            if acquires {
+                round.not_asked.add(node);
             } else {
                 round.answered(node, Ok(Reply::NotHeld), true);
             }
         }
         self.rounds.insert(id, round);
-        for node in at_first {
+        for node in now_asked {
             self.put_to(now, id, node);
         }
         self.decide(now, id);
+        let is_unanswered = self.rounds.get(&id).is_some_and(|round| round.under_way > 0);
+        if !is_unanswered {
+            self.widen(now, id);
+        }
     }
 
     /// Sends one server its command, or counts it as not there.
@@ -252,13 +178,15 @@ impl Coordinator {
             round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
             return;
         }
-        let (key, token, op) = (round.key.clone(), round.token, as_told(&round.op, member.pushes));
+        let (key, token, op, queue) = (round.key.clone(), round.token, round.op.clone(), round.queue);
         let proposal = round.proposal.map(|(first, count)| Op::Fence { token, first, count });
         let ttl = round.ttl();
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
-        if round.acquires() {
-            self.tokens.asks_server(token, node, id);
+        let acquires = round.acquires();
+        let op = self.as_told(&op, node, queue);
+        if acquires {
+            self.tokens.asks_server(token, node, id, &op);
         }
         if let Some(ttl) = ttl {
             self.note_ttl(node, ttl);
@@ -291,10 +219,7 @@ impl Coordinator {
         let counts = self.members.get(node).is_some_and(Member::counts);
         match job {
             Job::Vote(id) => {
-                if let (Ok(Reply::Released { gap: true }), Some(round)) = (&result, self.rounds.get(&id)) {
-                    let key = round.key.clone();
-                    self.others_are_told(&key, id);
-                }
+                self.heard_release(now, node, id, &result);
                 if let (Some(round), Ok(reply)) =
                     (self.rounds.get(&id).filter(|round| round.acquires()), &result)
                 {
@@ -355,15 +280,15 @@ impl Coordinator {
         let complete = take(round);
         let (decided, written_back) = (round.decided, round.write_back.as_ref().map(|back| back.first));
         if decided && complete {
+            self.has_come_late(now, id, node);
             self.follow_up(now, id, node);
         } else if let (Some(first), true) = (written_back, complete) {
             // Too late for the proposal, but it may help to agree.
             self.write_back(now, id, first, Some(node));
         }
         self.decide(now, id);
-        let Some(round) = self.rounds.get(&id) else { return };
-        let refused = complete && !matches!(round.reply(node), ServerReply::Ours { .. });
-        if refused || round.under_way == 0 {
+        let is_unanswered = self.rounds.get(&id).is_some_and(|round| round.under_way > 0);
+        if complete || !is_unanswered {
             self.widen(now, id);
         }
     }
@@ -434,66 +359,59 @@ impl Coordinator {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.decided = true;
         round.succeeded = succeeded;
-        let (token, left) = (round.token, round.left);
-        let (acquires, queues) = (round.acquires(), round.queues());
-        let (taken, proposal) = (round.is_taken(), round.proposal);
-        let (sent, ttl) = (round.sent, round.ttl());
-        let votes: Vec<bool> =
-            round.answers.iter().map(|answer| matches!(answer.reply, ServerReply::Ours { .. })).collect();
-        let fence = match &result {
-            Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => *fence,
-            _ => None,
-        };
+        let (token, asks) = (round.token, round.acquires() && !round.left);
         let renewed = matches!(round.op, Op::Renew { .. }) && succeeded;
-        let gives_back = matches!(round.op, Op::Release { .. }).then(|| round.key.clone());
-        let mut told = false;
-        if acquires
-            && !left
+        if let Some(ttl) = round.ttl().filter(|_| renewed)
             && let Some(entry) = self.tokens.get(token)
         {
-            entry.open = entry.open.saturating_sub(1);
-            if succeeded {
-                if let (Some(first), Some((_, count))) = (fence, proposal) {
-                    entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
-                    entry.fence_block = Some((first, count));
-                }
-                if let Some(ttl) = ttl {
-                    entry.leased_until = entry.leased_until.max(sent.after(ttl));
-                }
-                for node in (0..votes.len()).filter(|node| !votes[*node]) {
-                    entry.missing.add(node);
-                }
-                entry.held = true;
-                entry.waits = false;
-                entry.splits = 0;
-            } else if !entry.held {
-                entry.waits |= queues;
-                entry.splits = if taken { 0 } else { entry.splits.saturating_add(1) };
-                told = entry.woken && entry.open == 0;
+            entry.leased_until = entry.leased_until.max(round.sent.after(ttl));
+        }
+        let rounds = &self.rounds;
+        self.queues.keep_waiting_for(|round| rounds.get(&round).is_some_and(|round| !round.decided));
+        let result = match (asks, succeeded) {
+            (true, true) => {
+                self.now_held(id, &result);
+                result
             }
-        }
-        if renewed
-            && let Some(entry) = self.tokens.get(token)
-            && let Some(ttl) = ttl
-        {
-            entry.leased_until = entry.leased_until.max(sent.after(ttl));
-        }
+            (true, false) => {
+                if let Some(entry) = self.tokens.get(token) {
+                    entry.open = entry.open.saturating_sub(1);
+                }
+                self.asked_in_vain(now, id, result)
+            }
+            (false, _) => result,
+        };
         self.out.push(Effect::Done { round: id, result });
         for node in 0..self.members.len() {
             self.follow_up(now, id, node);
         }
-        if acquires && !succeeded && !left {
+        if asks && !succeeded {
             self.give_up_in_vain(now, id);
-        }
-        if told {
-            self.wake(now, token);
-        }
-        if acquires && !succeeded {
             self.forget_if_idle(token);
         }
-        if let Some(key) = gives_back {
-            self.released(now, &key, id);
+    }
+
+    /// This round has got the lock.
+    fn now_held(&mut self, id: u64, result: &OpResult) {
+        let Some(round) = self.rounds.get(&id) else { return };
+        let Some(entry) = self.tokens.get(round.token) else { return };
+        let fence = match result {
+            Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => *fence,
+            _ => None,
+        };
+        if let (Some(first), Some((_, count))) = (fence, round.proposal) {
+            entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
+            entry.fence_block = Some((first, count));
         }
+        if let Some(ttl) = round.ttl() {
+            entry.leased_until = entry.leased_until.max(round.sent.after(ttl));
+        }
+        for (node, answer) in round.answers.iter().enumerate() {
+            if !matches!(answer.reply, ServerReply::Ours { .. }) {
+                entry.missing.add(node);
+            }
+        }
+        entry.is_held();
     }
 
     pub(super) fn round_mut(&mut self, id: u64) -> Option<&mut Round> {
@@ -520,26 +438,16 @@ impl Coordinator {
 
     /// When something is due by itself.
     pub(super) fn next_due(&self) -> Option<Time> {
-        let wakeups = self.wakeups.iter().map(|(at, _)| *at).min();
         let release = self.members.iter().filter_map(Member::next_due).min();
-        [
-            wakeups,
-            release,
-            self.membership_due(),
-            self.cooldowns_due(),
-            self.standbys_due(),
-            self.repairs_due(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [release, self.membership_due(), self.queues.next_due(), self.repairs_due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn fire(&mut self, now: Now) {
-        self.fire_standbys(now);
+        self.fire_queues(now);
         self.fire_repairs(now);
-        self.fire_wakeups(now);
-        self.fire_cooldowns(now);
         for node in 0..self.members.len() {
             self.retry_releases(now, node, false);
         }
@@ -554,20 +462,4 @@ impl Coordinator {
         let idle = self.rounds.is_empty() && self.tokens.is_empty() && release.is_empty();
         (!idle).then(|| format!("{:?} {:?} {release:?}", self.rounds, self.tokens))
     }
-}
-
-/// Where nobody would hear a push the waiter asks by itself.
-fn as_told(op: &Op, pushes: Pushes) -> Op {
-    let mut op = op.clone();
-    if let Op::Acquire { mode, fences, .. } = &mut op {
-        *fences = 0;
-        if pushes == Pushes::Off {
-            *mode = match *mode {
-                AcquireMode::Wait => AcquireMode::Poll,
-                AcquireMode::WaitAgain => AcquireMode::PollAgain,
-                mode => mode,
-            };
-        }
-    }
-    op
 }

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
-use super::coordinator::{Coordinator, Job, Now};
+use super::coordinator::Coordinator;
+use super::effect::{Job, Now};
 use super::member::PendingRelease;
 use super::round::ServerReply;
 use crate::clock::Time;
-
-/// For how long a lock is taken only to be given back at once.
-const TAKE_AND_RELEASE_TTL: Duration = Duration::from_secs(1);
 
 pub(super) fn leave(token: Token) -> Op {
     Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
@@ -28,7 +26,7 @@ impl Coordinator {
     pub(super) fn follow_up(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round(id) else { return };
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
-        let (succeeded, queues, abandoned) = (round.succeeded, round.queues(), round.left);
+        let (succeeded, abandoned) = (round.succeeded, round.left);
         let (op, reply) = (round.op.clone(), round.reply(node).clone());
         let latest = !self.tokens.asked_later(token, node, id);
         let held = self.tokens.is_held(token);
@@ -62,13 +60,17 @@ impl Coordinator {
             }
             // What one round leaves behind, a later one that asks for the lock is told.
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Busy { .. }) if succeeded && latest => {
-                if queues && self.is_there(node) {
+                if self.tokens.is_queued(token, node) && self.is_there(node) {
                     self.tell(now, node, Job::Ignored, &key, leave(token));
                 }
                 self.repair(now, node, &key, token);
             }
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
-                if !succeeded && !held && !counted_on && !mutated!(MinorityNotReleased) =>
+                if !succeeded
+                    && !held
+                    && !counted_on
+                    && self.tokens.is_to_give_back(token, node)
+                    && !mutated!(MinorityNotReleased) =>
             {
                 self.give_back(now, node, key, token, id);
             }
@@ -84,16 +86,8 @@ impl Coordinator {
         }
     }
 
-    fn is_there(&self, node: usize) -> bool {
+    pub(super) fn is_there(&self, node: usize) -> bool {
         self.members.get(node).is_some_and(|member| member.up)
-    }
-
-    /// The key may be free at this server, and whoever was told of it does not want it any more: `leave`
-    /// tells the next one, if the lock is ours.
-    pub(super) fn wake_next(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
-        if self.is_there(node) {
-            self.tell(now, node, Job::Ignored, key, take(token, TAKE_AND_RELEASE_TTL));
-        }
     }
 
     /// The last of the rounds for a token has failed: gives back what the others have got.
@@ -102,8 +96,11 @@ impl Coordinator {
         let Some(entry) = self.tokens.get(token).filter(|entry| entry.open == 0 && !entry.held) else {
             return;
         };
-        let ours = entry.ours;
-        for node in (0..self.members.len()).filter(|node| ours.has(*node) && !mutated!(MinorityNotReleased)) {
+        let (ours, kept) = (entry.ours, entry.kept);
+        let to_give_back = |node: &usize| ours.has(*node) && !kept.has(*node);
+        for node in
+            (0..self.members.len()).filter(|node| to_give_back(node) && !mutated!(MinorityNotReleased))
+        {
             self.give_back(now, node, key.clone(), token, id);
         }
     }
@@ -170,7 +167,7 @@ impl Coordinator {
     }
 
     /// When nothing can be left of any command sent before now.
-    fn gone_by(&self, now: Now) -> Time {
+    pub(super) fn gone_by(&self, now: Now) -> Time {
         now.time.after(self.lives(self.longest_ttl))
     }
 

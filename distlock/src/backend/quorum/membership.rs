@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
-use super::coordinator::{Coordinator, Effect, Now};
+use super::coordinator::Coordinator;
+use super::effect::{Effect, Now};
 use super::member::{Eligibility, Member, Memory};
+use super::membership::Stage;
 use super::round::majority;
 use crate::clock::{Time, drift};
 
@@ -20,39 +22,6 @@ const YOUNG_PROBE_INTERVAL: Duration = Duration::from_millis(200);
 const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Times by the clocks of different majorities differ by no more than this.
 const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
-
-/// Whether there is a majority.
-#[derive(Debug)]
-pub(super) struct Membership {
-    stage: Stage,
-    pushes: Pushes,
-    /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
-    untouched: bool,
-    /// When to ask all servers for their time and their mark.
-    look_at: Time,
-    /// When eligibility was last updated.
-    fired: Time,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Not yet. When the first majority does not wait for the others any more.
-    Forming(Option<Time>),
-    Up,
-    Down,
-}
-
-impl Membership {
-    pub(super) fn new() -> Membership {
-        Membership {
-            stage: Stage::Forming(None),
-            pushes: Pushes::Off,
-            untouched: true,
-            look_at: Time(0),
-            fired: Time(0),
-        }
-    }
-}
 
 impl Coordinator {
     /// A server is ready for commands, and was asked at `sent` what it is. `former_links_dead`: see [`LinkEvent::Up`].
@@ -175,8 +144,11 @@ impl Coordinator {
             return self.misconfigured(now, node, cause);
         }
         let Some(member) = self.members.get_mut(node) else { return };
-        member.up = false;
+        let was_up = std::mem::replace(&mut member.up, false);
         member.cause = Some(cause.clone());
+        if was_up {
+            self.move_on(now, node);
+        }
         self.gather(now, Some(cause));
     }
 
@@ -192,6 +164,7 @@ impl Coordinator {
         if let Some(member) = self.members.get_mut(node) {
             member.pushes = pushes;
         }
+        self.move_on(now, node);
         self.gather(now, None);
     }
 

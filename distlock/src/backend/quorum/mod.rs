@@ -1,15 +1,15 @@
 //! Locks on several independent Redis servers: held by whoever has them on a majority (Redlock).
 //!
-//! Every operation goes to all servers at once (an uncontended acquisition to a majority first, see [`standby`])
-//! and is decided as soon as a majority has answered either way; a server that is slow, hung or gone costs nothing
-//! as long as the others are a majority. What it means for the engine is the same as with one server: a lease lasts
-//! from before the command was sent.
+//! Every operation goes to all servers at once (a request for a lock that others want first to the server that keeps
+//! its queue, see [`waiting`]) and is decided as soon as a majority has answered either way; a server that is slow,
+//! hung or gone costs nothing as long as the others are a majority. What it means for the engine is the same as with
+//! one server: a lease lasts from before the command was sent.
 //!
 //! - [`round`]: one operation and what the servers' answers make of it.
-//! - [`coordinator`]: all operations, pure; [`tokens`] knows the tokens, [`member`] the servers; [`follow_up`] gives
-//!   back what is ours in vain, [`repair`] takes what is missing, [`membership`] knows which servers are there and
-//!   count, [`wakeups`] wakes waiters, [`cooldowns`] lets them go first.
-//! - Here: carrying out what the coordinator wants, on the I/O thread.
+//! - [`coordinator`]: all operations, pure; [`tokens`] knows the tokens, [`member`] the servers, [`queue`] who else
+//!   wants a key; [`waiting`] asks for locks, [`follow_up`] gives back what is ours in vain, [`repair`] takes what is
+//!   missing, [`membership`] knows which servers are there and count.
+//! - [`worker`]: carrying out what the coordinator wants, on the I/O thread.
 //!
 //! The rules, and what they are for:
 //!
@@ -30,37 +30,41 @@
 //! - **Clocks.** A clock that was set forward ends leases like a memory that was lost, so such a server does not
 //!   count either; every answer to an acquisition tells the server's time. Whoever comes later compares it with the
 //!   clocks of a majority: a server that differs by more than a second counts for it after the longest ttl.
-//! - **Waiters queue on every server**, and every server that is released tells its first one, who asks all of
-//!   them again. Who is told leaves that queue, so that a stopped process is told once. Two who ask at once
-//!   both fail at worst, and back off for a random time. Who has released a lock asks for it again after those
-//!   who were told.
+//! - **Waiters queue on one server**, the first in an order that the key decides which is there, answers and would
+//!   be heard. A release hands the lock to the first waiter there and nowhere else; that one asks all servers, and
+//!   keeps what it was handed while the release is still on its way to the others. Nobody else asks them meanwhile.
+//!   The queue is only a place to wait: a lock is ours by a majority, with or without that server. Who waits asks
+//!   all servers at every heartbeat, and at once when the queue server is lost; who finds it silent asks the others.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
 //!   clock, or one more than the highest it knows; if a majority knew of nothing as high, that is the token;
 //!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
 //!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
 
-mod cooldown;
 mod coordinator;
+mod effect;
 mod follow_up;
 mod member;
 mod membership;
+mod membership;
+mod missing;
+mod queue;
 mod repair;
 mod round;
+mod servers;
 #[cfg(test)]
 mod sim;
-mod standby;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod wakeups;
+mod waiting;
+mod worker;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -72,16 +76,10 @@ use super::{
     Pushes, Sending, Tuning,
 };
 use crate::clock::{self, Time};
-use coordinator::{Coordinator, Effect, Job, Now};
-use follow_up::take;
-use tokens::Servers;
-
-/// This many commands for one server at the same moment are worth a pipeline.
-const WORTH_A_BATCH: usize = 4;
-/// The longest such pipeline.
-const BATCH: usize = 500;
-/// The suspend-proof clock is looked at so often while anything is due.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+use coordinator::Coordinator;
+use effect::Job;
+use servers::Servers;
+use worker::Worker;
 
 /// Locks on a majority of several servers.
 pub(crate) struct QuorumBackend {
@@ -268,8 +266,7 @@ impl Backend for QuorumBackend {
                 nodes.spawn(node.clone().run(tap));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
-            let mut worker = Worker { quorum: &self, coordinator, events, replies: HashMap::new() };
-            worker.work(outbox).await;
+            Worker::new(&self, coordinator, events).work(outbox).await;
         })
     }
 
@@ -353,178 +350,4 @@ impl Events for Tap {
     fn push(&self, push: Push) {
         self.tell(Input::Pushed { node: self.at, push });
     }
-}
-
-/// Where the coordinator works: on the I/O thread.
-struct Worker<'a> {
-    quorum: &'a QuorumBackend,
-    coordinator: Coordinator,
-    events: Arc<dyn Events>,
-    replies: HashMap<u64, oneshot::Sender<OpResult>>,
-}
-
-impl Worker<'_> {
-    async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
-        loop {
-            let due = self.coordinator.next_due();
-            let pause = due.map_or(LONGEST_SLEEP, |due| due.duration_since(clock::now()).min(LONGEST_SLEEP));
-            tokio::select! {
-                biased;
-                input = outbox.recv() => match input {
-                    Some(input) => self.handle(input),
-                    None => return,
-                },
-                () = tokio::time::sleep(pause), if due.is_some() => self.coordinator.fire(now()),
-            }
-            while let Ok(input) = outbox.try_recv() {
-                self.handle(input);
-            }
-            self.carry_out().await;
-        }
-    }
-
-    fn handle(&mut self, input: Input) {
-        let coordinator = &mut self.coordinator;
-        match input {
-            Input::Op { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, op);
-                self.replies.insert(round, reply);
-            }
-            Input::Answer { node, job, result } => coordinator.answered(now(), node, job, result),
-            Input::Joined { node, sent, former_links_dead, pushes, origin } => {
-                coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
-            }
-            Input::Probed { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
-            Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
-            Input::Left { node, cause } => coordinator.member_left(now(), node, cause),
-            Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
-            Input::Pushed { node, push } => coordinator.heard(now(), node, push),
-        }
-    }
-
-    /// Until there is nothing left to do.
-    async fn carry_out(&mut self) {
-        loop {
-            let effects = self.coordinator.take_effects();
-            if effects.is_empty() {
-                return;
-            }
-            let mut commands: Vec<Vec<(Job, Arc<str>, Op)>> = Vec::new();
-            commands.resize_with(self.quorum.nodes.len(), Vec::new);
-            for effect in effects {
-                match effect {
-                    Effect::Send { node, job, key, op } => commands[node].push((job, key, op)),
-                    Effect::Done { round, result } => {
-                        if let Some(reply) = self.replies.remove(&round) {
-                            // Whoever asked may be gone.
-                            drop(reply.send(result));
-                        }
-                    }
-                    Effect::Link(event) => {
-                        self.quorum.up.store(!matches!(event, LinkEvent::Down { .. }), Ordering::Release);
-                        self.events.link(event);
-                    }
-                    Effect::Push(push) => self.events.push(push),
-                    Effect::Probe { node: at } => {
-                        if let Some(node) = self.quorum.nodes.get(at) {
-                            let (sent, origin, inbox) =
-                                (clock::now(), node.origin(), self.quorum.inbox.clone());
-                            tokio::spawn(async move {
-                                // Whatever is wrong with the server shows elsewhere.
-                                if let Ok(origin) = origin.await {
-                                    drop(inbox.send(Input::Probed { node: at, sent, origin }));
-                                }
-                            });
-                        }
-                    }
-                    Effect::Note { node, note } => self.leave_note(node, note).await,
-                }
-            }
-            for (node, commands) in commands.into_iter().enumerate() {
-                self.send_commands(node, commands).await;
-            }
-        }
-    }
-
-    /// Before any command that is sent to this server after it.
-    async fn leave_note(&mut self, at: usize, note: Note) {
-        let Some(node) = self.quorum.nodes.get(at) else { return };
-        let mut future = node.note(note.clone());
-        match first_poll(&mut future).await {
-            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, result.is_ok()),
-            Poll::Pending => {
-                let inbox = self.quorum.inbox.clone();
-                tokio::spawn(async move {
-                    let written = future.await.is_ok();
-                    // The coordinator ends with the manager.
-                    drop(inbox.send(Input::Noted { node: at, note, written }));
-                });
-            }
-        }
-    }
-
-    /// Sends one server's commands, in order.
-    async fn send_commands(&mut self, node: usize, commands: Vec<(Job, Arc<str>, Op)>) {
-        let backend = &self.quorum.nodes[node];
-        if commands.len() < WORTH_A_BATCH {
-            for (job, key, op) in commands {
-                let mut future = match backend.send(&key, op) {
-                    Sending::Ready(result) => {
-                        self.coordinator.answered(now(), node, job, result);
-                        continue;
-                    }
-                    Sending::Pending(future) => future,
-                };
-                match first_poll(&mut future).await {
-                    Poll::Ready(result) => self.coordinator.answered(now(), node, job, result),
-                    Poll::Pending => {
-                        let inbox = self.quorum.inbox.clone();
-                        tokio::spawn(async move {
-                            let result = future.await;
-                            // The coordinator ends with the manager.
-                            drop(inbox.send(Input::Answer { node, job, result }));
-                        });
-                    }
-                }
-            }
-            return;
-        }
-        let mut commands = commands.into_iter();
-        loop {
-            let (mut jobs, mut batch) = (Vec::new(), Vec::new());
-            for (job, key, op) in commands.by_ref().take(BATCH) {
-                jobs.push(job);
-                batch.push((key, if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op }));
-            }
-            if jobs.is_empty() {
-                return;
-            }
-            let mut future = backend.send_batch(batch);
-            match first_poll(&mut future).await {
-                Poll::Ready(results) => {
-                    for (job, result) in jobs.into_iter().zip(results) {
-                        self.coordinator.answered(now(), node, job, result);
-                    }
-                }
-                Poll::Pending => {
-                    let inbox = self.quorum.inbox.clone();
-                    tokio::spawn(async move {
-                        for (job, result) in jobs.into_iter().zip(future.await) {
-                            drop(inbox.send(Input::Answer { node, job, result }));
-                        }
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// Fixes the place in the order of what is sent; the rest happens by itself.
-async fn first_poll<T>(future: &mut BoxFuture<T>) -> Poll<T> {
-    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
-}
-
-fn now() -> Now {
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Now { time: clock::now(), wall: u64::try_from(wall.as_micros()).unwrap_or(0) }
 }

@@ -5,33 +5,24 @@
 //! forgotten it, is asked again and again for as long as the lease lasts. What is taken late does not make the
 //! lease longer, and counts for a renewal only if the renewal finds it there.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Op, OpResult, Token};
-use super::coordinator::{Coordinator, Job, Now};
+use super::super::{Op, OpResult, Remaining, Reply, Token};
+use super::coordinator::Coordinator;
+use super::effect::{Job, Now};
 use super::follow_up::take;
-use super::tokens::Servers;
+use super::missing::Missing;
 use crate::clock::Time;
 
 /// The pause before a server is asked again; twice as long each time …
 const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);
-/// … up to this part of the ttl.
-const LONGEST_PAUSE: u32 = 6;
-
-/// When to see to which tokens.
-pub(super) type Repairs = BTreeSet<(Time, Token)>;
-
-/// Where a lock that is held is missing.
-#[derive(Debug, Default)]
-pub(super) struct Missing {
-    at: Servers,
-    /// Servers that were asked for it and have not answered.
-    asked: Servers,
-    due: Option<Time>,
-    pause: Duration,
-}
+/// … up to this part of the ttl …
+const LONGEST_PART: u32 = 6;
+/// … and this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// A lock that expires is asked for so much later.
+const EXPIRED: Duration = Duration::from_millis(2);
 
 impl Coordinator {
     /// The lock is held, but not at this server: takes it there, now.
@@ -67,20 +58,34 @@ impl Coordinator {
         if matches!(result, Ok(reply) if reply.is_acquired()) {
             entry.missing.at.remove(node);
         } else if !mutated!(RepairedOnce) {
-            self.repair_later(now, token);
+            let expires = match result {
+                Ok(Reply::Busy { remaining: Remaining::For(left), .. }) => {
+                    Some(now.time.after(*left + EXPIRED))
+                }
+                _ => None,
+            };
+            self.repair_again(now, token, expires);
         }
     }
 
     pub(super) fn repair_later(&mut self, now: Now, token: Token) {
+        self.repair_again(now, token, None);
+    }
+
+    /// After a pause, or sooner: when the lock of somebody else expires there.
+    fn repair_again(&mut self, now: Now, token: Token, expires: Option<Time>) {
         let Some(entry) = self.tokens.get(token) else { return };
-        if entry.missing.due.is_none() {
-            let longest = entry.ttl / LONGEST_PAUSE;
+        let planned = entry.missing.due.unwrap_or_else(|| {
+            let longest = (entry.ttl / LONGEST_PART).min(LONGEST_PAUSE);
             let pause = entry.missing.pause.max(FIRST_REPAIR_PAUSE).min(longest);
             entry.missing.pause = (pause * 2).min(longest);
-            let due = now.time.after(pause);
-            entry.missing.due = Some(due);
-            self.repairs.insert((due, token));
+            now.time.after(pause)
+        });
+        let due = expires.map_or(planned, |at| at.min(planned));
+        if let Some(former) = entry.missing.due.replace(due) {
+            self.repairs.remove(&(former, token));
         }
+        self.repairs.insert((due, token));
     }
 
     /// The lock was found to be there.
@@ -128,15 +133,5 @@ impl Coordinator {
                 self.repair(now, node, &key, token);
             }
         }
-    }
-}
-
-impl Missing {
-    pub(super) fn has(&self, node: usize) -> bool {
-        self.at.has(node)
-    }
-
-    pub(super) fn add(&mut self, node: usize) {
-        self.at.add(node);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
-use super::tokens::Servers;
+use super::servers::Servers;
 use crate::clock::Time;
 
 /// What one server has to say about an operation.
@@ -84,8 +84,12 @@ pub(super) struct Round {
     pub(super) succeeded: bool,
     /// Servers that were sent something of the token.
     pub(super) touched: Servers,
-    /// Servers that are not asked yet.
-    pub(super) standby: Servers,
+    /// Servers that are asked for the lock when the queue server has answered.
+    pub(super) not_asked: Servers,
+    /// Servers that have not answered yet are not waited for.
+    overdue: bool,
+    /// The server that queues the token.
+    pub(super) queue: Option<usize>,
     /// The token was given back since: nothing may be done for it any more.
     pub(super) left: bool,
 }
@@ -111,7 +115,9 @@ impl Round {
             decided: false,
             succeeded: false,
             touched: Servers::default(),
-            standby: Servers::default(),
+            not_asked: Servers::default(),
+            overdue: false,
+            queue: None,
             left: false,
         }
     }
@@ -135,6 +141,23 @@ impl Round {
 
     pub(super) fn reply(&self, node: usize) -> &ServerReply {
         self.answers.get(node).map_or(&ServerReply::Open, |answer| &answer.reply)
+    }
+
+    /// A server is not sent the operation.
+    pub(super) fn not_sent(&mut self, node: usize) {
+        self.answered(node, Err(OpError::new(Failure::NotSent, "not asked")), true);
+    }
+
+    /// The answers have had time enough, if there is a majority of them: where all are slow, all are waited for.
+    pub(super) fn is_overdue(&mut self) {
+        let answered = self.count(|reply| !matches!(reply, ServerReply::Open));
+        self.overdue = answered >= majority(self.answers.len());
+    }
+
+    /// Whether the queue server, asked alone, says that somebody else has the lock.
+    fn is_queued(&self) -> bool {
+        let busy = |node| matches!(self.reply(node), ServerReply::Busy { .. });
+        !self.not_asked.is_empty() && self.queue.is_some_and(busy)
     }
 
     /// Takes in an answer to the operation itself. True if the server's reply is complete.
@@ -195,7 +218,8 @@ impl Round {
             ServerReply::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
             _ => false,
         });
-        (ours.map(|answer| &answer.reply).collect(), self.count(|reply| matches!(reply, ServerReply::Open)))
+        let open = if self.overdue { 0 } else { self.count(|reply| matches!(reply, ServerReply::Open)) };
+        (ours.map(|answer| &answer.reply).collect(), open)
     }
 
     fn count(&self, of: impl Fn(&ServerReply) -> bool) -> usize {
@@ -225,8 +249,9 @@ impl Round {
             return self.written_back(back, server_time, held);
         }
         if ours.len() < most {
-            // Those on standby are open, too.
-            return (ours.len() + open < most).then(|| Decision::Rejected(self.rejection(server_time)));
+            // Those that are not asked yet are open, too.
+            return (ours.len() + open < most || self.is_queued())
+                .then(|| Decision::Rejected(self.rejection(server_time)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
         let known = |reply: &&&ServerReply| matches!(reply, ServerReply::Ours { last: Some(last), .. } if *last < first);
@@ -295,9 +320,10 @@ impl Round {
         counted.max_by_key(|(_, seen)| *seen)
     }
 
-    /// Whether somebody else is known to have a majority.
-    pub(super) fn is_taken(&self) -> bool {
-        self.holder().is_some_and(|(_, seen)| seen >= majority(self.answers.len()))
+    /// Whether somebody else has a majority, as far as the answers say.
+    pub(super) fn may_be_taken(&self) -> bool {
+        let unknown = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
+        self.holder().is_some_and(|(_, seen)| seen + unknown >= majority(self.answers.len()))
     }
 
     /// Why there is no majority.

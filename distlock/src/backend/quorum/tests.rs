@@ -125,8 +125,8 @@ async fn the_next_one_is_woken_by_a_release() {
     let (holder, waiter) = (servers.manager().await, servers.manager().await);
     let guard = holder.lock("k").ttl(Duration::from_secs(60)).acquire().await.unwrap();
     let waiting = tokio::spawn(async move { waiter.lock("k").wait(LONG).acquire().await });
-    wait_until("somebody waits", LONG, || {
-        servers.0.iter().filter(|server| server.run::<u64>("LLEN dl1:q:k") == 1).count() == 5
+    wait_until("somebody waits on one server", LONG, || {
+        servers.0.iter().map(|server| server.run::<u64>("LLEN dl1:q:k")).sum::<u64>() == 1
     });
     let start = Instant::now();
     guard.release().await.unwrap();
@@ -137,6 +137,87 @@ async fn the_next_one_is_woken_by_a_release() {
     wait_until("nothing is left", LONG, || {
         servers.with_key("k") + servers.with_key("dl1:q:k") + servers.with_key("dl1:e:k") == 0
     });
+}
+
+impl Servers {
+    /// Which one keeps the queue, once `waiters` wait there.
+    fn queue_server(&self, key: &str, waiters: u64) -> usize {
+        let length = |server: &TestServer| server.run::<u64>(&format!("LLEN dl1:q:{key}"));
+        wait_until("everybody waits on one server", LONG, || {
+            self.0.iter().any(|server| length(server) == waiters)
+        });
+        self.0.iter().position(|server| length(server) == waiters).unwrap()
+    }
+}
+
+/// Takes the key in turn, for a moment.
+async fn in_turn(manager: LockManager, key: &'static str) {
+    let guard = manager.lock(key).ttl(LONG).wait(LONG).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_queue_server_is_killed_waiters_queue_on_the_next() {
+    let mut servers = Servers::start(5);
+    let (holder, waiter, other) = (servers.manager().await, servers.manager().await, servers.manager().await);
+    let guard = holder.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiting = [tokio::spawn(in_turn(waiter, "k")), tokio::spawn(in_turn(other, "k"))];
+    let first = servers.queue_server("k", 2);
+    servers.0[first].kill();
+    servers.0.remove(first);
+    // Long before a heartbeat.
+    let start = Instant::now();
+    servers.queue_server("k", 2);
+    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    guard.release().await.unwrap();
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+    wait_until("nothing is left", LONG, || {
+        servers.with_key("k") + servers.with_key("dl1:q:k") + servers.with_key("dl1:e:k") == 0
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_queue_server_hangs_or_forgets_its_queue_waiters_go_on() {
+    let servers = Servers::start(5);
+    let faults: [fn(&TestServer); 2] = [TestServer::stop, |server| server.run("FLUSHALL")];
+    for fault in faults {
+        let (holder, waiter) = (servers.manager().await, servers.manager().await);
+        let guard = holder.lock("k").ttl(LONG).acquire().await.unwrap();
+        let waiting = tokio::spawn(in_turn(waiter, "k"));
+        let first = servers.queue_server("k", 1);
+        fault(&servers.0[first]);
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        waiting.await.unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        // Whoever comes new does not wait for it.
+        let start = Instant::now();
+        in_turn(holder, "k").await;
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        servers.0[first].resume();
+        wait_until("nothing is left", LONG, || servers.with_key("k") == 0);
+    }
+}
+
+/// The process that releases asks again at once, and never queues.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_takes_a_lock_again_and_again_lets_others_in() {
+    let servers = Servers::start(5);
+    let (greedy, waiter) = (servers.manager().await, servers.manager().await);
+    let mut guard = greedy.lock("k").acquire().await.unwrap();
+    let waiting = tokio::spawn(in_turn(waiter, "k"));
+    servers.queue_server("k", 1);
+    for turn in 0.. {
+        guard.release().await.unwrap();
+        guard = greedy.lock("k").wait(LONG).acquire().await.unwrap();
+        if waiting.is_finished() {
+            break;
+        }
+        assert!(turn < 20, "{turn} turns of one process");
+    }
+    waiting.await.unwrap();
 }
 
 #[tokio::test]

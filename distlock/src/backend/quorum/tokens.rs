@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::Token;
-use super::repair::Missing;
+use super::super::{AcquireMode, Op, Token};
+use super::missing::Missing;
+use super::servers::Servers;
 use crate::clock::Time;
 
 /// Entries that nobody gave back are looked for when there are this many.
@@ -33,8 +34,14 @@ pub(super) struct TokenRecord {
     pub(super) rounds: Vec<u64>,
     /// Told that the lock is free, and has not asked since.
     pub(super) woken: bool,
-    /// How often it has been in vain although nobody else got the lock either.
-    pub(super) splits: u32,
+    /// Servers that may have it in their queue.
+    pub(super) queued: Servers,
+    /// The queue server whose lock it keeps without a majority, to ask the others again.
+    pub(super) kept: Servers,
+    /// How often it has asked again for that reason.
+    pub(super) again: u32,
+    /// How often it has kept the queue server's lock from everybody for somebody else.
+    pub(super) aside: u32,
     /// Nothing of it lives longer on any server.
     pub(super) until: Time,
     /// Fencing tokens below were given to this lease.
@@ -47,31 +54,14 @@ pub(super) struct TokenRecord {
     pub(super) missing: Missing,
 }
 
-/// A set of servers, by number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Servers(u32);
-
-impl Servers {
-    pub(super) const MOST: usize = 31;
-
-    pub(super) fn add(&mut self, node: usize) {
-        self.0 |= 1 << node;
-    }
-
-    pub(super) fn remove(&mut self, node: usize) {
-        self.0 &= !(1 << node);
-    }
-
-    pub(super) fn all() -> Servers {
-        Servers(u32::MAX)
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(super) fn has(self, node: usize) -> bool {
-        self.0 & (1 << node) != 0
+impl TokenRecord {
+    /// A majority says so.
+    pub(super) fn is_held(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        self.held = true;
+        self.waits = false;
+        self.kept = Servers::default();
+        (self.again, self.aside) = (0, 0);
     }
 }
 
@@ -113,7 +103,10 @@ impl Tokens {
             open: 0,
             rounds: Vec::new(),
             woken: false,
-            splits: 0,
+            queued: Servers::default(),
+            kept: Servers::default(),
+            again: 0,
+            aside: 0,
             until: now,
             fences_given: 0,
             fence_block: None,
@@ -149,9 +142,12 @@ impl Tokens {
     }
 
     /// This round asks this server for the lock.
-    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64) {
+    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &Op) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.touched.add(node);
+            if matches!(op, Op::Acquire { mode, .. } if *mode != AcquireMode::Try) {
+                entry.queued.add(node);
+            }
             if let Some(asked) = entry.asked.get_mut(node) {
                 *asked = round;
             }
@@ -176,8 +172,28 @@ impl Tokens {
         }
     }
 
-    pub(super) fn knows(&self, token: Token) -> bool {
-        self.entries.contains_key(&token)
+    /// Whether what this server has given to the token is still to be given back, as far as is known.
+    pub(super) fn is_to_give_back(&self, token: Token, node: usize) -> bool {
+        self.entries.get(&token).is_none_or(|entry| entry.ours.has(node) && !entry.kept.has(node))
+    }
+
+    /// The rounds for it that are not over.
+    pub(super) fn rounds(&self, token: Token) -> Vec<u64> {
+        self.entries.get(&token).map(|entry| entry.rounds.clone()).unwrap_or_default()
+    }
+
+    /// Whether it may stand in this server's queue.
+    pub(super) fn is_queued(&self, token: Token, node: usize) -> bool {
+        self.entries.get(&token).is_some_and(|entry| entry.queued.has(node))
+    }
+
+    /// Those that may stand in this server's queue and do not hold the lock, in order.
+    pub(super) fn queued_at(&self, node: usize) -> Vec<Token> {
+        let waits = |entry: &TokenRecord| entry.queued.has(node) && entry.waits && !entry.held;
+        let mut queued: Vec<Token> =
+            self.entries.iter().filter(|(_, entry)| waits(entry)).map(|(token, _)| *token).collect();
+        queued.sort_unstable();
+        queued
     }
 
     pub(super) fn is_held(&self, token: Token) -> bool {

@@ -208,7 +208,8 @@ impl RedisConfig {
 
     /// The same as one of several that must not depend on each other.
     pub(crate) fn into_member(self) -> RedisConfig {
-        // Locks are not given away by one server alone: it only tells the first in its queue, always.
+        // No gaps: whoever polls tries all servers, and most of them are free between two holders. Whoever releases
+        // is told if somebody waited.
         let tuning =
             Tuning { poll_gap: Duration::from_millis(1), poll_gap_interval: Duration::ZERO, ..self.tuning };
         RedisConfig { member: true, tuning, ..self }

@@ -61,6 +61,20 @@ pub(super) struct Config {
     pub(super) slow: Option<(usize, u64)>,
     /// Locks are taken away by force.
     pub(super) force: u32,
+    /// Stops, hangs and broken connections hit the queue server of the first key, and no other.
+    pub(super) at_queue: bool,
+    /// In milliseconds.
+    pub(super) longest_hang: u64,
+    /// How long a process takes to give up a connection that is silent, in milliseconds.
+    pub(super) patience: u64,
+    /// A key must not stay free for so long while somebody waits for it, in milliseconds.
+    pub(super) stall: Option<u64>,
+    /// Nobody may wait for a key for so long, in milliseconds.
+    pub(super) longest_wait: Option<u64>,
+    /// First requests for a key that is not known to be contended that do not queue.
+    pub(super) plain: f64,
+    /// How many commands one section may cost on average.
+    pub(super) most_commands: Option<u64>,
 }
 
 impl Config {
@@ -104,6 +118,13 @@ impl Config {
             pauses: sometimes(rng, 3),
             slow: (rng.u32(0..6) == 0).then(|| (rng.usize(0..3), rng.u64(5..300))),
             force: sometimes(rng, 2),
+            at_queue: false,
+            longest_hang: 4_000,
+            patience: 750,
+            stall: None,
+            longest_wait: None,
+            plain: 0.5,
+            most_commands: None,
         }
     }
 

@@ -13,7 +13,7 @@ const ASKING: u64 = 300 * MILLI;
 /// Locks of shorter leases than this may be lost by a few slow answers, in milliseconds.
 const SHORT: u64 = 1_000;
 /// So many others may get a key before somebody who wanted it earlier.
-const OVERTAKEN: u32 = 200;
+const OVERTAKEN: u32 = 40;
 
 impl World {
     /// A process believes from now on that it holds the key.
@@ -34,6 +34,9 @@ impl World {
         if still.is_empty() && self.cfg.is_calm() && self.cfg.drift == 0 {
             self.judge_progress(process, key);
         }
+        if still.is_empty() {
+            self.judge_stall(process, key);
+        }
         self.keys[key].believers = still;
         self.keys[key].believers.push(Believer { process, token, until, since: self.now });
     }
@@ -53,6 +56,28 @@ impl World {
             if overtaken > OVERTAKEN {
                 self.fail(format!("starvation: {overtaken} got k{key} before process {other}"));
             }
+        }
+    }
+
+    /// Whoever gets a key that nobody has had for a while should have got it sooner.
+    fn judge_stall(&mut self, process: usize, key: usize) {
+        let since = self.processes[process].wanted_since(key).max(self.keys[key].free_since);
+        let waited = self.now.saturating_sub(since) / MILLI;
+        if self.cfg.stall.is_some_and(|most| waited > most) {
+            self.fail(format!("stall: process {process} waited {waited} ms for k{key}, which was free"));
+        }
+        let waited = self.now.saturating_sub(self.processes[process].wanted_since(key)) / MILLI;
+        if self.cfg.longest_wait.is_some_and(|most| waited > most) {
+            self.fail(format!("wait: process {process} waited {waited} ms for k{key}"));
+        }
+    }
+
+    /// Waiting costs a few commands, whatever the number of those who wait.
+    pub(super) fn judge_cost(&mut self) {
+        let Some(most) = self.cfg.most_commands else { return };
+        let (commands, sections) = (self.stats.commands, self.stats.acquired);
+        if commands > most * sections {
+            self.fail(format!("cost: {commands} commands for {sections} sections"));
         }
     }
 
@@ -101,6 +126,9 @@ impl World {
     /// Whoever left this on a server could have given it back long ago.
     fn can_give_back(&self, text: &str, node: usize) -> bool {
         let Some((name, _)) = owner(text) else { return false };
+        if self.nodes[node].unheard.iter().any(|unheard| unheard == text) {
+            return false;
+        }
         let process = self.processes.iter().position(|process| &*process.name == name);
         process.is_some_and(|process| self.is_steady(process, node, self.now - WIDE))
     }

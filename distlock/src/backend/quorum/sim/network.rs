@@ -6,13 +6,11 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
-use crate::backend::quorum::coordinator::Job;
+use crate::backend::quorum::effect::Job;
 use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Note, Origin};
-use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, Token};
+use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, token_text};
 
-/// How long a process takes to give up a connection that is silent.
-const PATIENCE: u64 = 750 * MILLI;
 /// How much later a command may arrive that was sent into a broken connection.
 const LATE: u64 = 4 * SECOND;
 
@@ -80,6 +78,10 @@ impl World {
             Some((slow, most)) if slow == node => self.rng.u64(most / 2..=most) * MILLI,
             _ => 0,
         }
+    }
+
+    fn patience(&self) -> u64 {
+        self.cfg.patience * MILLI
     }
 
     fn delay(&mut self) -> u64 {
@@ -170,38 +172,39 @@ impl World {
 
     pub(super) fn tell_about(&mut self, node: usize, notes: Vec<crate::backend::memory::server::Note>) {
         for note in notes {
-            if let News::Gap = note.news {
-                self.publish(node, &note.client, note.key, note.token);
-            }
+            let server_time = self.server_time(node);
+            let (key, token) = (note.key, note.token);
+            let push = match note.news {
+                News::Gap => Push::Gap { key, token },
+                News::Grant { handoffs_began, fence, .. } => {
+                    Push::Grant { key, token, server_time, handoffs_began, fence }
+                }
+            };
+            self.publish(node, &note.client, push);
         }
     }
 
-    fn publish(&mut self, node: usize, client: &Arc<str>, key: Arc<str>, token: Token) {
+    fn publish(&mut self, node: usize, client: &Arc<str>, push: Push) {
         let Some(process) = self.processes.iter().position(|process| process.name == *client) else { return };
         let (life, conn) = (self.processes[process].life, self.processes[process].links[node].conn);
         if self.chance(self.cfg.push_loss) || !self.processes[process].links[node].hears {
+            if let Push::Grant { token, .. } = push {
+                self.nodes[node].unheard.push(token_text(client, token));
+            }
             return self.note(|| format!("server {node}: the push for process {process} is lost"));
         }
         let at = self.now + self.delay();
-        self.at(at, Event::Push { process, life, node, conn, key, token });
+        self.at(at, Event::Push { process, life, node, conn, push });
     }
 
-    pub(super) fn push_arrives(
-        &mut self,
-        process: usize,
-        life: u32,
-        node: usize,
-        conn: u32,
-        key: Arc<str>,
-        token: Token,
-    ) {
+    pub(super) fn push_arrives(&mut self, process: usize, life: u32, node: usize, conn: u32, push: Push) {
         let Process { life: current, links, .. } = &self.processes[process];
         if *current != life || links[node].conn != conn || !links[node].up || links[node].broken {
             return;
         }
-        self.note(|| format!("process {process}: server {node} says that {token:?} may ask"));
+        self.note(|| format!("process {process}: server {node} says: {push:?}"));
         let now = self.instant(process);
-        self.processes[process].coordinator.heard(now, node, Push::Gap { key, token });
+        self.processes[process].coordinator.heard(now, node, push);
         self.carry_out(process);
     }
 
@@ -231,7 +234,7 @@ impl World {
         link.broken = true;
         link.since = self.now;
         let conn = link.conn;
-        let late = self.rng.u64(0..PATIENCE);
+        let late = self.rng.u64(0..self.patience());
         self.at(self.now + late, Event::Notice { process, node, conn });
     }
 
@@ -329,11 +332,12 @@ impl World {
 
     /// A server that hangs is noticed by whoever waits for its answer.
     pub(super) fn suspect_hung(&mut self, process: usize) {
+        let patience = self.patience();
         for node in 0..self.nodes.len() {
             let link = &self.processes[process].links[node];
-            if self.nodes[node].hangs_until > self.now + PATIENCE && link.up && !link.open.is_empty() {
+            if self.nodes[node].hangs_until > self.now + patience && link.up && !link.open.is_empty() {
                 let conn = link.conn;
-                self.at(self.now + PATIENCE, Event::Notice { process, node, conn });
+                self.at(self.now + patience, Event::Notice { process, node, conn });
             }
         }
     }

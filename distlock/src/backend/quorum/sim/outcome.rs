@@ -83,7 +83,11 @@ impl World {
                 let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
                 self.later(process, hold, Step::Release { key, token });
                 if attempt.renews {
-                    self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
+                    // As the engine does: whoever was let in late has less time.
+                    let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
+                    let ttl = attempt.ttl * MILLI;
+                    let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
+                    self.later(process, after, Step::Renew { key, token });
                 }
             }
             (Ok(Reply::AlreadyHeld { fence, .. }), Some(_)) => {
@@ -94,9 +98,14 @@ impl World {
             }
             // Carried out before the lock was found to be ours.
             (Ok(Reply::Acquired { .. }), Some((_, by))) if round < by => {}
-            (Ok(Reply::Acquired { .. }), Some(_)) => self.lose(process, key, token),
+            // As the engine does: it is lost, and given back.
+            (Ok(Reply::Acquired { .. }), Some(_)) => {
+                self.is_lost(process, key, token);
+                self.end(process, key, token);
+            }
             (Ok(Reply::Busy { remaining, .. }), None) => {
                 self.stats.busy += 1;
+                self.processes[process].busy_at[key] = Some(self.now);
                 if attempt.once {
                     self.processes[process].attempts[key] = None;
                     return self.next(process, key);
@@ -149,11 +158,7 @@ impl World {
 
     fn lose(&mut self, process: usize, key: usize, token: Token) {
         if self.attempt(process, key, token).is_some_and(|attempt| attempt.held.is_some()) {
-            self.stats.lost += 1;
-            self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
-            if let Some(attempt) = self.attempt(process, key, token) {
-                self.judge_loss(process, key, token, attempt.ttl);
-            }
+            self.is_lost(process, key, token);
             if self.rng.bool() {
                 return self.end(process, key, token);
             }
@@ -161,6 +166,14 @@ impl World {
             self.gives_up(process, key, token);
             self.processes[process].attempts[key] = None;
             self.next(process, key);
+        }
+    }
+
+    fn is_lost(&mut self, process: usize, key: usize, token: Token) {
+        self.stats.lost += 1;
+        self.note(|| format!("process {process}: k{key} is lost: {token:?} is not ours"));
+        if let Some(attempt) = self.attempt(process, key, token) {
+            self.judge_loss(process, key, token, attempt.ttl);
         }
     }
 }

@@ -9,10 +9,14 @@ use fastrand::Rng;
 use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
-use crate::backend::quorum::coordinator::{Coordinator, Effect, Now};
+use crate::backend::quorum::coordinator::Coordinator;
+use crate::backend::quorum::effect::{Effect, Now};
 use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
 use crate::clock::Time;
 use crate::engine::sim::clocks::LocalClock;
+
+/// Whoever has seen a key busy so recently queues at once.
+const CONTENDED: u64 = 2 * SECOND;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
@@ -105,6 +109,8 @@ pub(super) struct Process {
     up: bool,
     pub(super) attempts: Vec<Option<Attempt>>,
     pub(super) wanted: Vec<u32>,
+    /// When each key was last seen to be busy.
+    pub(super) busy_at: Vec<Option<u64>>,
     pending_releases: Vec<Step>,
     pub(super) purposes: HashMap<u64, Purpose>,
     tokens: u64,
@@ -134,6 +140,7 @@ impl Process {
             up: false,
             attempts: vec![None; cfg.keys],
             wanted: vec![0; cfg.keys],
+            busy_at: vec![None; cfg.keys],
             pending_releases: Vec::new(),
             purposes: HashMap::new(),
             tokens: 0,
@@ -385,7 +392,8 @@ impl World {
         }
         let ttl = attempt.ttl();
         let sent = self.processes[process].clock.at(self.now);
-        let plain = !attempt.asked && attempt.fences == 0 && self.rng.bool();
+        let contended = self.processes[process].busy_at[key].is_some_and(|at| self.now - at < CONTENDED);
+        let plain = !attempt.asked && attempt.fences == 0 && !contended && self.chance(self.cfg.plain);
         let (op, queues) = if plain {
             (Op::TryAcquire { token, ttl }, false)
         } else {

@@ -30,14 +30,29 @@ fn no_seed_breaks_a_rule() {
 
 #[test]
 fn many_who_want_the_same_key_all_get_it() {
-    let mut overtaken = 0;
+    let mut all = Stats::default();
     for seed in 0..number("CROWDS").unwrap_or(60) {
         match run(seed, contended) {
-            Ok(stats) => overtaken = overtaken.max(stats.overtaken),
+            Ok(stats) => {
+                all.overtaken = all.overtaken.max(stats.overtaken);
+                all.acquired += stats.acquired;
+                all.commands += stats.commands;
+            }
             Err(violation) => panic!("{}\n{}", violation.trace.join("\n"), violation.line()),
         }
     }
-    println!("overtaken by at most {overtaken}");
+    println!("{all:?}, {:.2} commands per section", all.commands as f64 / all.acquired as f64);
+}
+
+#[test]
+fn whoever_waits_goes_on_without_the_queue_server() {
+    for bias in [queue_lost, queue_silent, queue_forgotten, given_up, greedy, far_apart] {
+        for seed in 0..number("CROWDS").unwrap_or(60) {
+            if let Err(violation) = run(seed, bias) {
+                panic!("{}\n{}", violation.trace.join("\n"), violation.line());
+            }
+        }
+    }
 }
 
 /// Which rules are broken, by how many seeds, and the first of each: for whoever has broken one.
@@ -52,6 +67,7 @@ fn survey() {
             Ok(stats) => {
                 all.acquired += stats.acquired;
                 all.lost += stats.lost;
+                all.busy += stats.busy;
                 all.commands += stats.commands;
                 all.overtaken = all.overtaken.max(stats.overtaken);
             }
@@ -143,6 +159,59 @@ fn contended(c: &mut Config) {
     (c.cancel, c.once, c.min_hold, c.drift) = (0.0, 0.0, 0.0, 0);
     c.delay = (100, 3_000);
     c.ttl = c.ttl.max(3_000);
+    (c.servers, c.fenced, c.more) = (5, 0.0, 0.0);
+    c.stall = Some(1_000);
+    c.most_commands = Some(14);
+}
+
+/// A release takes its time to all servers but the queue server, which has handed the lock on by then.
+fn far_apart(c: &mut Config) {
+    contended(c);
+    c.delay = (1_000, 30_000);
+    (c.requests, c.horizon) = (200, 2 * SECOND);
+    (c.stall, c.most_commands) = (None, None);
+}
+
+/// Nothing goes wrong but at the queue server, which stops or cannot be reached.
+fn queue_lost(c: &mut Config) {
+    contended(c);
+    (c.at_queue, c.stops, c.breaks, c.wiped) = (true, 2, 6, true);
+    (c.requests, c.horizon, c.longest_hold) = (40, 6 * SECOND, 400);
+    (c.stall, c.most_commands) = (Some(1_500), None);
+}
+
+/// The queue server answers nobody for a while, and connections to it stay.
+fn queue_silent(c: &mut Config) {
+    queue_lost(c);
+    (c.stops, c.breaks, c.hangs) = (0, 0, 2);
+    (c.patience, c.longest_hang, c.stall) = (10_000, 8_000, Some(3_000));
+    (c.longest_hold, c.longest_wait) = (20, Some(5_000));
+}
+
+/// The queue server has forgotten who holds the lock and who waits.
+fn queue_forgotten(c: &mut Config) {
+    queue_lost(c);
+    (c.breaks, c.flushes, c.noticed, c.ttl, c.longest_hold) = (0, 2, true, 20_000, 4_000);
+    c.stall = Some(3_000);
+}
+
+/// The same, while more wait there than can all try in vain between two repairs.
+fn queue_forgotten_by_many(c: &mut Config) {
+    queue_forgotten(c);
+    (c.processes, c.requests, c.longest_hold, c.stall) = (30, 90, 8_000, None);
+    (c.ttl, c.renews) = (20_000, 1.0);
+}
+
+/// Waiters give up.
+fn given_up(c: &mut Config) {
+    contended(c);
+    (c.cancel, c.requests, c.most_commands) = (0.5, 300, None);
+}
+
+/// One who releases wants it again at once.
+fn greedy(c: &mut Config) {
+    contended(c);
+    (c.processes, c.plain) = (2, 1.0);
 }
 
 fn taken_by_force(c: &mut Config) {
@@ -215,7 +284,7 @@ fn set_forward_for_newcomers(c: &mut Config) {
 
 #[test]
 fn every_broken_rule_is_found() {
-    let cases: [(Mutant, Bias, &str); 18] = [
+    let cases: [(Mutant, Bias, &str); 24] = [
         (Mutant::HalfIsEnough, crowded, "overlap"),
         (Mutant::ErrorsAreConsent, crowded, "overlap"),
         (Mutant::MinorityNotReleased, tried, "residue"),
@@ -234,6 +303,12 @@ fn every_broken_rule_is_found() {
         (Mutant::CounterNotHandedOver, restarted_and_fenced, "fence"),
         (Mutant::LongestTtlIsOurs, of_unequal_ttls, "overlap"),
         (Mutant::ClocksNotCompared, set_forward_for_newcomers, "overlap"),
+        (Mutant::QueueServerSilenceIgnored, queue_silent, "wait"),
+        (Mutant::SilentServersAwaited, queue_silent, "stall"),
+        (Mutant::LostQueueNotLeft, queue_lost, "stall"),
+        (Mutant::NobodyStandsAside, queue_forgotten_by_many, "width"),
+        (Mutant::QueueServerNotKept, far_apart, "starvation"),
+        (Mutant::ReleaserNotLast, greedy, "starvation"),
     ];
     let seeds = number("MUTANT_SEEDS").unwrap_or(3_000);
     hunt(

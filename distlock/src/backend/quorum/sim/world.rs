@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -11,7 +10,8 @@ use super::Stats;
 use super::config::{Config, MILLI, SECOND};
 use super::process::{Process, Step};
 use crate::backend::memory::server::ModelServer;
-use crate::backend::{ServerTime, Token, Tuning};
+use crate::backend::quorum::queue::order;
+use crate::backend::{Push, ServerTime, Token, Tuning};
 use crate::clock::Time;
 use crate::engine::sim::clocks::WallClock;
 
@@ -34,6 +34,8 @@ pub(super) struct Node {
     pub(super) refuses_until: u64,
     /// It has lost its data, and nobody has made up for that yet.
     pub(super) forgot: bool,
+    /// Tokens that it has let in, without their processes being told.
+    pub(super) unheard: Vec<String>,
 }
 
 /// What processes have noted on a server; gone with its data.
@@ -64,7 +66,7 @@ pub(super) enum Event {
     Answer { job: usize },
     Notice { process: usize, node: usize, conn: u32 },
     Connect { process: usize, node: usize, life: u32 },
-    Push { process: usize, life: u32, node: usize, conn: u32, key: Arc<str>, token: Token },
+    Push { process: usize, life: u32, node: usize, conn: u32, push: Push },
     Timer { process: usize, life: u32 },
     Step { process: usize, life: u32, step: Step },
     Fault(Fault),
@@ -116,7 +118,7 @@ const LOOKED_AT: u64 = 12 * SECOND;
 
 impl World {
     pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
-        // As on the real servers: nothing is given away, the first in the queue is always told.
+        // As on the real servers: no gaps, and whoever releases is told if somebody waited.
         let tuning = Tuning {
             poll_gap: Duration::from_millis(1),
             poll_gap_interval: Duration::ZERO,
@@ -135,6 +137,7 @@ impl World {
             unnoticed_until: 0,
             refuses_until: 0,
             forgot: false,
+            unheard: Vec::new(),
         };
         let mut world = World {
             nodes: (0..cfg.servers).map(node).collect(),
@@ -210,7 +213,15 @@ impl World {
         for _ in 0..self.cfg.force {
             faults.push(Fault::Force(self.rng.usize(0..self.cfg.keys)));
         }
+        let queue = order(&super::process::key_name(0), servers).next().unwrap_or(0);
         for fault in faults {
+            let fault = match fault {
+                Fault::Break(process, _) if self.cfg.at_queue => Fault::Break(process, queue),
+                Fault::Hang(_) if self.cfg.at_queue => Fault::Hang(queue),
+                Fault::Stop(_) if self.cfg.at_queue => Fault::Stop(queue),
+                Fault::Flush(_) if self.cfg.at_queue => Fault::Flush(queue),
+                other => other,
+            };
             let at = SECOND + self.rng.u64(400 * MILLI..500 * MILLI + self.cfg.horizon);
             self.at(at, Event::Fault(fault));
         }
@@ -265,6 +276,7 @@ impl World {
         }
         if self.failure.is_none() {
             self.look_for_residue();
+            self.judge_cost();
         }
     }
 
@@ -289,8 +301,8 @@ impl World {
             Event::Answer { job } => self.answer(job),
             Event::Notice { process, node, conn } => self.notice(process, node, conn),
             Event::Connect { process, node, life } => self.connect(process, node, life),
-            Event::Push { process, life, node, conn, key, token } => {
-                self.push_arrives(process, life, node, conn, key, token);
+            Event::Push { process, life, node, conn, push } => {
+                self.push_arrives(process, life, node, conn, push);
             }
             Event::Timer { process, life } => self.timer(process, life),
             Event::Step { process, life, step } => self.step(process, life, step),
@@ -302,8 +314,10 @@ impl World {
         self.note(|| format!("fault: {fault:?}"));
         match fault {
             Fault::Break(process, node) => self.break_link(process, node),
+            // One that lasts longer would bring what waits in the socket out of order.
+            Fault::Hang(node) if self.nodes[node].hangs_until > self.now => {}
             Fault::Hang(node) => {
-                let until = self.now + self.rng.u64(MILLI..4 * SECOND);
+                let until = self.now + self.rng.u64(MILLI..self.cfg.longest_hang * MILLI);
                 self.nodes[node].hangs_until = until;
                 self.troubled(node, until);
             }

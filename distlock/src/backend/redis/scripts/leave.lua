@@ -5,13 +5,14 @@
 -- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
 --        keep_taken_for: the key stays taken, by nobody, for so long
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
---        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every lock of a client
+--        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every
+--                  lock of a client
 --        poll_gap_interval: the average distance of two gaps (see serve.lua)
---               0: always; then the waiter that is told of it leaves the queue
+--                          0: of one of several servers, which tells the releaser that it has handed on
 --        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
 --        from: what this server is called in the pushes it makes
 -- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it
---        {RELEASED, token, 1 if the lock was left free for plain pollers}
+--        {RELEASED, token, 1 if the lock was left free for plain pollers; or handed on, if the interval is 0}
 --        {CANCELLED, token}   the lock was not ours, the queue entry was
 --        {NOT_YOURS, token}   neither was
 

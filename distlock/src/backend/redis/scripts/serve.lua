@@ -15,7 +15,8 @@ local function gap_at(number, poll_gap_interval)
   return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * poll_gap_interval
 end
 
--- Whether a run of hand-offs that began then is to be interrupted by a gap now. Interval 0: always.
+-- Whether a run of hand-offs that began then is to be interrupted by a gap now. Interval 0: always (of a
+-- quorum, see below).
 local function gap_is_due(poll_gap, poll_gap_interval, handoffs_began, now)
   if poll_gap == 0 or poll_gap_interval == 0 then
     return poll_gap > 0
@@ -43,7 +44,7 @@ end
 -- run:  now; held: the lock's value, '' if it is to be free or handed on; waiter: popped from the queue, or nothing;
 --       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
 --       channels: prefix of the clients' channels; count: PUBLISH counts every subscriber; from: as for leave
--- Returns whether the lock was left free for plain pollers.
+-- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was handed on.
 local function serve(keys, run)
   local lock, entries, members = keys.lock, keys.entries, keys.members
   local now, held, waiter = run.now, run.held, run.waiter
@@ -58,12 +59,15 @@ local function serve(keys, run)
     return redis.pcall('PUBLISH', run.channels .. client, message) ~= 0 or not run.count
   end
 
-  local function grant(fences)
-    local fence = '0'
-    if fences ~= '0' then
-      fence = text(reserve_fences(keys.counter, tonumber(fences), now))
-    end
+  local function push_grant(fence)
     return publish('g ' .. granted_at .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter .. ' ' .. lock)
+  end
+
+  local function push_grant_with(fences)
+    if fences == '0' then
+      return push_grant('0')
+    end
+    return push_grant(text(reserve_fences(keys.counter, tonumber(fences), now)))
   end
 
   while waiter do
@@ -75,10 +79,11 @@ local function serve(keys, run)
       break
     end
     if alive and gap_is_now and run.poll_gap_interval == 0 then
-      -- One of several servers: a lock is nobody's before most of them say so. A waiter that polls is passed over.
-      if how ~= 'p' and publish('p ' .. waiter .. ' ' .. lock) then
+      -- One of several servers: the releaser learns that somebody waited. A waiter that polls would not hear of the
+      -- grant, and is passed over.
+      if how ~= 'p' and push_grant('0') then
         redis.call('HDEL', entries, waiter)
-        redis.call('DEL', lock)
+        redis.call('SET', lock, waiter, 'PX', claim)
         return true
       end
     elseif alive and gap_is_now then
@@ -87,7 +92,7 @@ local function serve(keys, run)
         redis.call('DEL', lock)
         return true
       end
-    elseif alive and (how == 'p' or grant(fences)) then
+    elseif alive and (how == 'p' or push_grant_with(fences)) then
       -- A waiter that polls gets its fence when it asks.
       if kind == 'e' then
         redis.call('HDEL', entries, waiter)

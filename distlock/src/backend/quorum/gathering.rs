@@ -1,0 +1,37 @@
+//! How far the servers have come together.
+
+use super::super::Pushes;
+use crate::clock::Time;
+
+/// Whether there is a majority.
+#[derive(Debug)]
+pub(super) struct Membership {
+    pub(super) stage: Stage,
+    pub(super) pushes: Pushes,
+    /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
+    pub(super) untouched: bool,
+    /// When to ask all servers for their time and their mark.
+    pub(super) look_at: Time,
+    /// When eligibility was last updated.
+    pub(super) fired: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Not yet. When the first majority does not wait for the others any more.
+    Forming(Option<Time>),
+    Up,
+    Down,
+}
+
+impl Membership {
+    pub(super) fn new() -> Membership {
+        Membership {
+            stage: Stage::Forming(None),
+            pushes: Pushes::Off,
+            untouched: true,
+            look_at: Time(0),
+            fired: Time(0),
+        }
+    }
+}

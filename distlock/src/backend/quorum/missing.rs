@@ -1,0 +1,31 @@
+//! Where a lock that is held is missing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::Token;
+use super::servers::Servers;
+use crate::clock::Time;
+
+/// When to see to which tokens.
+pub(super) type Repairs = BTreeSet<(Time, Token)>;
+
+/// Where a lock that is held is missing.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    pub(super) at: Servers,
+    /// Servers that were asked for it and have not answered.
+    pub(super) asked: Servers,
+    pub(super) due: Option<Time>,
+    pub(super) pause: Duration,
+}
+
+impl Missing {
+    pub(super) fn has(&self, node: usize) -> bool {
+        self.at.has(node)
+    }
+
+    pub(super) fn add(&mut self, node: usize) {
+        self.at.add(node);
+    }
+}
