@@ -473,7 +473,7 @@ fn too_slow(key: &LockKey) -> LockError {
 /// A wait of zero is one attempt, and the server gets a moment to answer it.
 fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
-        (WaitLimit::Once, single_attempt::unavailable_after(unavailable_after))
+        (WaitLimit::Once, single_attempt::reach(unavailable_after))
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::super::{Failure, Op, OpError, OpResult, Reply, ServerTime, TCP_USER_TIMEOUT, Token, Tuning};
 use super::effect::{Effect, Job, Now};
+use super::formation::Formation;
 use super::member::{Member, PendingRelease};
-use super::membership::Membership;
 use super::missing::Repairs;
 use super::queue::{Queues, order};
 use super::round::{Decision, Round, ServerReply};
@@ -20,7 +20,7 @@ use crate::clock::{Time, drift};
 pub(super) struct Coordinator {
     pub(super) members: Vec<Member>,
     pub(super) names: Vec<String>,
-    pub(super) membership: Membership,
+    pub(super) formation: Formation,
     pub(super) tokens: Tokens,
     pub(super) queues: Queues,
     pub(super) rng: fastrand::Rng,
@@ -41,7 +41,7 @@ impl Coordinator {
     pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Coordinator {
         Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
-            membership: Membership::new(),
+            formation: Formation::new(),
             tokens: Tokens::new(names.len()),
             names,
             queues: Queues::new(),

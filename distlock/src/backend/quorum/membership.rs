@@ -6,8 +6,8 @@ use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
 use super::coordinator::Coordinator;
 use super::effect::{Effect, Now};
+use super::formation::Stage;
 use super::member::{Eligibility, Member, Memory};
-use super::membership::Stage;
 use super::round::majority;
 use crate::clock::{Time, drift};
 
@@ -54,7 +54,7 @@ impl Coordinator {
         member.pushes = pushes;
         let memory = member.joined(now.time, sent, &origin);
         self.heard_origin(now, node, sent, &origin, memory);
-        self.membership.untouched &= origin.attested.is_none();
+        self.formation.untouched &= origin.attested.is_none();
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);
@@ -172,7 +172,7 @@ impl Coordinator {
     /// used.
     fn grow_up(&mut self, now: Now) {
         let met = self.members.iter().all(|member| member.eligibility != Eligibility::Unknown);
-        if self.membership.untouched && met {
+        if self.formation.untouched && met {
             return self.first_use(now);
         }
         self.compare_clocks(now);
@@ -181,12 +181,12 @@ impl Coordinator {
             self.may_grow_up(now, node);
         }
         if self.members.iter().any(|member| member.eligibility == Eligibility::Eligible) {
-            self.membership.untouched = false;
+            self.formation.untouched = false;
         }
     }
 
     fn first_use(&mut self, now: Now) {
-        self.membership.untouched = false;
+        self.formation.untouched = false;
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
             if let Some(run_id) = member.run_id.clone() {
@@ -304,18 +304,18 @@ impl Coordinator {
         let grown = self.members.iter().filter_map(|member| match member.eligibility {
             // Whatever else it waits for, it is looked at again.
             Eligibility::TooYoung(at) | Eligibility::ClockStepped(at) if !member.noting => {
-                Some(at.after(self.grown_after())).filter(|at| *at > self.membership.fired)
+                Some(at.after(self.grown_after())).filter(|at| *at > self.formation.fired)
             }
             Eligibility::Eligible if member.up && !member.agrees => {
                 Some(member.watched.after(self.grown_after()))
             }
             _ => None,
         });
-        let forming = match self.membership.stage {
+        let forming = match self.formation.stage {
             Stage::Forming(until) => until,
             Stage::Up | Stage::Down => None,
         };
-        grown.chain(forming).chain([self.membership.look_at]).min()
+        grown.chain(forming).chain([self.formation.look_at]).min()
     }
 
     /// Whoever comes while another process begins to use new servers finds only some of its marks.
@@ -324,13 +324,13 @@ impl Coordinator {
             m.up && matches!(m.eligibility, Eligibility::TooYoung(_) | Eligibility::ClockStepped(_))
         };
         if self.members.iter().any(waits) {
-            self.membership.look_at = self.membership.look_at.min(now.time.after(YOUNG_PROBE_INTERVAL));
+            self.formation.look_at = self.formation.look_at.min(now.time.after(YOUNG_PROBE_INTERVAL));
         }
     }
 
     fn look(&mut self, now: Now) {
-        if self.membership.look_at <= now.time {
-            self.membership.look_at = now.time.after(PROBE_INTERVAL);
+        if self.formation.look_at <= now.time {
+            self.formation.look_at = now.time.after(PROBE_INTERVAL);
             self.look_soon(now);
             let here = (0..self.members.len()).filter(|node| self.members[*node].up);
             self.out.extend(here.map(|node| Effect::Probe { node }));
@@ -339,14 +339,14 @@ impl Coordinator {
 
     /// Something looks as if a server has lost its data: asks all of them at once.
     pub(super) fn look_now(&mut self, now: Now) {
-        self.membership.look_at = self.membership.look_at.min(now.time);
+        self.formation.look_at = self.formation.look_at.min(now.time);
     }
 
     pub(super) fn fire_membership(&mut self, now: Now) {
-        self.membership.fired = now.time;
+        self.formation.fired = now.time;
         self.grow_up(now);
         self.look(now);
-        if matches!(self.membership.stage, Stage::Forming(Some(_))) {
+        if matches!(self.formation.stage, Stage::Forming(Some(_))) {
             self.gather(now, None);
         }
     }
@@ -355,12 +355,12 @@ impl Coordinator {
     fn gather(&mut self, now: Now, cause: Option<OpError>) {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
-        match self.membership.stage {
+        match self.formation.stage {
             Stage::Forming(until) => {
                 let misconfigured = self.members.iter().find_map(|member| member.misconfigured.clone());
                 let failed = self.members.iter().filter(|member| member.cause.is_some()).count();
                 if let Some(cause) = misconfigured {
-                    self.membership.stage = Stage::Forming(None);
+                    self.formation.stage = Stage::Forming(None);
                     self.out.push(Effect::Link(LinkEvent::Down { cause }));
                 } else if here == all
                     || (here >= most && here + failed == all)
@@ -369,14 +369,14 @@ impl Coordinator {
                     self.is_up();
                 } else if here >= most {
                     let until = until.unwrap_or(now.time.after(FIRST_MAJORITY_WAIT));
-                    self.membership.stage = Stage::Forming(Some(until));
+                    self.formation.stage = Stage::Forming(Some(until));
                 } else if all - failed < most {
                     self.is_down(cause);
                 }
             }
             Stage::Down if here >= most => self.is_up(),
             Stage::Up if here < most => {
-                self.membership.stage = Stage::Down;
+                self.formation.stage = Stage::Down;
                 self.is_down(cause);
             }
             Stage::Down => {
@@ -386,8 +386,8 @@ impl Coordinator {
             }
             Stage::Up => {
                 let pushes = self.pushes();
-                if self.membership.pushes != pushes {
-                    self.membership.pushes = pushes;
+                if self.formation.pushes != pushes {
+                    self.formation.pushes = pushes;
                     self.out.push(Effect::Link(LinkEvent::Pushes(pushes)));
                 }
             }
@@ -395,10 +395,10 @@ impl Coordinator {
     }
 
     fn is_up(&mut self) {
-        self.membership.stage = Stage::Up;
-        self.membership.pushes = self.pushes();
+        self.formation.stage = Stage::Up;
+        self.formation.pushes = self.pushes();
         // What earlier commands may have left behind is given back server by server.
-        let pushes = self.membership.pushes;
+        let pushes = self.formation.pushes;
         self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
     }
 

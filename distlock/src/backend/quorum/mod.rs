@@ -43,8 +43,8 @@
 mod coordinator;
 mod effect;
 mod follow_up;
+mod formation;
 mod member;
-mod membership;
 mod membership;
 mod missing;
 mod queue;

@@ -6,8 +6,9 @@
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter
 --        {BUSY, token, server_time, a holder, ms until a holder may be gone, 1 if we are the front}
---        {WRONGKIND, token, server_time, marker or holder}   the key is a lock of another kind; or, if it is our own marker,
---                                                   it was set by managers with another key prefix
+--        {WRONGKIND, token, server_time, marker or holder}
+--            the key is a lock of another kind; or, if it is our own marker, it was set by managers with another key
+--            prefix
 --
 -- A free lock is taken by whoever asks. One that is held by the same kind is entered only by the front of the
 -- queue, or by anybody if there is none: a writer that waits lets no later reader pass.

@@ -5,7 +5,7 @@ use crate::clock::Time;
 
 /// Whether there is a majority.
 #[derive(Debug)]
-pub(super) struct Membership {
+pub(super) struct Formation {
     pub(super) stage: Stage,
     pub(super) pushes: Pushes,
     /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
@@ -24,9 +24,9 @@ pub(super) enum Stage {
     Down,
 }
 
-impl Membership {
-    pub(super) fn new() -> Membership {
-        Membership {
+impl Formation {
+    pub(super) fn new() -> Formation {
+        Formation {
             stage: Stage::Forming(None),
             pushes: Pushes::Off,
             untouched: true,
