@@ -10,6 +10,7 @@ mod trace;
 mod client;
 pub(crate) mod clocks;
 mod config;
+mod digest;
 mod faults;
 mod foreign;
 mod hand_over;

@@ -9,6 +9,7 @@ use fastrand::Rng;
 use super::client::{Client, What};
 use super::clocks::WallClock;
 use super::config::{Config, MILLI, SECOND, Use, Uses};
+use super::digest::Digest;
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
 use super::oracle::KeyWatch;
@@ -147,6 +148,7 @@ pub(super) struct Stats {
     pub(super) gaps: u64,
     pub(super) foreign: u64,
     pub(super) unknown_pushes: u64,
+    pub(super) digest: Digest,
 }
 
 pub(super) struct World {
@@ -263,6 +265,7 @@ impl World {
             }
             self.happen(event);
         }
+        self.digest_draws();
     }
 
     fn happen(&mut self, event: Event) {
