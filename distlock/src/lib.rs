@@ -33,9 +33,6 @@
 //!
 //! A process that ends or forks: see [`LockManager`].
 
-#[macro_use]
-mod engine;
-
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
@@ -51,11 +48,13 @@ mod clock;
 mod connection;
 mod contained;
 mod driver;
+mod engine;
 mod error;
 mod guard;
 mod key;
 mod manager;
 mod process;
+mod protocol;
 mod request;
 mod retry;
 mod scope;

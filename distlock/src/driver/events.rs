@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Core, LinkSeen};
-use crate::backend::{Events, LinkEvent, OpError, Push};
-use crate::clock::{self, Time};
+use crate::backend::Events;
+use crate::clock;
 use crate::contained::contained;
+use crate::protocol::{LinkEvent, OpError, Push, Time};
 use crate::trace;
 
 /// A time without a link.

@@ -26,12 +26,13 @@ use std::time::{Duration, Instant};
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
-use crate::clock::{self, Time};
+use crate::backend::{Backend, BoxFuture, Sending};
+use crate::clock;
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::cell::LeaseCell;
 use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Outcome};
 use crate::process::{self, Process};
+use crate::protocol::{Failure, Op, OpError, OpResult, Time};
 use crate::trace;
 pub(crate) use acquiring::acquire;
 pub(crate) use acquiring_all::acquire_all;
@@ -96,7 +97,7 @@ impl Core {
     pub(crate) fn start(
         client: Arc<str>,
         backend: Arc<dyn Backend>,
-        tuning: &crate::backend::Tuning,
+        tuning: &crate::protocol::Tuning,
         seed: u64,
     ) -> Arc<Alive> {
         let core = Arc::new(Core {

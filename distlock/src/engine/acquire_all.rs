@@ -14,8 +14,7 @@ use super::cell::Ticket;
 use super::key::Step;
 use super::waiters::Waiter;
 use super::{Context, Effect, Effects, Engine, LONGEST_CLAIM, Outcome, Purpose, Want, lock};
-use crate::backend::{AcquireMode, Failure, Op, OpResult, Reply, Token};
-use crate::clock::Time;
+use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
 
 /// What an attempt is in a command for several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use super::acquire_all::{BatchRole, Handled};
 use super::key::Step;
 use super::lease::Grant;
 use super::{ACQUIRE_RESEND_AFTER, Context, Effect, LONGEST_CLAIM, MAX_FENCES, Outcome, Purpose};
-use crate::backend::{
-    AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Token,
+use crate::protocol::{
+    AcquireMode, Failure, Kind, MARK, Op, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time,
+    Token, lease_end, mutated,
 };
-use crate::clock::{Time, lease_end};
 
 /// Behind a client that cannot hand over, the front of the queue asks this often at first …
 const FIRST_POLL_PAUSE: Duration = Duration::from_millis(10);

@@ -12,9 +12,8 @@ use std::time::Duration;
 use event_listener::{Event, EventListener};
 
 use super::collection::KeyCollection;
-use crate::backend::Token;
-use crate::clock::Time;
 use crate::error::LostReason;
+use crate::protocol::{Time, Token};
 
 /// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,9 +9,8 @@ use super::lease::{Grant, Holder, Lease};
 use super::release::ReleaseRequest;
 use super::waiters::Waiter;
 use super::{Context, Effect, LONGEST_CLAIM, Outcome, Release, Renewal, Want};
-use crate::backend::{Kind, OpResult, Reply, ServerTime, Token};
-use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
+use crate::protocol::{Kind, OpResult, Reply, ServerTime, Time, Token, lease_end, mutated};
 
 /// A hold without renewal that lacks this part of its ttl when it begins is extended once.
 const SHORT_OF_ITS_TTL: u32 = 20;

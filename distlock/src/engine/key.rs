@@ -10,8 +10,7 @@ use super::pending::PendingReleases;
 use super::shard::Env;
 use super::waiters::{Waiter, Waiters};
 use super::{Effect, Outcome, WaitLimit, Want};
-use crate::backend::{Failure, Kind, OpError, Token, token_text};
-use crate::clock::Time;
+use crate::protocol::{Failure, Kind, OpError, Time, Token, mutated, token_text};
 
 #[derive(Debug)]
 pub(super) struct KeyState<W> {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::cell::{LeaseCell, Ticket};
 use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Renewal};
-use crate::backend::{Kind, ServerTime, Token};
-use crate::clock::Time;
+use crate::protocol::{Kind, ServerTime, Time, Token, mutated};
 
 /// A lease that is ours, with nobody holding it yet.
 #[derive(Debug)]

@@ -14,9 +14,6 @@
 //! extend but "fresh" while holding means that the lock was lost in between, a token is never reused, and
 //! every token that may have been applied without being wanted is left (`leave`) until that was answered.
 
-#[macro_use]
-pub(crate) mod mutant;
-
 mod acquire_all;
 mod attempt;
 pub(crate) mod cell;
@@ -27,7 +24,6 @@ mod lease;
 mod pending;
 mod release;
 mod renewal;
-pub(crate) mod server_clock;
 mod shard;
 #[cfg(test)]
 pub(crate) mod sim;
@@ -41,14 +37,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{
-    Clocks, Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Token, Tuning,
-};
-use crate::clock::Time;
 use crate::error::LostReason;
+use crate::protocol::server_clock::{ServerClock, Step};
+use crate::protocol::{
+    Clocks, Kind, LinkEvent, Op, OpError, OpResult, Push, Reply, ServerTime, Time, Token, Tuning, mutated,
+};
 use cell::{LeaseCell, Ticket};
 use collection::KeyCollection;
-use server_clock::{ServerClock, Step};
 use shard::Shard;
 
 /// The longest claim: how long a grant lives that its receiver has not confirmed.

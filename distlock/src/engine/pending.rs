@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Token;
-use crate::clock::Time;
+use crate::protocol::{Time, Token};
 
 /// Before a release is repeated for the first time on a link that is up; doubled with every failure …
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);

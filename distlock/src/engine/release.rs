@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::key::Step;
 use super::pending::PendingRelease;
-use super::shard::LATE_COMMANDS_BOUND;
 use super::{Confirmation, Context, LONGEST_CLAIM, Outcome, Purpose};
-use crate::backend::{Failure, Op, OpResult, Reply, ServerTime, Token};
-use crate::clock::{Time, drift};
 use crate::error::LostReason;
+use crate::protocol::{
+    Failure, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift, mutated,
+};
 
 /// What a `leave` says.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl<W> Step<'_, W> {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
-        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
+        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMAND_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
         self.send_leave(release, handoffs_began, deadline);

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::cell::{LeaseCell, Ticket};
 use super::key::Step;
 use super::{Confirmation, Context, Effect, Purpose, Renewal};
-use crate::backend::{Op, OpResult, Reply, Token};
-use crate::clock::{Time, lease_end};
 use crate::error::LostReason;
+use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end, mutated};
 
 /// A renewal never shortens a lease, so this one only asks.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);

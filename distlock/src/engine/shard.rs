@@ -10,13 +10,11 @@ use super::cell::{LeaseCell, Ticket};
 use super::key::{KeyState, Step};
 use super::pending::{PendingRelease, PendingReleases};
 use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
-use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
-use crate::clock::Time;
 use crate::error::LostReason;
+use crate::protocol::{
+    LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning, mutated,
+};
 use crate::shrink::shrink;
-
-/// After so long a command of a broken connection is not applied any more (the TCP user timeout).
-pub(super) const LATE_COMMANDS_BOUND: Duration = crate::backend::TCP_USER_TIMEOUT;
 
 /// What is known about the connection.
 #[derive(Debug)]
@@ -294,7 +292,7 @@ impl<W> Shard<W> {
                 self.env.link.pushes = *pushes;
                 if !*former_links_dead {
                     self.env.link.former_links_alive =
-                        Some((now.after(LATE_COMMANDS_BOUND), Token(self.env.next)));
+                        Some((now.after(LATE_COMMAND_BOUND), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::cell::Ticket;
 use super::{WaitLimit, Want};
-use crate::clock::Time;
+use crate::protocol::Time;
 
 /// More than so many waiters have an index …
 const INDEX_ABOVE: usize = 16;

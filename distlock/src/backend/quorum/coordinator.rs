@@ -17,7 +17,8 @@ use super::repair::Repairs;
 use super::round::{Decision, Round, ServerReply};
 use super::standby::{Standbys, is_plain};
 use super::tokens::{Servers, Tokens};
-use crate::clock::{Time, drift};
+use crate::protocol::mutated;
+use crate::protocol::{Time, drift};
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]

@@ -10,6 +10,7 @@ use super::coordinator::{Coordinator, Job, Now};
 use super::member::PendingRelease;
 use super::round::ServerReply;
 use crate::clock::Time;
+use crate::protocol::mutated;
 
 /// For how long a lock is taken only to be given back at once.
 const TAKE_AND_RELEASE_TTL: Duration = Duration::from_secs(1);

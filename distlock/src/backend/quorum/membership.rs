@@ -7,7 +7,8 @@ use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIM
 use super::coordinator::{Coordinator, Effect, Now};
 use super::member::{Eligibility, Member, Memory};
 use super::round::majority;
-use crate::clock::{Time, drift};
+use crate::protocol::mutated;
+use crate::protocol::{Time, drift};
 
 /// How long the first majority waits for the others.
 const FIRST_MAJORITY_WAIT: Duration = Duration::from_millis(250);

@@ -14,6 +14,7 @@ use super::coordinator::{Coordinator, Job, Now};
 use super::follow_up::take;
 use super::tokens::Servers;
 use crate::clock::Time;
+use crate::protocol::mutated;
 
 /// The pause before a server is asked again; twice as long each time …
 const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);

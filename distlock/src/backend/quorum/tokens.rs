@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::Token;
 use super::repair::Missing;
 use crate::clock::Time;
+use crate::protocol::mutated;
 
 /// Entries that nobody gave back are looked for when there are this many.
 const FIRST_SWEEP: usize = 1024;

@@ -9,10 +9,9 @@ use super::pushes::PushLink;
 use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
-use crate::backend::{LinkEvent, Op, OpResult, Push, Reply, Token};
-use crate::clock::Time;
-use crate::engine::server_clock::Step;
 use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Purpose};
+use crate::protocol::server_clock::Step;
+use crate::protocol::{LinkEvent, Op, OpResult, Push, Reply, Time, Token};
 
 /// What happens in a process.
 #[derive(Debug)]
@@ -371,7 +370,7 @@ impl World {
         request: Option<usize>,
     ) -> Option<Effects<usize>> {
         let local = self.clients[c].clock.at(self.now);
-        let error = super::wire::failure(crate::backend::Failure::NotSent);
+        let error = super::wire::failure(crate::protocol::Failure::NotSent);
         let (confirmation, effects) = self.clients[c].engine.reply(local, context, Err(error));
         if let Some(request) = request {
             self.judged(request, &confirmation);

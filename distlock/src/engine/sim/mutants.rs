@@ -4,7 +4,7 @@
 
 use super::config::{Config, Profile, Use, Uses};
 use super::run;
-use crate::engine::mutant::{Mutant, switch};
+use crate::protocol::mutant::{Mutant, switch};
 
 /// So many seeds may be looked at before a fault must have been found.
 const SEEDS: u64 = 20_000;

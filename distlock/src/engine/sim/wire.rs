@@ -5,8 +5,8 @@ use super::config::{MILLI, SECOND};
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
-use crate::backend::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, token_text};
 use crate::engine::{Context, Effects};
+use crate::protocol::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, mutated, token_text};
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
 const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
@@ -255,7 +255,7 @@ impl World {
     }
 
     /// A command of `token` is on its way to the server.
-    pub(super) fn is_leaving(&self, c: usize, token: crate::backend::Token) -> bool {
+    pub(super) fn is_leaving(&self, c: usize, token: crate::protocol::Token) -> bool {
         self.jobs.iter().rev().take(400).any(|job| {
             job.client == c
                 && job.context.token == token
@@ -265,7 +265,7 @@ impl World {
     }
 
     /// A release of `token` has failed with its link, and its task has not noticed: it is not repeated yet.
-    pub(super) fn is_failing(&self, c: usize, token: crate::backend::Token) -> bool {
+    pub(super) fn is_failing(&self, c: usize, token: crate::protocol::Token) -> bool {
         self.jobs.iter().rev().take(400).any(|job| {
             job.client == c
                 && job.life == self.clients[c].life

@@ -26,12 +26,11 @@ use std::time::Duration;
 
 use super::cell::{CellState, LeaseCell, Ticket};
 use super::{Confirmation, Context, Effect, Effects, Engine, Outcome, Release, Renewal, WaitLimit, Want};
-use crate::backend::{
-    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+use crate::error::LostReason;
+use crate::protocol::{
+    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Time,
     Token, Tuning,
 };
-use crate::clock::Time;
-use crate::error::LostReason;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -262,7 +261,7 @@ impl Desk {
 
 fn want() -> Want {
     Want {
-        kind: crate::backend::Kind::Exclusive,
+        kind: crate::protocol::Kind::Exclusive,
         ttl: TTL,
         renewal: Renewal::Keep,
         wait_limit: WaitLimit::Forever,

@@ -3,7 +3,7 @@
 
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run};
-use crate::engine::mutant::{Mutant, switch};
+use crate::protocol::mutant::{Mutant, switch};
 
 /// Where a fault shows best.
 type Bias = fn(&mut Config);

@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use crate::backend::ServerTime;
-use crate::clock::{Time, drift};
+use super::{ServerTime, Time, drift, mutated};
 
 /// By how much the server's clock was stepped, at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +127,7 @@ fn span(nanos: i128) -> Duration {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn ms(n: u64) -> Time {
@@ -159,7 +158,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    pub(in crate::engine) fn a_reply_from_before_a_step_shows_no_other_step() {
+    pub(crate) fn a_reply_from_before_a_step_shows_no_other_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_015), ms(24), ms(26));
@@ -170,7 +169,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    pub(in crate::engine) fn a_step_between_commands_of_one_instant_is_one_step() {
+    pub(crate) fn a_step_between_commands_of_one_instant_is_one_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_012), ms(20), ms(23));
