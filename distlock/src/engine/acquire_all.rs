@@ -7,13 +7,11 @@
 //! [`Outcome::Skipped`], with a `leave` if something may have been applied. Whoever made the request goes
 //! on from the first key that was not acquired.
 
-use std::sync::Arc;
-
 use super::attempt::Attempt;
 use super::cell::Ticket;
 use super::key::Step;
 use super::waiters::Waiter;
-use super::{Context, Effect, Effects, Engine, LONGEST_CLAIM, Outcome, Purpose, Want, lock};
+use super::{LONGEST_CLAIM, Outcome, Purpose, Want};
 use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
 
 /// What an attempt is in a command for several keys.
@@ -30,72 +28,6 @@ pub(super) enum Handled {
     AsOneKey(Box<Attempt>),
     /// Everything was done; this is left.
     Entirely(Option<Box<Attempt>>),
-}
-
-impl<W> Engine<W> {
-    /// Requests as many of `keys`, which are sorted and without duplicates, as can be taken by one command
-    /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
-    /// [`Engine::acquire`] do, all but the first possibly as [`Outcome::Skipped`]. None is acquired unless
-    /// all before it are.
-    pub(crate) fn acquire_all(
-        &self,
-        now: Time,
-        keys: &[Arc<str>],
-        want: &Want,
-        mut who: impl FnMut() -> W,
-    ) -> (Vec<Ticket>, Effects<W>) {
-        let is_free = |key: &&Arc<str>| lock(self.shard(key)).is_untouched(now, key);
-        let free = if want.fenced { 0 } else { keys.iter().take_while(is_free).count() };
-        let mut tickets = Vec::with_capacity(free.max(1));
-        let mut batch = Vec::with_capacity(free);
-        let mut effects = Effects { list: Vec::new(), rearm: false };
-        for key in keys.iter().take(if free > 1 { free } else { 0 }) {
-            let leads = tickets.is_empty();
-            let (ticket, more) =
-                self.enter(key, |shard, out| shard.acquire_part(now, key, leads, want, &mut who, out));
-            effects.rearm |= more.rearm;
-            for effect in more.list {
-                match effect {
-                    Effect::Send(context, op) => batch.push((context, op)),
-                    other => effects.list.push(other),
-                }
-            }
-            let Some(ticket) = ticket else { break };
-            tickets.push(ticket);
-        }
-        if let (true, Some(key)) = (tickets.is_empty(), keys.first()) {
-            let (ticket, more) = self.acquire(now, key, want.clone(), who());
-            tickets.push(ticket);
-            effects.join(more);
-        }
-        match batch.len() {
-            0 => {}
-            1 => effects.list.extend(batch.into_iter().map(|(context, op)| Effect::Send(context, op))),
-            _ => effects.list.push(Effect::SendAcquireAll(batch)),
-        }
-        (tickets, effects)
-    }
-
-    /// A command for several keys was answered, or failed.
-    pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<(Context, OpResult)>) -> Effects<W> {
-        let mut effects = Effects { list: Vec::new(), rearm: false };
-        let mut all_held = true;
-        for (context, result) in answers {
-            let (key, token) = (context.key.clone(), context.token);
-            if !all_held && matches!(&result, Ok(reply) if *reply != Reply::Skipped) {
-                // A key in front of it was taken, and is not held here any more.
-                let (withdrawn, more) = self.enter(&key, |shard, out| shard.withdraw(now, &key, token, out));
-                effects.join(more);
-                if withdrawn {
-                    continue;
-                }
-            }
-            let acquired = matches!(&result, Ok(reply) if reply.is_acquired());
-            effects.join(self.reply(now, context, result).1);
-            all_held &= acquired && lock(self.shard(&key)).holds(&key, token);
-        }
-        effects
-    }
 }
 
 impl<W> Step<'_, W> {

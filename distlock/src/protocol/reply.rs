@@ -63,6 +63,17 @@ impl Reply {
         matches!(self, Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
     }
 
+    /// When the server said so, on its own clock.
+    pub(crate) fn server_time(&self) -> Option<ServerTime> {
+        match self {
+            Reply::Acquired { server_time, .. }
+            | Reply::AlreadyHeld { server_time, .. }
+            | Reply::Busy { server_time, .. } => *server_time,
+            Reply::Renewed { server_time } => Some(*server_time),
+            _ => None,
+        }
+    }
+
     /// Somebody holds the lock, and the reply does not say who.
     #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {

@@ -7,7 +7,8 @@ use super::config::{MICRO, Use};
 use super::wire::{Job, failure};
 use super::workload::State;
 use super::world::World;
-use crate::engine::{Context, Effects, Renewal, WaitLimit};
+use crate::driver::shards::Effects;
+use crate::engine::{Context, Renewal, WaitLimit};
 use crate::protocol::{Failure, Op, Reply, Time, mutated};
 
 impl World {

@@ -5,7 +5,8 @@ use super::config::{MILLI, SECOND};
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
-use crate::engine::{Context, Effects};
+use crate::driver::shards::Effects;
+use crate::engine::Context;
 use crate::protocol::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, mutated, token_text};
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
@@ -277,7 +278,7 @@ impl World {
 
     /// The reply to `job` said what time it is on the server.
     pub(super) fn time_was_received(&mut self, c: usize, job: usize, result: &OpResult) {
-        let heard: Option<ServerTime> = crate::engine::observed(result);
+        let heard: Option<ServerTime> = result.as_ref().ok().and_then(Reply::server_time);
         let applied_at = self.jobs[job].applied_at;
         let mut seen = false;
         let client = &mut self.clients[c];

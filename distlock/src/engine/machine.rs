@@ -1,4 +1,4 @@
-//! A share of the keys: their timers, and what they have in common.
+//! A share of the keys: events go in, effects come out.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BTreeSet, HashMap};
@@ -126,15 +126,15 @@ impl Hints {
 }
 
 #[derive(Debug)]
-pub(super) struct Shard<W> {
+pub(crate) struct Machine<W> {
     env: Env,
     keys: HashMap<Arc<str>, KeyState<W>>,
     timers: BTreeSet<(Time, Arc<str>)>,
     pending: PendingReleases,
 }
 
-impl<W> Shard<W> {
-    pub(super) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
+impl<W> Machine<W> {
+    pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
         let env = Env {
             client,
             tuning,
@@ -145,10 +145,10 @@ impl<W> Shard<W> {
             next: count + index,
             stride: count,
         };
-        Shard { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
+        Machine { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
     }
 
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let pending = self.pending.next_due();
         match (timer, pending) {
@@ -157,16 +157,16 @@ impl<W> Shard<W> {
         }
     }
 
-    pub(super) fn waiting(&self, key: &Arc<str>) -> usize {
+    pub(crate) fn waiting(&self, key: &Arc<str>) -> usize {
         self.keys.get(key).map_or(0, |state| state.waiters.len())
     }
 
-    pub(super) fn outstanding(&self) -> Outstanding {
+    pub(crate) fn outstanding(&self) -> Outstanding {
         let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holders.len()).sum();
         Outstanding { holds, pending_releases: self.pending.len() }
     }
 
-    pub(super) fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -178,13 +178,13 @@ impl<W> Shard<W> {
     }
 
     /// Nobody asks for the key or holds it here, and nobody elsewhere is known to.
-    pub(super) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
+    pub(crate) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
         let able = self.env.refusal.is_none() && !self.env.link.is_down();
         able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
     }
 
     /// The key as part of a command for several.
-    pub(super) fn acquire_part(
+    pub(crate) fn acquire_part(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -196,7 +196,7 @@ impl<W> Shard<W> {
         self.step(now, key, out, |step| step.acquire_part(leads, want, who))
     }
 
-    pub(super) fn withdraw(
+    pub(crate) fn withdraw(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -207,23 +207,23 @@ impl<W> Shard<W> {
     }
 
     /// The lease of `token` is ours, and held.
-    pub(super) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
+    pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some())
     }
 
-    pub(super) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
         self.step(now, key, out, |step| step.cancel(ticket));
     }
 
-    pub(super) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
+    pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
-    pub(super) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
         self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
     }
 
-    pub(super) fn extend(
+    pub(crate) fn extend(
         &mut self,
         now: Time,
         cell: &LeaseCell,
@@ -233,11 +233,11 @@ impl<W> Shard<W> {
         self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
     }
 
-    pub(super) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
         self.step(now, key, out, |step| step.ask_whether_held());
     }
 
-    pub(super) fn reply(
+    pub(crate) fn reply(
         &mut self,
         now: Time,
         context: Context,
@@ -265,7 +265,7 @@ impl<W> Shard<W> {
         })
     }
 
-    pub(super) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
         let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
@@ -280,7 +280,7 @@ impl<W> Shard<W> {
         });
     }
 
-    pub(super) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
         match event {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
@@ -310,16 +310,16 @@ impl<W> Shard<W> {
         }
     }
 
-    pub(super) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
         self.each(now, out, |step| step.clock_stepped(by));
     }
 
-    pub(super) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         self.refuse(now, Outcome::Closed, out);
     }
 
     /// Nobody renews, pushes or fires timers any more.
-    pub(super) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
         self.refuse(now, Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }
@@ -329,11 +329,11 @@ impl<W> Shard<W> {
         self.each(now, out, |step| step.refuse_all(&refusal));
     }
 
-    pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
-    pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         let due = self.pending.take_due(now);
         self.leave_again(now, due, out);
         let mut due = Vec::new();
@@ -361,13 +361,13 @@ impl<W> Shard<W> {
     }
 
     #[cfg(test)]
-    pub(super) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
         self.pending.tokens().collect()
     }
 
     /// Whether `token` is what this process waits with or holds.
     #[cfg(test)]
-    pub(super) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
+    pub(crate) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| {
             state.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
                 || state.lease(token).is_some()
@@ -376,7 +376,7 @@ impl<W> Shard<W> {
 
     /// Everything that is remembered.
     #[cfg(test)]
-    pub(super) fn rest(&self) -> usize {
+    pub(crate) fn rest(&self) -> usize {
         self.keys.len() + self.timers.len() + self.pending.len()
     }
 
@@ -415,7 +415,7 @@ impl<W> Shard<W> {
     }
 
     #[cfg(test)]
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.keys.capacity()
     }
 
