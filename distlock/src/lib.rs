@@ -44,6 +44,7 @@ pub mod fuzzing {
 }
 pub mod blocking;
 mod clock;
+mod collection;
 #[cfg(feature = "redis")]
 mod connection;
 mod contained;
@@ -52,6 +53,7 @@ mod engine;
 mod error;
 mod guard;
 mod key;
+mod lease_cell;
 mod manager;
 mod process;
 mod protocol;

@@ -8,8 +8,8 @@ mod with_tracing {
 
     use crate::backend::{Backend, LinkEvent, OpError, Pushes};
     use crate::driver::LinkChange;
-    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
+    use crate::lease_cell::LeaseCell;
 
     pub(crate) fn lost(cell: &LeaseCell, reason: LostReason) {
         warn!(target: "distlock", label = &*cell.label, %reason, "lost");
@@ -110,8 +110,8 @@ mod without_tracing {
 
     use crate::backend::{Backend, LinkEvent, OpError};
     use crate::driver::LinkChange;
-    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
+    use crate::lease_cell::LeaseCell;
 
     pub(crate) fn lost(_: &LeaseCell, _: LostReason) {}
     pub(crate) fn renewed(_: &LeaseCell) {}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::shards::Shards;
 use super::{Alive, Core, Requester};
-use crate::engine::cell::LeaseCell;
+use crate::lease_cell::LeaseCell;
 use crate::process::Process;
 
 /// A hold in somebody's hand. Dropping it lets go, in the background.

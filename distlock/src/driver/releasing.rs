@@ -9,9 +9,9 @@ use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::{Core, LeaseHandle};
 use crate::clock;
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Confirmation, Release, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell};
 use crate::process;
 use crate::protocol::OpError;
 

@@ -8,10 +8,10 @@
 //! on from the first key that was not acquired.
 
 use super::attempt::Attempt;
-use super::cell::Ticket;
 use super::key::Step;
 use super::waiters::Waiter;
 use super::{LONGEST_CLAIM, Outcome, Purpose, Want};
+use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
 
 /// What an attempt is in a command for several keys.

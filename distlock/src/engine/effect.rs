@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Outcome;
-use super::cell::{LeaseCell, Ticket};
 use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Op, OpError, Time, Token};
 
 /// What a command was sent for; comes back with its result.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, LeaseCell, Remains, Ticket};
 use super::key::Step;
 use super::lease::{Grant, Holder, Lease};
 use super::release::ReleaseRequest;
 use super::waiters::Waiter;
 use super::{Context, Effect, LONGEST_CLAIM, Outcome, Release, Renewal, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
 use crate::protocol::{Kind, OpResult, Reply, ServerTime, Time, Token, lease_end, mutated};
 
 /// A hold without renewal that lacks this part of its ttl when it begins is extended once.

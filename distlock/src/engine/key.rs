@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Attempt;
-use super::cell::Ticket;
 use super::lease::Lease;
 use super::machine::Env;
 use super::pending::PendingReleases;
 use super::waiters::{Waiter, Waiters};
 use super::{Effect, Outcome, WaitLimit, Want};
+use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError, Time, Token, mutated, token_text};
 
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
 use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Renewal};
+use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Kind, ServerTime, Time, Token, mutated};
 
 /// A lease that is ours, with nobody holding it yet.

@@ -6,11 +6,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
 use super::key::{KeyState, Step};
 use super::pending::{PendingRelease, PendingReleases};
 use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
     LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning, mutated,
 };

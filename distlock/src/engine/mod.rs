@@ -16,8 +16,6 @@
 
 mod acquire_all;
 mod attempt;
-pub(crate) mod cell;
-pub(crate) mod collection;
 mod effect;
 mod hold;
 mod key;

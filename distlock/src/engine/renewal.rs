@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
 use super::key::Step;
 use super::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end, mutated};
 
 /// A renewal never shortens a lease, so this one only asks.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::LeaseCell;
-use super::collection::KeyCollection;
+use crate::collection::KeyCollection;
+use crate::lease_cell::LeaseCell;
 use crate::protocol::{Kind, OpError, Time};
 
 /// Whether a request keeps its lease alive.

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use super::cell::Ticket;
 use super::{WaitLimit, Want};
+use crate::lease_cell::Ticket;
 use crate::protocol::Time;
 
 /// More than so many waiters have an index …

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Effects, Shards, lock};
-use crate::engine::cell::Ticket;
 use crate::engine::{Context, Effect, Want};
+use crate::lease_cell::Ticket;
 use crate::protocol::{OpResult, Reply, Time};
 
 impl<W> Shards<W> {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::cell::{LeaseCell, Ticket};
 use crate::engine::{Confirmation, Context, Effect, Machine, Outstanding, Release, Want};
+use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
 use crate::protocol::server_clock::{ServerClock, Step};

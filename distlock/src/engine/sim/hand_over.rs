@@ -7,8 +7,8 @@ use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
-use crate::engine::cell::CellState;
 use crate::error::LostReason;
+use crate::lease_cell::CellState;
 use crate::protocol::{AcquireMode, Kind, Op, Reply, ServerTime, Token, token_text};
 
 /// What was on the server before a command.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Confirmation, Renewal};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell};
 use crate::protocol::{Failure, Kind, ServerTime, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

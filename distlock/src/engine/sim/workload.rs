@@ -8,9 +8,9 @@ use super::client::What;
 use super::clocks::LocalClock;
 use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
-use crate::engine::cell::{CellState, LeaseCell, Ticket};
 use crate::engine::{Outcome, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{Kind, Time};
 
 /// How long a request waits.

@@ -17,7 +17,7 @@ use super::refusals::Refusal;
 use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::ModelServer;
-use crate::engine::collection::KeyCollection;
+use crate::collection::KeyCollection;
 use crate::protocol::{Push, Token};
 
 /// How often the oracle looks around when nothing else happens.

@@ -24,10 +24,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, LeaseCell, Ticket};
 use super::{Confirmation, Context, Effect, Outcome, Release, Renewal, WaitLimit, Want};
 use crate::driver::shards::{Effects, Shards};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{
     AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Time,
     Token, Tuning,
