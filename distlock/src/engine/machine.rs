@@ -1,13 +1,12 @@
 //! A share of the keys: events go in, effects come out.
 
-use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::key::{KeyState, Step};
-use super::pending::{PendingRelease, PendingReleases};
+use super::state::{Env, KeyState, PendingRelease, PendingReleases};
+use super::step::Step;
 use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
@@ -15,115 +14,6 @@ use crate::protocol::{
     LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning, mutated,
 };
 use crate::shrink::shrink;
-
-/// What is known about the connection.
-#[derive(Debug)]
-pub(super) struct Link {
-    /// Why there is none, once an attempt to connect has failed or a link was lost.
-    down: Option<OpError>,
-    pub(super) pushes: Pushes,
-    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
-    former_links_alive: Option<(Time, Token)>,
-}
-
-impl Link {
-    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
-    /// already.
-    pub(super) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
-        let (until, next) = self.former_links_alive?;
-        (now < until && token < next).then_some(until)
-    }
-
-    pub(super) fn is_down(&self) -> bool {
-        self.down.is_some()
-    }
-}
-
-/// What the keys of a shard have in common.
-#[derive(Debug)]
-pub(super) struct Env {
-    pub(super) client: Arc<str>,
-    pub(super) tuning: Tuning,
-    pub(super) link: Link,
-    /// No more acquisitions: what every request is told.
-    pub(super) refusal: Option<Outcome>,
-    pub(super) hints: Hints,
-    rng: fastrand::Rng,
-    /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
-    next: u64,
-    stride: u64,
-}
-
-impl Env {
-    pub(super) fn next_token(&mut self) -> Token {
-        Token(self.number())
-    }
-
-    pub(super) fn next_ticket(&mut self) -> Ticket {
-        Ticket(self.number())
-    }
-
-    fn number(&mut self) -> u64 {
-        let number = self.next;
-        self.next = self.next.wrapping_add(self.stride);
-        number
-    }
-
-    /// A random part of `spread`.
-    pub(super) fn jitter(&mut self, spread: Duration) -> Duration {
-        spread.mul_f64(self.rng.f64())
-    }
-}
-
-/// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
-/// Small and lossy; a wrong hint costs one cheap command.
-#[derive(Debug)]
-pub(super) struct Hints {
-    busy: [Hint; Hints::SLOTS],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hint {
-    key: u64,
-    until: Time,
-    /// We have left it free for plain pollers until then.
-    gap: Time,
-}
-
-impl Hints {
-    const SLOTS: usize = 32;
-    const LIFE: Duration = Duration::from_secs(2);
-
-    fn slot(key: &str) -> (usize, u64) {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        (usize::try_from(hash % 32).unwrap_or(0), hash)
-    }
-
-    pub(super) fn contended(&mut self, key: &str, now: Time) {
-        let gap = self.gap_ends(key, now).unwrap_or(Time(0));
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap };
-    }
-
-    /// This process has left the key free: who polls must have a chance before it asks for it again.
-    pub(super) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap: now.after(gap) };
-    }
-
-    pub(super) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
-        let (slot, hash) = Hints::slot(key);
-        let hint = self.busy[slot];
-        (hint.key == hash && now < hint.gap).then_some(hint.gap)
-    }
-
-    pub(super) fn is_contended(&self, key: &str, now: Time) -> bool {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot].key == hash && now < self.busy[slot].until
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Machine<W> {
@@ -135,16 +25,7 @@ pub(crate) struct Machine<W> {
 
 impl<W> Machine<W> {
     pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
-        let env = Env {
-            client,
-            tuning,
-            link: Link { down: None, pushes: Pushes::Off, former_links_alive: None },
-            refusal: None,
-            hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
-            rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
-            next: count + index,
-            stride: count,
-        };
+        let env = Env::new(client, tuning, index, count, seed);
         Machine { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
     }
 

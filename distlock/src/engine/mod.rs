@@ -14,23 +14,16 @@
 //! extend but "fresh" while holding means that the lock was lost in between, a token is never reused, and
 //! every token that may have been applied without being wanted is left (`leave`) until that was answered.
 
-mod acquire_all;
-mod attempt;
 mod effect;
-mod hold;
-mod key;
-mod lease;
 mod machine;
 mod params;
-mod pending;
-mod release;
-mod renewal;
 mod request;
 #[cfg(test)]
 pub(crate) mod sim;
+mod state;
+mod step;
 #[cfg(test)]
 mod tests;
-mod waiters;
 
 pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Release};
 pub(crate) use machine::Machine;

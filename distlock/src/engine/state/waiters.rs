@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use super::{WaitLimit, Want};
+use crate::engine::{WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::Time;
 
@@ -17,11 +17,11 @@ const INDEX_ABOVE: usize = 16;
 const NO_INDEX_BELOW: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Waiter<W> {
-    pub(super) ticket: Ticket,
-    pub(super) waiting_since: Time,
-    pub(super) want: Want,
-    pub(super) who: W,
+pub(crate) struct Waiter<W> {
+    pub(crate) ticket: Ticket,
+    pub(crate) waiting_since: Time,
+    pub(crate) want: Want,
+    pub(crate) who: W,
 }
 
 impl<W> Waiter<W> {
@@ -31,7 +31,7 @@ impl<W> Waiter<W> {
     }
 
     /// When it gives up waiting for a server that has been silent since `silent`.
-    pub(super) fn out_of_reach_at(&self, silent: Time) -> Time {
+    pub(crate) fn out_of_reach_at(&self, silent: Time) -> Time {
         silent.max(self.waiting_since).after(self.want.unavailable_after)
     }
 
@@ -56,7 +56,7 @@ struct Place<W> {
 
 /// The local queue. Tickets increase from front to back.
 #[derive(Debug)]
-pub(super) struct Waiters<W> {
+pub(crate) struct Waiters<W> {
     /// The first place is never empty.
     queue: VecDeque<Place<W>>,
     len: usize,
@@ -72,35 +72,35 @@ impl<W> Default for Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn front(&self) -> Option<&Waiter<W>> {
+    pub(crate) fn front(&self) -> Option<&Waiter<W>> {
         self.queue.front()?.waiter.as_ref()
     }
 
     /// How many of them want a fencing token.
-    pub(super) fn fenced(&self) -> u32 {
+    pub(crate) fn fenced(&self) -> u32 {
         self.fenced
     }
 
     /// Whether one of them would stand in the queue on the server.
-    pub(super) fn any_patient(&self) -> bool {
+    pub(crate) fn any_patient(&self) -> bool {
         self.once < self.len
     }
 
     /// Whether one of them wants an answer at once.
-    pub(super) fn any_impatient(&self) -> bool {
+    pub(crate) fn any_impatient(&self) -> bool {
         self.once > 0
     }
 
     /// Nobody's time is up before this. The server has been silent since `silent`.
-    pub(super) fn due(&self, silent: Option<Time>) -> Time {
+    pub(crate) fn due(&self, silent: Option<Time>) -> Time {
         if let Some(index) = &self.index {
             return index.due(silent);
         }
@@ -111,7 +111,7 @@ impl<W> Waiters<W> {
         ends.min().unwrap_or(Time::MAX)
     }
 
-    pub(super) fn push(&mut self, waiter: Waiter<W>) {
+    pub(crate) fn push(&mut self, waiter: Waiter<W>) {
         self.fenced += u32::from(waiter.want.fenced);
         self.once += usize::from(waiter.want.wait_limit == WaitLimit::Once);
         self.len += 1;
@@ -124,12 +124,12 @@ impl<W> Waiters<W> {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiter<W>> {
+    pub(crate) fn pop(&mut self) -> Option<Waiter<W>> {
         let ticket = self.front()?.ticket;
         self.remove(ticket)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
         let place = place_of(&self.queue, ticket)?;
         let waiter = self.queue.get_mut(place)?.waiter.take()?;
         self.fenced -= u32::from(waiter.want.fenced);
@@ -140,7 +140,7 @@ impl<W> Waiters<W> {
     }
 
     /// Takes out those whose time is up, in order.
-    pub(super) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
+    pub(crate) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
         let overdue = match &mut self.index {
             Some(index) => index.take_overdue(now, silent, &self.queue),
             None => {
@@ -152,7 +152,7 @@ impl<W> Waiters<W> {
     }
 
     /// Takes out those who want an answer at once, in order.
-    pub(super) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
+    pub(crate) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
         if self.once == 0 {
             return Vec::new();
         }
@@ -166,7 +166,7 @@ impl<W> Waiters<W> {
         self.take(impatient)
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Waiter<W>> {
+    pub(crate) fn take_all(&mut self) -> Vec<Waiter<W>> {
         std::mem::take(self).queue.into_iter().filter_map(|place| place.waiter).collect()
     }
 
@@ -330,6 +330,6 @@ fn count_a_look() {
 
 /// How many waiters this thread has looked at so far.
 #[cfg(test)]
-pub(super) fn looks() -> u64 {
+pub(crate) fn looks() -> u64 {
     LOOKS.get()
 }

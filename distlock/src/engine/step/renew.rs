@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::key::Step;
-use super::{Confirmation, Context, Effect, Purpose, Renewal};
+use super::Step;
+use crate::engine::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end, mutated};
@@ -13,7 +13,7 @@ const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 impl<W> Step<'_, W> {
     /// The server has promised the lease until `deadline`, counted on our clock.
-    pub(super) fn extended(&mut self, token: Token, deadline: Time) {
+    pub(crate) fn extended(&mut self, token: Token, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
         lease.grant.deadline = lease.grant.deadline.max(deadline);
@@ -42,7 +42,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder wants its lease to end `ttl` from now, at the earliest.
-    pub(super) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
+    pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
         let Some(holder) = lease.holder(cell.ticket) else { return false };
@@ -55,7 +55,7 @@ impl<W> Step<'_, W> {
         true
     }
 
-    pub(super) fn renewals_are_due(&mut self) {
+    pub(crate) fn renewals_are_due(&mut self) {
         if self.env.link.is_down() {
             return;
         }
@@ -74,7 +74,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Whatever was known about the leases may be wrong: ask the server.
-    pub(super) fn renew_now(&mut self) {
+    pub(crate) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {
                 lease.renew_at = self.now;
@@ -84,7 +84,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
-    pub(super) fn ask_whether_held(&mut self) {
+    pub(crate) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
@@ -95,7 +95,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a renewal; `ticket` if a holder asked for it.
-    pub(super) fn on_renew_reply(
+    pub(crate) fn on_renew_reply(
         &mut self,
         context: &Context,
         ticket: Option<Ticket>,
@@ -135,7 +135,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The server's clock went forward by `by`: its expiries come that much earlier.
-    pub(super) fn clock_stepped(&mut self, by: Duration) {
+    pub(crate) fn clock_stepped(&mut self, by: Duration) {
         let now = self.now;
         if mutated!(StepIgnored) {
             return;

@@ -7,23 +7,14 @@
 //! [`Outcome::Skipped`], with a `leave` if something may have been applied. Whoever made the request goes
 //! on from the first key that was not acquired.
 
-use super::attempt::Attempt;
-use super::key::Step;
-use super::waiters::Waiter;
-use super::{LONGEST_CLAIM, Outcome, Purpose, Want};
+use super::Step;
+use crate::engine::state::{Attempt, BatchRole, Waiter};
+use crate::engine::{LONGEST_CLAIM, Outcome, Purpose, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
 
-/// What an attempt is in a command for several keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BatchRole {
-    Leader,
-    /// Made for this request only.
-    Follower(Ticket),
-}
-
 /// Whose turn it is after the answer to a command for several keys.
-pub(super) enum Handled {
+pub(crate) enum Handled {
     /// The answer means what it means for one key.
     AsOneKey(Box<Attempt>),
     /// Everything was done; this is left.
@@ -32,7 +23,7 @@ pub(super) enum Handled {
 
 impl<W> Step<'_, W> {
     /// Requests this key as part of a command for several. `None`: somebody was faster in this process.
-    pub(super) fn acquire_part(
+    pub(crate) fn acquire_part(
         &mut self,
         leads: bool,
         want: &Want,
@@ -55,7 +46,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a command for several keys.
-    pub(super) fn on_batch_reply(
+    pub(crate) fn on_batch_reply(
         &mut self,
         batch_role: BatchRole,
         mut attempt: Box<Attempt>,
@@ -92,7 +83,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The command for several keys is not waited for any longer. False: it is not what `token` waits for.
-    pub(super) fn withdraw(&mut self, token: Token) -> bool {
+    pub(crate) fn withdraw(&mut self, token: Token) -> bool {
         let followed = self.state.attempt.take_if(|attempt| {
             attempt.token == token && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
         });

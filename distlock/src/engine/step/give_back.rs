@@ -3,35 +3,35 @@
 
 use std::time::Duration;
 
-use super::key::Step;
-use super::pending::PendingRelease;
-use super::{Confirmation, Context, LONGEST_CLAIM, Outcome, Purpose};
+use super::Step;
+use crate::engine::state::{Grant, PendingRelease};
+use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift, mutated,
+    Failure, Kind, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift, mutated,
 };
 
 /// What a `leave` says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReleaseRequest {
-    pub(super) token: Token,
+pub(crate) struct ReleaseRequest {
+    pub(crate) token: Token,
     /// The key is to stay taken until then.
-    pub(super) keep_until: Option<Time>,
-    pub(super) handoffs_began: ServerTime,
+    pub(crate) keep_until: Option<Time>,
+    pub(crate) handoffs_began: ServerTime,
     /// Until when the lease was ours for certain.
-    pub(super) deadline: Time,
+    pub(crate) deadline: Time,
     /// The longest ttl that any command for the token has asked for.
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 impl<W> Step<'_, W> {
     /// Gives back whatever is left of a token that nobody wants any more.
-    pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
+    pub(crate) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }
 
     /// The same, but the key is to stay taken until then.
-    pub(super) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
+    pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
         self.leave(&ReleaseRequest {
             token,
             keep_until,
@@ -42,7 +42,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The same for a token that may stand in the queue.
-    pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
+    pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         // The mutant of the server knows by this that a cancellation is meant.
         let handoffs_began =
             if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
@@ -50,7 +50,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Sends a `leave`.
-    pub(super) fn leave(&mut self, request: &ReleaseRequest) {
+    pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
@@ -60,7 +60,7 @@ impl<W> Step<'_, W> {
         self.send_leave(release, handoffs_began, deadline);
     }
 
-    pub(super) fn leave_again(&mut self, release: PendingRelease) {
+    pub(crate) fn leave_again(&mut self, release: PendingRelease) {
         self.send_leave(release, ServerTime(0), Time(0));
     }
 
@@ -81,7 +81,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a `leave`.
-    pub(super) fn on_release_reply(
+    pub(crate) fn on_release_reply(
         &mut self,
         release: PendingRelease,
         deadline: Time,
@@ -116,31 +116,15 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The answer to an `enter` of a token that nobody wants any more.
-    pub(super) fn on_orphaned_acquire(
-        &mut self,
-        context: &Context,
-        ttl: Duration,
-        queues: bool,
-        result: &OpResult,
-    ) {
-        match result {
-            _ if mutated!(LateAnswerNotCompensated) => return,
-            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
-            Ok(Reply::Busy { .. }) if queues => {}
-            // Its `leave` may have been answered already, and have been carried out before it.
-            Err(error) if error.may_be_applied() => {}
-            _ => return,
-        }
-        let longest = ttl.max(LONGEST_CLAIM);
-        // The answer may be to a command for a lease that was lost since, whose body has not ended.
-        let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
-        let keep_until = kept.map(|(_, until)| *until);
-        self.compensate_and_keep(context.token, longest, keep_until);
+    /// Gives a lease back that nobody holds.
+    pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
+        let handoffs_began = if grant.kind == Kind::Exclusive { grant.handoffs_began } else { ServerTime(0) };
+        let Grant { token, deadline, longest, .. } = *grant;
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest });
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.
-    pub(super) fn refuse_all(&mut self, outcome: &Outcome) {
+    pub(crate) fn refuse_all(&mut self, outcome: &Outcome) {
         self.dismiss_all(outcome);
         self.abandon_attempt();
     }

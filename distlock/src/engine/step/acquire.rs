@@ -1,0 +1,198 @@
+//! Asking the server for a lock.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::state::{Attempt, BatchRole};
+use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, WaitLimit};
+use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes, mutated};
+
+impl<W> Step<'_, W> {
+    /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
+    /// shared, or by an attempt on the server. An attempt that serves nobody at the front is given up: those
+    /// it was made for may have left, or may just have come in.
+    pub(crate) fn serve_here(&mut self) {
+        self.join_readers();
+        let wanted = self.state.waiters.front().map(|head| head.want.kind);
+        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        let mut former = None;
+        if attempted.is_some() && attempted != wanted {
+            former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
+            self.abandon_attempt();
+        }
+        let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == Kind::Exclusive);
+        if self.state.attempt.is_none() && !kept_out {
+            self.first_attempt();
+        }
+        // A server that did not answer the former attempt has been silent since then for those who still wait.
+        if let (Some((Some(silent), cause)), Some(attempt)) = (former, &mut self.state.attempt)
+            && attempt.silent.is_some()
+        {
+            attempt.silent = Some(silent);
+            attempt.cause = cause;
+        }
+    }
+
+    fn first_attempt(&mut self) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
+            && head.want.wait_limit != WaitLimit::Once
+        {
+            return self.next_attempt(Some(end.duration_since(self.now)));
+        }
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        self.ask_first(&mut attempt);
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// Asks by the cheapest command that will do.
+    pub(crate) fn ask_first(&mut self, attempt: &mut Attempt) {
+        let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
+        let plain = attempt.kind == Kind::Exclusive
+            && alone
+            && self.state.waiters.fenced() == 0
+            && !self.env.hints.is_contended(self.key, self.now);
+        if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
+    }
+
+    /// After an exclusive lease of ours ended while others wait here.
+    pub(crate) fn next_attempt(&mut self, delay: Option<Duration>) {
+        self.env.hints.contended(self.key, self.now);
+        let Some(delay) = delay else { return self.serve_here() };
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        attempt.ask_at = Some(self.now.after(delay));
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    fn ask_plainly(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        attempt.longest = attempt.longest.max(ttl);
+        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences: 0, queues: false };
+        self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
+    }
+
+    /// Asks for the lock on behalf of the first waiter: the one command that acquires, queues, keeps the
+    /// queue entry alive, and claims a grant.
+    pub(crate) fn ask(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
+        let queues = self.state.waiters.any_patient() || attempt.queued;
+        let mode = match (queues, self.env.link.pushes, attempt.queued) {
+            (false, _, _) => AcquireMode::Try,
+            (true, Pushes::On, false) => AcquireMode::Wait,
+            (true, Pushes::On, true) => AcquireMode::WaitAgain,
+            (true, Pushes::Off, false) => AcquireMode::Poll,
+            (true, Pushes::Off, true) => AcquireMode::PollAgain,
+        };
+        let fences = match self.state.waiters.fenced() {
+            0 => 0,
+            waiting => waiting.saturating_add(1).min(MAX_FENCES),
+        };
+        attempt.claim = LONGEST_CLAIM.min(ttl);
+        attempt.longest = attempt.longest.max(ttl);
+        attempt.queued |= queues;
+        attempt.fences = Some(match attempt.fences {
+            Some(fewest) if mutated!(MostFencesAssumed) => fewest.max(fences),
+            Some(fewest) => fewest.min(fences),
+            None => fences,
+        });
+        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences, queues };
+        let op =
+            Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
+        self.send(attempt.token, purpose, op);
+    }
+
+    pub(crate) fn number(&mut self, attempt: &mut Attempt) -> u64 {
+        self.state.seq += 1;
+        attempt.asked = Some((self.state.seq, self.now));
+        attempt.open = attempt.open.saturating_add(1);
+        attempt.ask_at = None;
+        if attempt.silent.is_none() {
+            attempt.silent = Some(self.now);
+        }
+        self.state.seq
+    }
+
+    /// Nobody wants what it stands for any more.
+    pub(crate) fn abandon_attempt(&mut self) {
+        if let Some(attempt) = self.state.attempt.take()
+            && attempt.may_be_applied()
+        {
+            self.cancel_on_server(attempt.token, attempt.longest);
+        }
+    }
+
+    pub(crate) fn attempt_is_due(&mut self) {
+        let link_is_down = self.env.link.is_down();
+        if let Some(attempt) = &self.state.attempt
+            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
+            && !mutated!(FollowerAsks)
+        {
+            if attempt.due(link_is_down) <= self.now {
+                self.withdraw(attempt.token);
+            }
+            return;
+        }
+        self.with_attempt(|step, mut attempt| {
+            if attempt.due(link_is_down) <= step.now {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// There is a new link, or pushes may have been missed.
+    pub(crate) fn ask_afresh(&mut self) {
+        if let Some(attempt) = &self.state.attempt
+            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
+            && !mutated!(FollowerAsks)
+        {
+            self.withdraw(attempt.token);
+            return;
+        }
+        self.with_attempt(|step, mut attempt| {
+            if !mutated!(PairKeptOverReconnect) {
+                attempt.pair = None;
+            }
+            // While a gap is kept the attempt has sent nothing, and asks by itself.
+            if attempt.may_be_applied() || attempt.silent.is_some() {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// The link is gone: unanswered commands may have been applied.
+    pub(crate) fn attempt_lost_link(&mut self, cause: &OpError) {
+        if let Some(attempt) = &mut self.state.attempt {
+            if !mutated!(PairKeptOverReconnect) {
+                attempt.pair = None;
+            }
+            attempt.cause = Some(cause.clone());
+            attempt.silent.get_or_insert(self.now);
+        }
+    }
+
+    pub(crate) fn forget_pair(&mut self) {
+        if let Some(attempt) = &mut self.state.attempt {
+            attempt.pair = None;
+        }
+    }
+
+    /// Takes the attempt out, and puts back what is left of it.
+    pub(crate) fn with_attempt(
+        &mut self,
+        change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>,
+    ) {
+        if let Some(attempt) = self.state.attempt.take()
+            && let Some(attempt) = change(self, attempt)
+        {
+            self.state.attempt = Some(attempt);
+        }
+    }
+}
