@@ -106,8 +106,18 @@ impl LeaseCell {
         }
     }
 
-    pub(crate) fn cap(&self) -> Time {
+    fn cap(&self) -> Time {
         Time(self.cap.load(Ordering::Acquire))
+    }
+
+    /// `until`, or when `max_hold` ends if that is earlier.
+    pub(crate) fn capped(&self, until: Time) -> Time {
+        until.min(self.cap())
+    }
+
+    /// `max_hold` does not end by then.
+    pub(crate) fn may_last_beyond(&self, until: Time) -> bool {
+        until < self.cap()
     }
 
     /// Never held beyond `cap` from now on.

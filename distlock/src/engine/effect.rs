@@ -13,9 +13,9 @@ use crate::protocol::{Op, OpError, Time, Token};
 pub(crate) enum Purpose {
     /// `queues`: the command may leave an entry in the queue.
     Acquire { seq: u64, ttl: Duration, fences: u32, queues: bool },
-    /// `deadline`: until when the lease was ours for certain. `until`: when nothing of it can be left.
+    /// `deadline`: until when the lease was ours for certain, if it was. `until`: when nothing of it can be left.
     /// `keep_until`: the key is to stay taken until then.
-    Release { sends: u32, deadline: Time, until: Time, keep_until: Option<Time> },
+    Release { sends: u32, deadline: Option<Time>, until: Time, keep_until: Option<Time> },
     /// `ticket`: the holder who asked for it.
     Renew { ticket: Option<Ticket>, ttl: Duration },
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Env, KeyState, PendingRelease, PendingReleases};
+use super::state::{Env, KeyState, PendingRelease, PendingReleases, When};
 use super::step::Step;
 use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
@@ -32,10 +32,7 @@ impl<W> Machine<W> {
     pub(crate) fn next_due(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let pending = self.pending.next_due();
-        match (timer, pending) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        timer.into_iter().chain(pending).min()
     }
 
     pub(crate) fn waiting(&self, key: &Arc<str>) -> usize {
@@ -139,7 +136,7 @@ impl<W> Machine<W> {
             }
             Purpose::Release { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);
-                let release = PendingRelease { key, token, sends, at: None, until, keep_until };
+                let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
                 step.on_release_reply(release, deadline, result)
             }
             Purpose::Renew { ticket, ttl } => step.on_renew_reply(&context, ticket, ttl, result),
@@ -285,8 +282,9 @@ impl<W> Machine<W> {
             shrink(&mut self.keys);
             return result;
         }
-        let due = state.due(self.env.link.is_down());
-        if due < state.timer.unwrap_or(Time::MAX) {
+        if let Some(due) = state.timers(&self.env.link).next()
+            && state.timer.is_none_or(|timer| due < timer)
+        {
             if let Some(old) = state.timer.replace(due) {
                 self.timers.remove(&(old, key.clone()));
             }

@@ -25,19 +25,13 @@ struct Bounds {
     at: Time,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
     /// When the command was sent whose reply showed the latest step.
-    stepped: Time,
+    stepped: Option<Time>,
     /// When a message showed a step forward.
-    received: Time,
-}
-
-impl Default for ServerClock {
-    fn default() -> Self {
-        ServerClock { bounds: None, stepped: Time(0), received: Time(0) }
-    }
+    received: Option<Time>,
 }
 
 impl ServerClock {
@@ -63,7 +57,7 @@ impl ServerClock {
         }
         // By at least so much; what is left of it shows in the next reply.
         let by = low - old.high;
-        self.received = seen;
+        self.received = Some(seen);
         self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
         Some(Step::Forward(span(by)))
     }
@@ -85,13 +79,13 @@ impl ServerClock {
         };
         // Replies may be noticed out of order: one from before a step shows none in the other direction. Commands of
         // one event are sent at the same instant, and the step may have come between them.
-        if sent <= self.stepped
+        if self.stepped.is_some_and(|stepped| sent <= stepped)
             && !mutated!(ReplyBeforeStepIsAStep)
             && (new.low > old.high || new.high < old.low)
         {
             return before(old, new);
         }
-        if sent < self.received && new.high < old.low {
+        if self.received.is_some_and(|received| sent < received) && new.high < old.low {
             return before(old, new);
         }
         let step = if new.low > old.high {
@@ -104,7 +98,7 @@ impl ServerClock {
             None
         };
         if step.is_some() {
-            self.stepped = sent;
+            self.stepped = Some(sent);
         }
         self.bounds = Some(new);
         step

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::link::Link;
 use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token, mutated};
@@ -26,7 +27,7 @@ pub(crate) struct Attempt {
     /// Who held the lock when the server last said so.
     pub(crate) holder: Option<Arc<str>>,
     /// When the run of hand-offs began in which the lock was given to us, if it was.
-    pub(crate) handoffs_began: ServerTime,
+    pub(crate) handoffs_began: Option<ServerTime>,
     pub(crate) ask_at: Option<Time>,
     pub(crate) polls: u32,
     /// How often in a row the server has refused for now.
@@ -60,7 +61,7 @@ impl Attempt {
             claim: LONGEST_CLAIM,
             pair: None,
             holder: None,
-            handoffs_began: ServerTime(0),
+            handoffs_began: None,
             ask_at: None,
             polls: 0,
             refusals: 0,
@@ -75,12 +76,15 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn due(&self, link_is_down: bool) -> Time {
-        let again = match self.asked {
-            Some((_, at)) if !link_is_down => at.after(ACQUIRE_RESEND_AFTER),
-            _ => Time::MAX,
-        };
-        self.ask_at.map_or(again, |at| at.min(again))
+    /// When the command under way is sent once more, unless it is answered before.
+    pub(crate) fn resend_at(&self, link: &Link) -> Option<Time> {
+        self.asked.filter(|_| !link.is_down()).map(|(_, at)| at.after(ACQUIRE_RESEND_AFTER))
+    }
+
+    /// The server is to be asked, or asked again.
+    pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
+        let times = [self.ask_at, self.resend_at(link)];
+        times.into_iter().flatten().any(|at| at <= now)
     }
 
     pub(crate) fn may_be_applied(&self) -> bool {

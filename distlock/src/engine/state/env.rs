@@ -4,32 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hints::Hints;
+use super::link::Link;
 use crate::engine::Outcome;
 use crate::lease_cell::Ticket;
-use crate::protocol::{OpError, Pushes, Time, Token, Tuning};
-
-/// What is known about the connection.
-#[derive(Debug)]
-pub(crate) struct Link {
-    /// Why there is none, once an attempt to connect has failed or a link was lost.
-    pub(crate) down: Option<OpError>,
-    pub(crate) pushes: Pushes,
-    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
-    pub(crate) former_links_alive: Option<(Time, Token)>,
-}
-
-impl Link {
-    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
-    /// already.
-    pub(crate) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
-        let (until, next) = self.former_links_alive?;
-        (now < until && token < next).then_some(until)
-    }
-
-    pub(crate) fn is_down(&self) -> bool {
-        self.down.is_some()
-    }
-}
+use crate::protocol::{Token, Tuning};
 
 /// What the keys of a machine have in common.
 #[derive(Debug)]
@@ -52,7 +30,7 @@ impl Env {
         Env {
             client,
             tuning,
-            link: Link { down: None, pushes: Pushes::Off, former_links_alive: None },
+            link: Link::default(),
             refusal: None,
             hints: Hints::default(),
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),

@@ -7,23 +7,18 @@ use crate::protocol::Time;
 
 /// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
 /// Small and lossy; a wrong hint costs one cheap command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Hints {
-    busy: [Hint; Hints::SLOTS],
+    busy: [Option<Hint>; Hints::SLOTS],
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Hint {
+    /// The hash of the key.
     key: u64,
     until: Time,
     /// We have left it free for plain pollers until then.
-    gap: Time,
-}
-
-impl Default for Hints {
-    fn default() -> Self {
-        Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] }
-    }
+    gap: Option<Time>,
 }
 
 impl Hints {
@@ -37,26 +32,28 @@ impl Hints {
         (usize::try_from(hash % 32).unwrap_or(0), hash)
     }
 
-    pub(crate) fn contended(&mut self, key: &str, now: Time) {
-        let gap = self.gap_ends(key, now).unwrap_or(Time(0));
+    fn of(&self, key: &str) -> Option<Hint> {
         let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap };
+        self.busy[slot].filter(|hint| hint.key == hash)
+    }
+
+    pub(crate) fn contended(&mut self, key: &str, now: Time) {
+        let gap = self.gap_ends(key, now);
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap });
     }
 
     /// This process has left the key free: who polls must have a chance before it asks for it again.
     pub(crate) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
         let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap: now.after(gap) };
+        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap: Some(now.after(gap)) });
     }
 
     pub(crate) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
-        let (slot, hash) = Hints::slot(key);
-        let hint = self.busy[slot];
-        (hint.key == hash && now < hint.gap).then_some(hint.gap)
+        self.of(key)?.gap.filter(|gap| now < *gap)
     }
 
     pub(crate) fn is_contended(&self, key: &str, now: Time) -> bool {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot].key == hash && now < self.busy[slot].until
+        self.of(key).is_some_and(|hint| now < hint.until)
     }
 }

@@ -2,6 +2,8 @@
 
 use super::attempt::Attempt;
 use super::lease::Lease;
+use super::link::Link;
+use super::timers::{Timer, Timers};
 use super::waiters::Waiters;
 use crate::protocol::{Kind, Time, Token};
 
@@ -68,10 +70,20 @@ impl<W> KeyState<W> {
         self.attempt.as_ref().and_then(|attempt| attempt.silent)
     }
 
-    /// When the next thing happens by itself.
-    pub(crate) fn due(&self, link_is_down: bool) -> Time {
-        let attempt = self.attempt.as_ref().map_or(Time::MAX, |attempt| attempt.due(link_is_down));
-        let leases = self.leases.iter().map(|lease| lease.due(link_is_down)).min().unwrap_or(Time::MAX);
-        attempt.min(leases).min(self.waiters.due(self.silent()))
+    /// What happens by itself, and when.
+    pub(crate) fn timers(&self, link: &Link) -> Timers {
+        let mut timers = Timers::default();
+        if let Some(attempt) = &self.attempt {
+            timers.set(Timer::AcquireRetry, attempt.ask_at);
+            timers.set(Timer::AcquireResend, attempt.resend_at(link));
+        }
+        timers.set(Timer::LeaseEnd, self.leases.iter().filter_map(Lease::first_end).min());
+        if !link.is_down() {
+            timers.set(Timer::Renewal, self.leases.iter().filter_map(|lease| lease.renew_at).min());
+        }
+        let ends = self.waiters.ends(self.silent());
+        timers.set(Timer::WaitEnd, ends.wait);
+        timers.set(Timer::ReachEnd, ends.unavailable_after);
+        timers
     }
 }

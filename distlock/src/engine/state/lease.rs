@@ -18,8 +18,8 @@ pub(crate) struct Grant {
     pub(crate) entered: Time,
     /// Reserved fencing tokens that nobody has used.
     pub(crate) fences: Range<u64>,
-    /// When the run of hand-offs began.
-    pub(crate) handoffs_began: ServerTime,
+    /// When the run of hand-offs began, if that is known.
+    pub(crate) handoffs_began: Option<ServerTime>,
     /// The newest `enter` that was answered.
     pub(crate) seen: u64,
     /// The server's time when it was known to be ours, if it said.
@@ -47,13 +47,14 @@ pub(crate) struct Lease {
     pub(crate) holders: Vec<Holder>,
     /// `min_hold`: the key stays taken until this time even if the lease is released earlier.
     pub(crate) min_until: Option<Time>,
-    pub(crate) renew_at: Time,
+    /// When to renew it next; `None`: nobody wants that.
+    pub(crate) renew_at: Option<Time>,
 }
 
 impl Lease {
-    pub(crate) fn due(&self, link_is_down: bool) -> Time {
-        let until = self.holders.iter().map(|holder| holder.until).min().unwrap_or(Time::MAX);
-        if link_is_down { until } else { until.min(self.renew_at) }
+    /// When the first of its holders may not rely on it any more.
+    pub(crate) fn first_end(&self) -> Option<Time> {
+        self.holders.iter().map(|holder| holder.until).min()
     }
 
     pub(crate) fn holder(&mut self, ticket: Ticket) -> Option<&mut Holder> {
@@ -73,7 +74,8 @@ impl Lease {
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
-        let renewing = |holder: &&Holder| holder.renewal == Renewal::Keep && holder.until < holder.cell.cap();
+        let renewing =
+            |holder: &&Holder| holder.renewal == Renewal::Keep && holder.cell.may_last_beyond(holder.until);
         self.holders.iter().filter(renewing).map(|holder| holder.ttl).max()
     }
 
@@ -90,14 +92,11 @@ impl Lease {
     /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that
     /// it lasts.
     pub(crate) fn plan_renewal(&mut self, now: Time) {
-        self.renew_at = match self.renewal_ttl() {
-            None => Time::MAX,
-            Some(ttl) => {
-                let first = (LONGEST_CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
-                let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
-                in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
-            }
-        };
+        self.renew_at = self.renewal_ttl().map(|ttl| {
+            let first = (LONGEST_CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
+            let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
+            in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
+        });
     }
 
     /// A holder has come or gone: that may bring the next renewal forward, but never puts it off. Readers
@@ -105,16 +104,17 @@ impl Lease {
     pub(crate) fn replan_renewal(&mut self, now: Time) {
         let planned = self.renew_at;
         self.plan_renewal(now);
-        if self.renew_at != Time::MAX && !mutated!(ReadersPutOffRenewal) {
-            self.renew_at = self.renew_at.min(planned);
+        if mutated!(ReadersPutOffRenewal) {
+            return;
         }
+        self.renew_at = self.renew_at.map(|at| planned.map_or(at, |planned| at.min(planned)));
     }
 
     /// After a renewal was sent: the next try, if nothing is heard of this one.
     pub(crate) fn plan_retry(&mut self, now: Time, ttl: Duration) {
         let left = self.grant.deadline.duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
-        self.renew_at = now.after(pause);
+        self.renew_at = Some(now.after(pause));
     }
 }
 

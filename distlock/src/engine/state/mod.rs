@@ -6,12 +6,14 @@ mod env;
 mod hints;
 mod key;
 mod lease;
+mod link;
 pub(super) mod pending;
+mod timers;
 pub(super) mod waiters;
 
 pub(super) use attempt::{Attempt, BatchRole};
 pub(super) use env::Env;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
-pub(super) use pending::{PendingRelease, PendingReleases};
+pub(super) use pending::{PendingRelease, PendingReleases, When};
 pub(super) use waiters::Waiter;

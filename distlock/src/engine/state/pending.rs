@@ -13,9 +13,30 @@ use crate::protocol::{Time, Token};
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// … so often: a server in trouble is asked once in three seconds in the end.
 const DOUBLINGS: u32 = 6;
-/// So many are remembered in a shard. When there are more, the one that is due first is given up: its lock
+/// So many are remembered in a machine. When there are more, the one that is due first is given up: its lock
 /// ends with its ttl.
 pub(crate) const MOST: usize = 2048;
+
+/// When to send a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// As soon as there is a link.
+    OnLinkUp,
+    At(Time),
+}
+
+impl When {
+    fn time(self) -> Option<Time> {
+        match self {
+            When::OnLinkUp => None,
+            When::At(at) => Some(at),
+        }
+    }
+
+    fn or_earlier(self, other: When) -> When {
+        self.time().into_iter().chain(other.time()).min().map_or(When::OnLinkUp, When::At)
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRelease {
@@ -23,8 +44,7 @@ pub(crate) struct PendingRelease {
     pub(crate) token: Token,
     /// How often it was sent already.
     pub(crate) sends: u32,
-    /// When to send it; `None`: as soon as there is a link.
-    pub(crate) at: Option<Time>,
+    pub(crate) at: When,
     /// When nothing that could be left of the token can exist any more.
     pub(crate) until: Time,
     /// The key is to stay taken until then.
@@ -39,16 +59,13 @@ impl PendingRelease {
 
     /// When to look at it: to send it, or to forget it.
     fn due(&self) -> Time {
-        self.at.map_or(self.until, |at| at.min(self.until))
+        self.at.time().map_or(self.until, |at| at.min(self.until))
     }
 
     fn merged_with(self, other: PendingRelease) -> PendingRelease {
         PendingRelease {
             sends: self.sends.max(other.sends),
-            at: match (self.at, other.at) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
+            at: self.at.or_earlier(other.at),
             until: self.until.max(other.until),
             keep_until: self.keep_until.max(other.keep_until),
             ..self
@@ -56,7 +73,7 @@ impl PendingRelease {
     }
 }
 
-/// Those of one shard.
+/// Those of one machine.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReleases {
     all: BTreeMap<(Token, Arc<str>), PendingRelease>,
@@ -100,7 +117,7 @@ impl PendingReleases {
         while self.by_due.first().is_some_and(|(at, ..)| *at <= now) {
             let Some((_, token, key)) = self.by_due.pop_first() else { break };
             let release = self.all.remove(&(token, key));
-            due.extend(release.filter(|release| release.at.is_some_and(|at| at <= now)));
+            due.extend(release.filter(|release| release.at.time().is_some_and(|at| at <= now)));
         }
         due
     }

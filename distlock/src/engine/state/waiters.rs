@@ -47,6 +47,23 @@ impl<W> Waiter<W> {
     }
 }
 
+/// When the first of those who wait gives up, on the lock or on the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) wait: Option<Time>,
+    pub(crate) unavailable_after: Option<Time>,
+}
+
+impl Ends {
+    pub(crate) fn have_come(&self, now: Time) -> bool {
+        [self.wait, self.unavailable_after].into_iter().flatten().any(|at| at <= now)
+    }
+}
+
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
+}
+
 /// A place in the queue; `None`: whoever stood there has left.
 #[derive(Debug)]
 struct Place<W> {
@@ -100,15 +117,17 @@ impl<W> Waiters<W> {
     }
 
     /// Nobody's time is up before this. The server has been silent since `silent`.
-    pub(crate) fn due(&self, silent: Option<Time>) -> Time {
+    pub(crate) fn ends(&self, silent: Option<Time>) -> Ends {
         if let Some(index) = &self.index {
-            return index.due(silent);
+            return index.ends(silent);
         }
-        let ends = self.each().map(|waiter| {
-            let unheard = silent.map_or(Time::MAX, |silent| waiter.out_of_reach_at(silent));
-            waiter.gives_up().unwrap_or(Time::MAX).min(unheard)
-        });
-        ends.min().unwrap_or(Time::MAX)
+        let mut ends = Ends::default();
+        for waiter in self.each() {
+            ends.wait = earlier(ends.wait, waiter.gives_up());
+            ends.unavailable_after =
+                earlier(ends.unavailable_after, silent.map(|silent| waiter.out_of_reach_at(silent)));
+        }
+        ends
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter<W>) {
@@ -257,14 +276,14 @@ impl Index {
         self.gives_up.len() + unavailable_after + self.once.len()
     }
 
-    fn due(&self, silent: Option<Time>) -> Time {
-        let lock = self.gives_up.peek().map_or(Time::MAX, |first| first.at);
-        let Some(silent) = silent else { return lock };
+    fn ends(&self, silent: Option<Time>) -> Ends {
+        let wait = self.gives_up.peek().map(|first| first.at);
+        let Some(silent) = silent else { return Ends { wait, unavailable_after: None } };
         let firsts = self.unavailable_after.iter().filter_map(|(unavailable_after, class)| {
             count_a_look();
             class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*unavailable_after))
         });
-        firsts.min().map_or(lock, |server| server.min(lock))
+        Ends { wait, unavailable_after: firsts.min() }
     }
 
     /// The tickets of those whose time is up, in order.

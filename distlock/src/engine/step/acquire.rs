@@ -128,18 +128,17 @@ impl<W> Step<'_, W> {
     }
 
     pub(crate) fn attempt_is_due(&mut self) {
-        let link_is_down = self.env.link.is_down();
         if let Some(attempt) = &self.state.attempt
             && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
             && !mutated!(FollowerAsks)
         {
-            if attempt.due(link_is_down) <= self.now {
+            if attempt.is_due(self.now, &self.env.link) {
                 self.withdraw(attempt.token);
             }
             return;
         }
         self.with_attempt(|step, mut attempt| {
-            if attempt.due(link_is_down) <= step.now {
+            if attempt.is_due(step.now, &step.env.link) {
                 step.ask(&mut attempt);
             }
             Some(attempt)

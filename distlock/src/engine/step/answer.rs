@@ -107,8 +107,7 @@ impl<W> Step<'_, W> {
         let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
         let deadline = lease_end(counted_from, ttl);
         let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
-        let handoffs_began =
-            if fresh { server_time.unwrap_or(ServerTime(0)) } else { attempt.handoffs_began };
+        let handoffs_began = if fresh { server_time } else { attempt.handoffs_began };
         if fresh && attempt.holder.is_some() {
             self.state.no_gap_since = None;
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Step;
-use crate::engine::state::{Grant, PendingRelease};
+use crate::engine::state::{Grant, PendingRelease, When};
 use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
 use crate::error::LostReason;
 use crate::protocol::{
@@ -17,9 +17,10 @@ pub(crate) struct ReleaseRequest {
     pub(crate) token: Token,
     /// The key is to stay taken until then.
     pub(crate) keep_until: Option<Time>,
-    pub(crate) handoffs_began: ServerTime,
-    /// Until when the lease was ours for certain.
-    pub(crate) deadline: Time,
+    /// When the run of hand-offs began, if the next one is to know.
+    pub(crate) handoffs_began: Option<ServerTime>,
+    /// Until when the lease was ours for certain; `None`: it may never have been.
+    pub(crate) deadline: Option<Time>,
     /// The longest ttl that any command for the token has asked for.
     pub(crate) longest: Duration,
 }
@@ -32,21 +33,14 @@ impl<W> Step<'_, W> {
 
     /// The same, but the key is to stay taken until then.
     pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        self.leave(&ReleaseRequest {
-            token,
-            keep_until,
-            handoffs_began: ServerTime(0),
-            deadline: Time(0),
-            longest,
-        });
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began: None, deadline: None, longest });
     }
 
     /// The same for a token that may stand in the queue.
     pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         // The mutant of the server knows by this that a cancellation is meant.
-        let handoffs_began =
-            if mutated!(CancelWithoutTestingKey) { ServerTime(u64::MAX) } else { ServerTime(0) };
-        self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: Time(0), longest });
+        let handoffs_began = mutated!(CancelWithoutTestingKey).then_some(ServerTime(u64::MAX));
+        self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: None, longest });
     }
 
     /// Sends a `leave`.
@@ -56,26 +50,32 @@ impl<W> Step<'_, W> {
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
         let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMAND_BOUND);
         let key = self.key.clone();
-        let release = PendingRelease { key, token, sends: 0, at: Some(self.now), until, keep_until };
+        let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
         self.send_leave(release, handoffs_began, deadline);
     }
 
     pub(crate) fn leave_again(&mut self, release: PendingRelease) {
-        self.send_leave(release, ServerTime(0), Time(0));
+        self.send_leave(release, None, None);
     }
 
     /// Sends it, and once more later if a command that it should follow may still overtake it.
-    fn send_leave(&mut self, mut release: PendingRelease, handoffs_began: ServerTime, deadline: Time) {
+    fn send_leave(
+        &mut self,
+        mut release: PendingRelease,
+        handoffs_began: Option<ServerTime>,
+        deadline: Option<Time>,
+    ) {
         release.sends = release.sends.saturating_add(1);
         let PendingRelease { token, sends, until, keep_until, .. } = release;
         if let Some(at) = self.env.link.settles_at(self.now, token)
             && !mutated!(NoCompensationAfterLinkChange)
         {
-            self.pending.add(PendingRelease { at: Some(at), ..release });
+            self.pending.add(PendingRelease { at: When::At(at), ..release });
         }
         let keep_taken_for = keep_until
             .map(|until| until.duration_since(self.now))
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
+        let handoffs_began = handoffs_began.unwrap_or(ServerTime(0));
         let op = Op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
         self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
     }
@@ -84,13 +84,15 @@ impl<W> Step<'_, W> {
     pub(crate) fn on_release_reply(
         &mut self,
         release: PendingRelease,
-        deadline: Time,
+        deadline: Option<Time>,
         result: OpResult,
     ) -> Confirmation {
         match result {
             Ok(Reply::NotHeld) if mutated!(ResentReleaseReported) => Confirmation::Lost(LostReason::Taken),
             Ok(Reply::NotHeld)
-                if release.sends == 1 && (self.now < deadline || mutated!(LateRefusalReported)) =>
+                if release.sends == 1
+                    && (deadline.is_some_and(|deadline| self.now < deadline)
+                        || mutated!(LateRefusalReported)) =>
             {
                 Confirmation::Lost(LostReason::Taken)
             }
@@ -108,7 +110,11 @@ impl<W> Step<'_, W> {
                 if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
                     let pause = release.pause();
                     let pause = pause - self.env.jitter(pause / 2);
-                    let at = (!self.env.link.is_down()).then(|| self.now.after(pause));
+                    let at = if self.env.link.is_down() {
+                        When::OnLinkUp
+                    } else {
+                        When::At(self.now.after(pause))
+                    };
                     self.pending.add(PendingRelease { at, ..release });
                 }
                 Confirmation::Failed(error)
@@ -118,9 +124,9 @@ impl<W> Step<'_, W> {
 
     /// Gives a lease back that nobody holds.
     pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
-        let handoffs_began = if grant.kind == Kind::Exclusive { grant.handoffs_began } else { ServerTime(0) };
+        let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == Kind::Exclusive);
         let Grant { token, deadline, longest, .. } = *grant;
-        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest });
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline: Some(deadline), longest });
     }
 
     /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.

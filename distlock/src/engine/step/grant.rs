@@ -20,7 +20,7 @@ impl<W> Step<'_, W> {
             if attempt.token != token {
                 return Some(attempt);
             }
-            attempt.handoffs_began = handoffs_began;
+            attempt.handoffs_began = Some(handoffs_began);
             let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
                 return step.confirm(attempt, server_time);
             };
@@ -36,7 +36,7 @@ impl<W> Step<'_, W> {
                 deadline,
                 entered: step.now,
                 fences,
-                handoffs_began,
+                handoffs_began: Some(handoffs_began),
                 seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
                 server_time: Some(server_time),
                 asked: step.now,

@@ -40,7 +40,7 @@ impl<W> Step<'_, W> {
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = if waiter.want.fenced { grant.fences.next() } else { None };
         let (token, kind) = (grant.token, grant.kind);
-        let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: Time::MAX };
+        let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: None };
         self.state.leases.reserve_exact(1);
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence);
@@ -90,13 +90,13 @@ impl<W> Step<'_, W> {
         if let Some(max_hold) = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored)) {
             cell.limit(now, now.after(max_hold));
         }
-        holder.until = holder.until.min(cell.cap());
+        holder.until = cell.capped(holder.until);
         let mut falls_short = false;
         if want.renewal == Renewal::Never {
             let end = lease_end(now, want.ttl);
             holder.until = holder.until.min(end);
             cell.shorten(now, end);
-            falls_short = holder.until.after(want.ttl / SHORT_OF_ITS_TTL) < end.min(cell.cap());
+            falls_short = holder.until.after(want.ttl / SHORT_OF_ITS_TTL) < cell.capped(end);
         }
         lease.replan_renewal(now);
         if falls_short {

@@ -37,7 +37,7 @@ impl<W> Step<'_, W> {
             self.lose(token, ticket, LostReason::Expired);
             return;
         }
-        holder.until = holder.until.max(deadline.min(holder.cell.cap()));
+        holder.until = holder.until.max(holder.cell.capped(deadline));
         lease.plan_renewal(now);
     }
 
@@ -62,7 +62,9 @@ impl<W> Step<'_, W> {
         let now = self.now;
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
-            let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
+            let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at.is_some_and(|at| at <= now)) else {
+                continue;
+            };
             lease.plan_retry(now, ttl);
             if !lease.is_worth_renewing() {
                 continue;
@@ -77,7 +79,7 @@ impl<W> Step<'_, W> {
     pub(crate) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {
-                lease.renew_at = self.now;
+                lease.renew_at = Some(self.now);
             }
         }
         self.renewals_are_due();

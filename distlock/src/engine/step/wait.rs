@@ -70,7 +70,7 @@ impl<W> Step<'_, W> {
     /// Waiters whose time is up, and those who have been out of the server's reach for too long.
     pub(crate) fn expire_waiters(&mut self) {
         let (now, silent) = (self.now, self.state.silent());
-        if now < self.state.waiters.due(silent) {
+        if !self.state.waiters.ends(silent).have_come(now) {
             return;
         }
         let overdue = self.state.waiters.take_overdue(now, silent);
