@@ -8,16 +8,35 @@ use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Op, OpError, Time, Token};
 
+/// Whether a command may leave an entry in the queue on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queueing {
+    May,
+    Never,
+}
+
 /// What a command was sent for; comes back with its result.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
-    /// `queues`: the command may leave an entry in the queue.
-    Acquire { seq: u64, ttl: Duration, fences: u32, queues: bool },
+    Acquire {
+        seq: u64,
+        ttl: Duration,
+        fences: u32,
+        queueing: Queueing,
+    },
     /// `deadline`: until when the lease was ours for certain, if it was. `until`: when nothing of it can be left.
     /// `keep_until`: the key is to stay taken until then.
-    Release { sends: u32, deadline: Option<Time>, until: Time, keep_until: Option<Time> },
+    Release {
+        sends: u32,
+        deadline: Option<Time>,
+        until: Time,
+        keep_until: Option<Time>,
+    },
     /// `ticket`: the holder who asked for it.
-    Renew { ticket: Option<Ticket>, ttl: Duration },
+    Renew {
+        ticket: Option<Ticket>,
+        ttl: Duration,
+    },
 }
 
 /// A command to send. `sent` is the instant before it is.

@@ -124,13 +124,13 @@ impl<W> Machine<W> {
     ) -> Confirmation {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
-            Purpose::Acquire { seq, ttl, fences, queues } => {
+            Purpose::Acquire { seq, ttl, fences, queueing } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
                     step.on_acquire_reply(&context, seq, ttl, fences, result);
                 } else if step.state.lease(context.token).is_some() {
                     step.on_acquire_reply_while_held(&context, seq, ttl, &result);
                 } else {
-                    step.on_orphaned_acquire(&context, ttl, queues, &result);
+                    step.on_orphaned_acquire(&context, ttl, queueing, &result);
                 }
                 Confirmation::None
             }

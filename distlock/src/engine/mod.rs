@@ -25,7 +25,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Release};
+pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Queueing, Release};
 pub(crate) use machine::Machine;
 pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM, MAX_FENCES};
 pub(crate) use request::{Outcome, Renewal, WaitLimit, Want};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::Link;
-use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM};
+use super::timers::When;
+use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token, mutated};
 
@@ -13,12 +14,9 @@ use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token,
 pub(crate) struct Attempt {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
-    /// The latest `enter` (its number, when it was sent) while its answer is awaited.
-    pub(crate) asked: Option<(u64, Time)>,
+    pub(crate) phase: Phase,
     /// The newest `enter` that was answered. Older answers say nothing new.
     pub(crate) seen: u64,
-    /// An entry may stand in the queue on the server.
-    pub(crate) queued: bool,
     /// The fewest fencing tokens that any `enter` of this attempt reserved.
     pub(crate) fences: Option<u32>,
     pub(crate) claim: Duration,
@@ -28,7 +26,6 @@ pub(crate) struct Attempt {
     pub(crate) holder: Option<Arc<str>>,
     /// When the run of hand-offs began in which the lock was given to us, if it was.
     pub(crate) handoffs_began: Option<ServerTime>,
-    pub(crate) ask_at: Option<Time>,
     pub(crate) polls: u32,
     /// How often in a row the server has refused for now.
     pub(crate) refusals: u32,
@@ -37,10 +34,7 @@ pub(crate) struct Attempt {
     pub(crate) cause: Option<OpError>,
     /// The lease was ours already at this time; the local chain began then.
     pub(crate) entered: Option<Time>,
-    /// Commands whose outcome is unknown: no conclusive reply has come yet.
-    pub(crate) open: u32,
-    /// Some command has been carried out, or may have been, that leaves an entry in the queue.
-    pub(crate) may_have_queued: bool,
+    pub(crate) traces: Traces,
     /// Since when answers have come too late to be of use.
     pub(crate) late_since: Option<Time>,
     /// Its first command, which was not answered, is one for several keys.
@@ -54,22 +48,19 @@ impl Attempt {
         Attempt {
             token,
             kind,
-            asked: None,
+            phase: Phase::Backoff { at: When::OnLinkUp },
+            traces: Traces::default(),
             seen: 0,
-            queued: false,
             fences: None,
             claim: LONGEST_CLAIM,
             pair: None,
             holder: None,
             handoffs_began: None,
-            ask_at: None,
             polls: 0,
             refusals: 0,
             silent: None,
             cause: None,
             entered: None,
-            open: 0,
-            may_have_queued: false,
             late_since: None,
             batch_role: None,
             longest: Duration::ZERO,
@@ -78,25 +69,114 @@ impl Attempt {
 
     /// When the command under way is sent once more, unless it is answered before.
     pub(crate) fn resend_at(&self, link: &Link) -> Option<Time> {
-        self.asked.filter(|_| !link.is_down()).map(|(_, at)| at.after(ACQUIRE_RESEND_AFTER))
+        match self.phase {
+            Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
+            _ => None,
+        }
     }
 
     /// The server is to be asked, or asked again.
     pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
-        let times = [self.ask_at, self.resend_at(link)];
+        let times = [self.phase.ask_at(), self.resend_at(link)];
         times.into_iter().flatten().any(|at| at <= now)
     }
 
     pub(crate) fn may_be_applied(&self) -> bool {
-        let queued = self.queued && !mutated!(QueuedNotCancelled);
-        queued || self.open > 0 || self.entered.is_some()
+        self.traces.may_exist() || self.entered.is_some()
+    }
+}
+
+/// What an attempt is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is under way: it asks later.
+    Backoff { at: When },
+    /// The answer to the command `seq`, the latest one, is awaited. `ask_at`: to ask again although there is none,
+    /// because of an answer to an earlier command, or of news that came first.
+    InFlight { seq: u64, sent: Time, ask_at: Option<Time> },
+    /// It stands in the queue, and asks again to keep its place if no news comes before.
+    Queued { ask_at: Time },
+}
+
+impl Phase {
+    /// When to ask next, whatever becomes of the command under way.
+    pub(crate) fn ask_at(self) -> Option<Time> {
+        match self {
+            Phase::Backoff { at } => at.time(),
+            Phase::InFlight { ask_at, .. } => ask_at,
+            Phase::Queued { ask_at } => Some(ask_at),
+        }
     }
 
-    /// A command was answered, or will not be. `queues`: it was to leave an entry in the queue.
-    pub(crate) fn heard_of(&mut self, result: &OpResult, queues: bool) {
+    /// The command `seq` was answered.
+    pub(crate) fn answered(&mut self, seq: u64) {
+        if let Phase::InFlight { seq: asked, ask_at, .. } = *self
+            && asked <= seq
+        {
+            *self = Phase::Backoff { at: ask_at.map_or(When::OnLinkUp, When::At) };
+        }
+    }
+
+    /// The server has refused, or was not reached.
+    pub(crate) fn back_off(&mut self, at: When) {
+        match self {
+            Phase::InFlight { ask_at, .. } => *ask_at = at.time(),
+            Phase::Backoff { .. } | Phase::Queued { .. } => *self = Phase::Backoff { at },
+        }
+    }
+
+    /// It stands in the queue. News of a gap may have come before the answer that says so.
+    pub(crate) fn queued(&mut self, at: Time) {
+        let sooner = self.ask_at().map_or(at, |sooner| sooner.min(at));
+        match self {
+            Phase::InFlight { ask_at, .. } => *ask_at = Some(sooner),
+            Phase::Backoff { .. } | Phase::Queued { .. } => *self = Phase::Queued { ask_at: sooner },
+        }
+    }
+
+    /// There is news: it asks at that time, and not before.
+    pub(crate) fn put_to(&mut self, at: Time) {
+        match self {
+            Phase::Backoff { at: planned } => *planned = When::At(at),
+            Phase::InFlight { ask_at, .. } => *ask_at = Some(at),
+            Phase::Queued { ask_at } => *ask_at = at,
+        }
+    }
+}
+
+/// What the commands of an attempt may have left on the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traces {
+    /// An entry may stand in the queue.
+    queued: bool,
+    /// Some command has been carried out, or may have been, that leaves an entry in the queue.
+    may_have_queued: bool,
+    /// Commands whose outcome is unknown: no conclusive reply has come yet.
+    open: u32,
+}
+
+impl Traces {
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// Something may be there that has to be given back.
+    fn may_exist(&self) -> bool {
+        let queued = self.queued && !mutated!(QueuedNotCancelled);
+        queued || self.open > 0
+    }
+
+    /// A command was sent.
+    pub(crate) fn sent(&mut self, queueing: Queueing) {
+        self.queued |= queueing == Queueing::May;
+        self.open = self.open.saturating_add(1);
+    }
+
+    /// A command was answered, or will not be.
+    pub(crate) fn heard_of(&mut self, result: &OpResult, queueing: Queueing) {
         let kind = result.as_ref().err().map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
-        self.may_have_queued |= queues && !not_done;
+        self.may_have_queued |= queueing == Queueing::May && !not_done;
         if !result.as_ref().is_err_and(OpError::may_be_applied) {
             self.open = self.open.saturating_sub(1);
         }

@@ -74,7 +74,7 @@ impl<W> KeyState<W> {
     pub(crate) fn timers(&self, link: &Link) -> Timers {
         let mut timers = Timers::default();
         if let Some(attempt) = &self.attempt {
-            timers.set(Timer::AcquireRetry, attempt.ask_at);
+            timers.set(Timer::AcquireRetry, attempt.phase.ask_at());
             timers.set(Timer::AcquireResend, attempt.resend_at(link));
         }
         timers.set(Timer::LeaseEnd, self.leases.iter().filter_map(Lease::first_end).min());

@@ -11,9 +11,10 @@ pub(super) mod pending;
 mod timers;
 pub(super) mod waiters;
 
-pub(super) use attempt::{Attempt, BatchRole};
+pub(super) use attempt::{Attempt, BatchRole, Phase};
 pub(super) use env::Env;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
-pub(super) use pending::{PendingRelease, PendingReleases, When};
+pub(super) use pending::{PendingRelease, PendingReleases};
+pub(super) use timers::When;
 pub(super) use waiters::Waiter;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::timers::When;
 use crate::protocol::{Time, Token};
 
 /// Before a release is repeated for the first time on a link that is up; doubled with every failure …
@@ -16,27 +17,6 @@ const DOUBLINGS: u32 = 6;
 /// So many are remembered in a machine. When there are more, the one that is due first is given up: its lock
 /// ends with its ttl.
 pub(crate) const MOST: usize = 2048;
-
-/// When to send a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// As soon as there is a link.
-    OnLinkUp,
-    At(Time),
-}
-
-impl When {
-    fn time(self) -> Option<Time> {
-        match self {
-            When::OnLinkUp => None,
-            When::At(at) => Some(at),
-        }
-    }
-
-    fn or_earlier(self, other: When) -> When {
-        self.time().into_iter().chain(other.time()).min().map_or(When::OnLinkUp, When::At)
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRelease {

@@ -40,6 +40,27 @@ impl Timers {
     }
 }
 
+/// When something is to be done that needs a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// As soon as there is one.
+    OnLinkUp,
+    At(Time),
+}
+
+impl When {
+    pub(crate) fn time(self) -> Option<Time> {
+        match self {
+            When::OnLinkUp => None,
+            When::At(at) => Some(at),
+        }
+    }
+
+    pub(crate) fn or_earlier(self, other: When) -> When {
+        self.time().into_iter().chain(other.time()).min().map_or(When::OnLinkUp, When::At)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Step;
-use crate::engine::state::{Attempt, BatchRole};
-use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, WaitLimit};
+use crate::engine::state::{Attempt, BatchRole, Phase, When};
+use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, Queueing, WaitLimit};
 use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes, mutated};
 
 impl<W> Step<'_, W> {
@@ -63,7 +63,7 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let kind = head.want.kind;
         let mut attempt = Attempt::new(self.next_token(), kind);
-        attempt.ask_at = Some(self.now.after(delay));
+        attempt.phase = Phase::Backoff { at: When::At(self.now.after(delay)) };
         self.state.attempt = Some(Box::new(attempt));
     }
 
@@ -71,7 +71,8 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
         attempt.longest = attempt.longest.max(ttl);
-        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences: 0, queues: false };
+        let queueing = Queueing::Never;
+        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences: 0, queueing };
         self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
     }
 
@@ -81,13 +82,15 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
         // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
-        let queues = self.state.waiters.any_patient() || attempt.queued;
-        let mode = match (queues, self.env.link.pushes, attempt.queued) {
-            (false, _, _) => AcquireMode::Try,
-            (true, Pushes::On, false) => AcquireMode::Wait,
-            (true, Pushes::On, true) => AcquireMode::WaitAgain,
-            (true, Pushes::Off, false) => AcquireMode::Poll,
-            (true, Pushes::Off, true) => AcquireMode::PollAgain,
+        let is_queued = attempt.traces.is_queued();
+        let queueing =
+            if self.state.waiters.any_patient() || is_queued { Queueing::May } else { Queueing::Never };
+        let mode = match (queueing, self.env.link.pushes, is_queued) {
+            (Queueing::Never, _, _) => AcquireMode::Try,
+            (Queueing::May, Pushes::On, false) => AcquireMode::Wait,
+            (Queueing::May, Pushes::On, true) => AcquireMode::WaitAgain,
+            (Queueing::May, Pushes::Off, false) => AcquireMode::Poll,
+            (Queueing::May, Pushes::Off, true) => AcquireMode::PollAgain,
         };
         let fences = match self.state.waiters.fenced() {
             0 => 0,
@@ -95,23 +98,21 @@ impl<W> Step<'_, W> {
         };
         attempt.claim = LONGEST_CLAIM.min(ttl);
         attempt.longest = attempt.longest.max(ttl);
-        attempt.queued |= queues;
         attempt.fences = Some(match attempt.fences {
             Some(fewest) if mutated!(MostFencesAssumed) => fewest.max(fences),
             Some(fewest) => fewest.min(fences),
             None => fences,
         });
-        let purpose = Purpose::Acquire { seq: self.number(attempt), ttl, fences, queues };
+        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences, queueing };
         let op =
             Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
         self.send(attempt.token, purpose, op);
     }
 
-    pub(crate) fn number(&mut self, attempt: &mut Attempt) -> u64 {
+    pub(crate) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {
         self.state.seq += 1;
-        attempt.asked = Some((self.state.seq, self.now));
-        attempt.open = attempt.open.saturating_add(1);
-        attempt.ask_at = None;
+        attempt.phase = Phase::InFlight { seq: self.state.seq, sent: self.now, ask_at: None };
+        attempt.traces.sent(queueing);
         if attempt.silent.is_none() {
             attempt.silent = Some(self.now);
         }

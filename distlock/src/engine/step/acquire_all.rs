@@ -9,7 +9,7 @@
 
 use super::Step;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
-use crate::engine::{LONGEST_CLAIM, Outcome, Purpose, Want};
+use crate::engine::{LONGEST_CLAIM, Outcome, Purpose, Queueing, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
 
@@ -39,7 +39,8 @@ impl<W> Step<'_, W> {
         attempt.longest = ttl;
         attempt.batch_role = Some(if leads { BatchRole::Leader } else { BatchRole::Follower(ticket) });
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
-        let purpose = Purpose::Acquire { seq: self.number(&mut attempt), ttl, fences: 0, queues: false };
+        let queueing = Queueing::Never;
+        let purpose = Purpose::Acquire { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing };
         self.send(token, purpose, Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 });
         self.state.attempt = Some(Box::new(attempt));
         Some(ticket)

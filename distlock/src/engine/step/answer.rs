@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Step;
 use super::acquire_all::Handled;
-use crate::engine::state::{Attempt, Grant};
-use crate::engine::{Context, LONGEST_CLAIM, Outcome, Purpose};
+use crate::engine::state::{Attempt, Grant, When};
+use crate::engine::{Context, LONGEST_CLAIM, Outcome, Purpose, Queueing};
 use crate::error::LostReason;
 use crate::protocol::{
     Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end, mutated,
@@ -31,17 +31,15 @@ impl<W> Step<'_, W> {
         fences: u32,
         result: OpResult,
     ) {
-        let queues = matches!(context.purpose, Purpose::Acquire { queues: true, .. });
+        let Purpose::Acquire { queueing, .. } = context.purpose else { return };
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
-            attempt.heard_of(&result, queues);
+            attempt.traces.heard_of(&result, queueing);
             if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
                 return Some(attempt);
             }
             attempt.seen = attempt.seen.max(seq);
-            if attempt.asked.is_some_and(|(asked, _)| asked <= seq) {
-                attempt.asked = None;
-            }
+            attempt.phase.answered(seq);
             if let Some(batch_role) = attempt.batch_role.take() {
                 match step.on_batch_reply(batch_role, attempt, lease_end(sent, ttl), &result) {
                     Handled::AsOneKey(same) => attempt = same,
@@ -65,9 +63,11 @@ impl<W> Step<'_, W> {
                     attempt.cause = None;
                     attempt.refusals = 0;
                     attempt.entered = None;
-                    attempt.pair = server_time.filter(|_| queues).map(|server_time| (server_time, sent));
+                    attempt.pair = server_time
+                        .filter(|_| queueing == Queueing::May)
+                        .map(|server_time| (server_time, sent));
                     attempt.holder = Some(holder.clone());
-                    step.busy(attempt, &holder, remaining, front, queues)
+                    step.busy(attempt, &holder, remaining, front, queueing)
                 }
                 Ok(Reply::WrongKind { found }) => {
                     if attempt.may_be_applied() && !mutated!(WrongKindLeavesEntry) {
@@ -161,7 +161,7 @@ impl<W> Step<'_, W> {
         holder: &Arc<str>,
         remaining: Remaining,
         front: bool,
-        queues: bool,
+        queueing: Queueing,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
         self.state.no_gap_since = None;
@@ -172,10 +172,9 @@ impl<W> Step<'_, W> {
             }
             return None;
         }
-        if queues {
+        if queueing == Queueing::May {
             let at = self.next_ask(&mut attempt, holder, remaining, front);
-            // News of a gap may have come before this answer.
-            attempt.ask_at = Some(attempt.ask_at.map_or(at, |sooner| sooner.min(at)));
+            attempt.phase.queued(at);
         } else {
             self.ask(&mut attempt);
         }
@@ -245,7 +244,9 @@ impl<W> Step<'_, W> {
                     Failure::Later => self.refusal_delay(&mut attempt),
                     _ => self.poll_delay(&mut attempt),
                 };
-                attempt.ask_at = (!self.env.link.is_down()).then(|| self.now.after(delay));
+                let at =
+                    if self.env.link.is_down() { When::OnLinkUp } else { When::At(self.now.after(delay)) };
+                attempt.phase.back_off(at);
             }
         }
         attempt.cause = Some(error);
@@ -288,13 +289,13 @@ impl<W> Step<'_, W> {
         &mut self,
         context: &Context,
         ttl: Duration,
-        queues: bool,
+        queueing: Queueing,
         result: &OpResult,
     ) {
         match result {
             _ if mutated!(LateAnswerNotCompensated) => return,
             Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
-            Ok(Reply::Busy { .. }) if queues => {}
+            Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
             // Its `leave` may have been answered already, and have been carried out before it.
             Err(error) if error.may_be_applied() => {}
             _ => return,

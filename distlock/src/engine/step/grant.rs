@@ -83,7 +83,7 @@ impl<W> Step<'_, W> {
         if let Some(attempt) = &mut self.state.attempt
             && attempt.token == token
         {
-            attempt.ask_at = Some(now.after(gap));
+            attempt.phase.put_to(now.after(gap));
         }
     }
 
