@@ -29,8 +29,13 @@ impl Alarm {
 
     /// From now on everything that is due is worth being told.
     pub(crate) fn disarm(&self) {
-        if !mutated!(ArmedWhileChecking) {
+        if is_told_while_looking() {
             self.armed.store(u64::MAX, Ordering::SeqCst);
         }
     }
+}
+
+/// What is due while whoever fires the timers looks around is not lost.
+fn is_told_while_looking() -> bool {
+    !mutated!(ArmedWhileChecking)
 }

@@ -5,14 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rules;
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, When};
 use super::step::Step;
-use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
+use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{
-    LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning, mutated,
-};
+use crate::protocol::{LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning};
 use crate::shrink::shrink;
 
 #[derive(Debug)]
@@ -66,12 +65,12 @@ impl<W> Machine<W> {
         &mut self,
         now: Time,
         key: &Arc<str>,
-        leads: bool,
+        place: InBatch,
         want: &Want,
         who: impl FnOnce() -> W,
         out: &mut Vec<Effect<W>>,
     ) -> Option<Ticket> {
-        self.step(now, key, out, |step| step.acquire_part(leads, want, who))
+        self.step(now, key, out, |step| step.acquire_part(place, want, who))
     }
 
     pub(crate) fn withdraw(
@@ -181,7 +180,7 @@ impl<W> Machine<W> {
             }
             LinkEvent::Pushes(pushes) => {
                 self.env.link.pushes = *pushes;
-                if !mutated!(NoRecheckAfterResubscription) {
+                if rules::new_subscriptions_are_followed_by_a_look() {
                     self.each(now, out, |step| step.ask_afresh());
                 }
             }

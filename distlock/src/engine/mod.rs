@@ -18,6 +18,7 @@ mod effect;
 mod machine;
 mod params;
 mod request;
+mod rules;
 #[cfg(test)]
 pub(crate) mod sim;
 mod state;
@@ -28,4 +29,4 @@ mod tests;
 pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Queueing, Release};
 pub(crate) use machine::Machine;
 pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM, MAX_FENCES};
-pub(crate) use request::{Outcome, Renewal, WaitLimit, Want};
+pub(crate) use request::{InBatch, Outcome, Renewal, WaitLimit, Want};

@@ -44,6 +44,13 @@ pub(crate) struct Want {
     pub(crate) label: Cow<'static, str>,
 }
 
+/// Where a key stands in a command for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InBatch {
+    First,
+    Behind,
+}
+
 /// How a request ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Effects, Shards, lock};
-use crate::engine::{Context, Effect, Want};
+use crate::engine::{Context, Effect, InBatch, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{OpResult, Reply, Time};
 
@@ -25,9 +25,9 @@ impl<W> Shards<W> {
         let mut batch = Vec::with_capacity(free);
         let mut effects = Effects { list: Vec::new(), rearm: false };
         for key in keys.iter().take(if free > 1 { free } else { 0 }) {
-            let leads = tickets.is_empty();
+            let place = if tickets.is_empty() { InBatch::First } else { InBatch::Behind };
             let (ticket, more) =
-                self.enter(key, |machine, out| machine.acquire_part(now, key, leads, want, &mut who, out));
+                self.enter(key, |machine, out| machine.acquire_part(now, key, place, want, &mut who, out));
             effects.rearm |= more.rearm;
             for effect in more.list {
                 match effect {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::link::Link;
 use super::timers::When;
+use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::Ticket;
-use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token, mutated};
+use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token};
 
 /// One attempt to get a lock: at most one queue entry on the server, named by the token.
 #[derive(Debug)]
@@ -79,6 +80,11 @@ impl Attempt {
     pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
         let times = [self.phase.ask_at(), self.resend_at(link)];
         times.into_iter().flatten().any(|at| at <= now)
+    }
+
+    /// It stands for a command for several keys and does not ask by itself.
+    pub(crate) fn follows(&self) -> bool {
+        matches!(self.batch_role, Some(BatchRole::Follower(_))) && rules::followers_do_not_ask()
     }
 
     pub(crate) fn may_be_applied(&self) -> bool {
@@ -162,7 +168,7 @@ impl Traces {
 
     /// Something may be there that has to be given back.
     fn may_exist(&self) -> bool {
-        let queued = self.queued && !mutated!(QueuedNotCancelled);
+        let queued = self.queued && rules::queue_entries_are_cancelled();
         queued || self.open > 0
     }
 

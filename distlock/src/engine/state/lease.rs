@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Renewal};
+use crate::engine::Renewal;
+use crate::engine::rules;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Kind, ServerTime, Time, Token, mutated};
+use crate::protocol::{Kind, ServerTime, Time, Token};
 
 /// A lease that is ours, with nobody holding it yet.
 #[derive(Debug)]
@@ -68,8 +69,7 @@ impl Lease {
 
     /// Another task of this process may use it without asking the server.
     pub(crate) fn may_be_passed_on(&self, now: Time) -> bool {
-        (now < self.grant.entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainUnlimited))
-            && now < self.grant.deadline
+        rules::is_within_the_chain(self.grant.entered, now) && now < self.grant.deadline
     }
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
@@ -84,8 +84,7 @@ impl Lease {
     pub(crate) fn is_worth_renewing(&self) -> bool {
         self.holders.iter().any(|holder| {
             let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
-            holder.renewal == Renewal::Keep
-                && (holder.cell.is_claimed() || is_short || mutated!(UnclaimedLeaseRenewed))
+            holder.renewal == Renewal::Keep && (is_short || rules::is_noticed(&holder.cell))
         })
     }
 
@@ -93,9 +92,8 @@ impl Lease {
     /// it lasts.
     pub(crate) fn plan_renewal(&mut self, now: Time) {
         self.renew_at = self.renewal_ttl().map(|ttl| {
-            let first = (LONGEST_CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
-            let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
-            in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
+            let first = now.after(rules::first_renewal_after(ttl));
+            in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(first)
         });
     }
 
@@ -104,7 +102,7 @@ impl Lease {
     pub(crate) fn replan_renewal(&mut self, now: Time) {
         let planned = self.renew_at;
         self.plan_renewal(now);
-        if mutated!(ReadersPutOffRenewal) {
+        if !rules::renewals_are_never_put_off() {
             return;
         }
         self.renew_at = self.renew_at.map(|at| planned.map_or(at, |planned| at.min(planned)));

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::Step;
-use crate::engine::state::{Attempt, BatchRole, Phase, When};
+use crate::engine::rules;
+use crate::engine::state::{Attempt, Phase, When};
 use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, Queueing, WaitLimit};
-use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes, mutated};
+use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes};
 
 impl<W> Step<'_, W> {
     /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
@@ -98,11 +99,7 @@ impl<W> Step<'_, W> {
         };
         attempt.claim = LONGEST_CLAIM.min(ttl);
         attempt.longest = attempt.longest.max(ttl);
-        attempt.fences = Some(match attempt.fences {
-            Some(fewest) if mutated!(MostFencesAssumed) => fewest.max(fences),
-            Some(fewest) => fewest.min(fences),
-            None => fences,
-        });
+        attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
         let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences, queueing };
         let op =
             Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim: attempt.claim, mode, fences };
@@ -130,8 +127,7 @@ impl<W> Step<'_, W> {
 
     pub(crate) fn attempt_is_due(&mut self) {
         if let Some(attempt) = &self.state.attempt
-            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
-            && !mutated!(FollowerAsks)
+            && attempt.follows()
         {
             if attempt.is_due(self.now, &self.env.link) {
                 self.withdraw(attempt.token);
@@ -149,14 +145,13 @@ impl<W> Step<'_, W> {
     /// There is a new link, or pushes may have been missed.
     pub(crate) fn ask_afresh(&mut self) {
         if let Some(attempt) = &self.state.attempt
-            && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))
-            && !mutated!(FollowerAsks)
+            && attempt.follows()
         {
             self.withdraw(attempt.token);
             return;
         }
         self.with_attempt(|step, mut attempt| {
-            if !mutated!(PairKeptOverReconnect) {
+            if rules::clock_is_forgotten_with_the_link() {
                 attempt.pair = None;
             }
             // While a gap is kept the attempt has sent nothing, and asks by itself.
@@ -170,7 +165,7 @@ impl<W> Step<'_, W> {
     /// The link is gone: unanswered commands may have been applied.
     pub(crate) fn attempt_lost_link(&mut self, cause: &OpError) {
         if let Some(attempt) = &mut self.state.attempt {
-            if !mutated!(PairKeptOverReconnect) {
+            if rules::clock_is_forgotten_with_the_link() {
                 attempt.pair = None;
             }
             attempt.cause = Some(cause.clone());

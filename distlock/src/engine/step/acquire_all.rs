@@ -8,10 +8,11 @@
 //! on from the first key that was not acquired.
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
-use crate::engine::{LONGEST_CLAIM, Outcome, Purpose, Queueing, Want};
+use crate::engine::{InBatch, LONGEST_CLAIM, Outcome, Purpose, Queueing, Want};
 use crate::lease_cell::Ticket;
-use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token, mutated};
+use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token};
 
 /// Whose turn it is after the answer to a command for several keys.
 pub(crate) enum Handled {
@@ -25,7 +26,7 @@ impl<W> Step<'_, W> {
     /// Requests this key as part of a command for several. `None`: somebody was faster in this process.
     pub(crate) fn acquire_part(
         &mut self,
-        leads: bool,
+        place: InBatch,
         want: &Want,
         who: impl FnOnce() -> W,
     ) -> Option<Ticket> {
@@ -37,7 +38,10 @@ impl<W> Step<'_, W> {
         self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.longest = ttl;
-        attempt.batch_role = Some(if leads { BatchRole::Leader } else { BatchRole::Follower(ticket) });
+        attempt.batch_role = Some(match place {
+            InBatch::First => BatchRole::Leader,
+            InBatch::Behind => BatchRole::Follower(ticket),
+        });
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
         let queueing = Queueing::Never;
         let purpose = Purpose::Acquire { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing };
@@ -66,7 +70,10 @@ impl<W> Step<'_, W> {
                     Ok(reply) => *reply == Reply::Skipped,
                     Err(error) => !error.may_be_applied(),
                 };
-                self.leave_out(&attempt, ticket, !nothing_done);
+                if !nothing_done {
+                    self.undo_follower(&attempt);
+                }
+                self.leave_out(ticket);
                 Handled::Entirely(None)
             }
             // The command for this key alone may be allowed where that for several is not, and tells which
@@ -90,16 +97,22 @@ impl<W> Step<'_, W> {
         });
         let Some(attempt) = followed else { return false };
         if let Some(BatchRole::Follower(ticket)) = attempt.batch_role {
-            self.leave_out(&attempt, ticket, attempt.may_be_applied());
+            if attempt.may_be_applied() {
+                self.undo_follower(&attempt);
+            }
+            self.leave_out(ticket);
         }
         self.serve_here();
         true
     }
 
-    fn leave_out(&mut self, attempt: &Attempt, ticket: Ticket, may_be_applied: bool) {
-        if may_be_applied && !mutated!(FollowerNotCompensated) {
+    fn undo_follower(&mut self, attempt: &Attempt) {
+        if rules::followers_are_undone() {
             self.compensate(attempt.token, attempt.longest);
         }
+    }
+
+    fn leave_out(&mut self, ticket: Ticket) {
         if let Some(waiter) = self.state.waiters.remove(ticket) {
             self.complete(waiter, Outcome::Skipped);
         }

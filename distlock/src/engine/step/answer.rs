@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::Step;
 use super::acquire_all::Handled;
+use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, When};
 use crate::engine::{Context, LONGEST_CLAIM, Outcome, Purpose, Queueing};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end, mutated,
+    Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end,
 };
 
 /// Behind a client that cannot hand over, the front of the queue asks this often at first …
@@ -20,6 +21,27 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spread of the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
+
+/// What a command asked for, and the instant before it was sent.
+struct Asked {
+    sent: Time,
+    ttl: Duration,
+    fences: u32,
+}
+
+/// How the server found the lock that it says is ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Free,
+    Ours,
+}
+
+/// Where our entry stands in the queue on the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Behind,
+}
 
 impl<W> Step<'_, W> {
     /// The answer to an `enter` of the current attempt.
@@ -32,16 +54,16 @@ impl<W> Step<'_, W> {
         result: OpResult,
     ) {
         let Purpose::Acquire { queueing, .. } = context.purpose else { return };
-        let sent = context.sent;
+        let asked = Asked { sent: context.sent, ttl, fences };
         self.with_attempt(|step, mut attempt| {
             attempt.traces.heard_of(&result, queueing);
-            if seq < attempt.seen && !mutated!(StaleReplyBelieved) {
+            if rules::is_stale(seq, attempt.seen) {
                 return Some(attempt);
             }
             attempt.seen = attempt.seen.max(seq);
             attempt.phase.answered(seq);
             if let Some(batch_role) = attempt.batch_role.take() {
-                match step.on_batch_reply(batch_role, attempt, lease_end(sent, ttl), &result) {
+                match step.on_batch_reply(batch_role, attempt, lease_end(asked.sent, ttl), &result) {
                     Handled::AsOneKey(same) => attempt = same,
                     Handled::Entirely(left) => return left,
                 }
@@ -53,10 +75,10 @@ impl<W> Step<'_, W> {
                     Some(attempt)
                 }
                 Ok(Reply::Acquired { server_time, fence }) => {
-                    step.got(attempt, sent, ttl, true, server_time, fence, fences)
+                    step.got(attempt, &asked, Found::Free, server_time, fence)
                 }
                 Ok(Reply::AlreadyHeld { server_time, fence }) => {
-                    step.got(attempt, sent, ttl, false, server_time, fence, fences)
+                    step.got(attempt, &asked, Found::Ours, server_time, fence)
                 }
                 Ok(Reply::Busy { server_time, holder, remaining, front }) => {
                     attempt.silent = None;
@@ -65,12 +87,13 @@ impl<W> Step<'_, W> {
                     attempt.entered = None;
                     attempt.pair = server_time
                         .filter(|_| queueing == Queueing::May)
-                        .map(|server_time| (server_time, sent));
+                        .map(|server_time| (server_time, asked.sent));
                     attempt.holder = Some(holder.clone());
-                    step.busy(attempt, &holder, remaining, front, queueing)
+                    let place = if front { Place::First } else { Place::Behind };
+                    step.busy(attempt, &holder, remaining, place, queueing)
                 }
                 Ok(Reply::WrongKind { found }) => {
-                    if attempt.may_be_applied() && !mutated!(WrongKindLeavesEntry) {
+                    if attempt.may_be_applied() && rules::wrong_kind_is_undone() {
                         step.compensate(attempt.token, attempt.longest);
                     }
                     step.dismiss_all(&Outcome::WrongKind { found });
@@ -93,22 +116,21 @@ impl<W> Step<'_, W> {
         self.serve_here();
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one reply and of its request")]
     fn got(
         &mut self,
         attempt: Box<Attempt>,
-        sent: Time,
-        ttl: Duration,
-        fresh: bool,
+        asked: &Asked,
+        found: Found,
         server_time: Option<ServerTime>,
         fence: Option<u64>,
-        fences: u32,
     ) -> Option<Box<Attempt>> {
-        let counted_from = if mutated!(DeadlineFromReceipt) { self.now } else { sent };
-        let deadline = lease_end(counted_from, ttl);
-        let entered = if fresh { self.now } else { attempt.entered.unwrap_or(self.now) };
-        let handoffs_began = if fresh { server_time } else { attempt.handoffs_began };
-        if fresh && attempt.holder.is_some() {
+        let Asked { sent, ttl, fences } = *asked;
+        let deadline = lease_end(rules::counted_from(sent, self.now), ttl);
+        let (entered, handoffs_began) = match found {
+            Found::Free => (self.now, server_time),
+            Found::Ours => (attempt.entered.unwrap_or(self.now), attempt.handoffs_began),
+        };
+        if found == Found::Free && attempt.holder.is_some() {
             self.state.no_gap_since = None;
         }
         if self.state.no_gap_since.is_none() {
@@ -137,7 +159,7 @@ impl<W> Step<'_, W> {
     /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
-        if !mutated!(TooLateNotCompensated) {
+        if rules::leases_that_come_too_late_are_undone() {
             self.compensate(attempt.token, attempt.longest);
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
@@ -160,7 +182,7 @@ impl<W> Step<'_, W> {
         mut attempt: Box<Attempt>,
         holder: &Arc<str>,
         remaining: Remaining,
-        front: bool,
+        place: Place,
         queueing: Queueing,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
@@ -173,7 +195,7 @@ impl<W> Step<'_, W> {
             return None;
         }
         if queueing == Queueing::May {
-            let at = self.next_ask(&mut attempt, holder, remaining, front);
+            let at = self.next_ask(&mut attempt, holder, remaining, place);
             attempt.phase.queued(at);
         } else {
             self.ask(&mut attempt);
@@ -182,18 +204,17 @@ impl<W> Step<'_, W> {
     }
 
     /// When to ask again if no push arrives.
-    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, front: bool) -> Time {
-        let share = if mutated!(HeartbeatLongerThanClaim) { 10 } else { 4 };
-        let heartbeat = attempt.claim * share / 5;
+    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, place: Place) -> Time {
+        let heartbeat = rules::heartbeat(attempt.claim);
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
         let can_hand_over = holder.starts_with(MARK);
         let expiry = match remaining {
             Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
             Remaining::Forever | Remaining::Unknown => heartbeat,
         };
-        let wait = if mutated!(TimerIsRemainingOnly) {
+        let wait = if !rules::holders_may_let_go_early() {
             expiry
-        } else if self.env.link.pushes == Pushes::Off || (front && !can_hand_over) {
+        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !can_hand_over) {
             self.poll_delay(attempt).min(expiry)
         } else if can_hand_over {
             heartbeat.min(expiry)
@@ -217,9 +238,7 @@ impl<W> Step<'_, W> {
 
     fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
         match error.kind {
-            kind if kind == Failure::Refused
-                || (kind == Failure::Later && mutated!(LaterDismissesWaiters)) =>
-            {
+            kind if rules::ends_the_wait(kind) => {
                 if attempt.may_be_applied() {
                     self.compensate(attempt.token, attempt.longest);
                 }
@@ -263,7 +282,7 @@ impl<W> Step<'_, W> {
     ) {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return };
-        if seq < lease.grant.seen && !mutated!(StaleReplyBelieved) {
+        if rules::is_stale(seq, lease.grant.seen) {
             return;
         }
         lease.grant.seen = lease.grant.seen.max(seq);
@@ -271,7 +290,7 @@ impl<W> Step<'_, W> {
             // Carried out before what we know already: threads may send in another order than they asked.
             Ok(Reply::Acquired { server_time: Some(server_time), .. })
                 if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
-            Ok(Reply::Acquired { .. }) if !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld) => {
+            Ok(Reply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
                 // The lock was lost in between, and this command took it anew.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
@@ -293,7 +312,7 @@ impl<W> Step<'_, W> {
         result: &OpResult,
     ) {
         match result {
-            _ if mutated!(LateAnswerNotCompensated) => return,
+            _ if !rules::late_answers_are_undone() => return,
             Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
             Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
             // Its `leave` may have been answered already, and have been carried out before it.

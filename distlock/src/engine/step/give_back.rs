@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::{Grant, PendingRelease, When};
 use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift, mutated,
+    Failure, Kind, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift,
 };
 
 /// What a `leave` says.
@@ -38,8 +39,7 @@ impl<W> Step<'_, W> {
 
     /// The same for a token that may stand in the queue.
     pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
-        // The mutant of the server knows by this that a cancellation is meant.
-        let handoffs_began = mutated!(CancelWithoutTestingKey).then_some(ServerTime(u64::MAX));
+        let handoffs_began = rules::mark_of_a_cancellation();
         self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: None, longest });
     }
 
@@ -68,7 +68,7 @@ impl<W> Step<'_, W> {
         release.sends = release.sends.saturating_add(1);
         let PendingRelease { token, sends, until, keep_until, .. } = release;
         if let Some(at) = self.env.link.settles_at(self.now, token)
-            && !mutated!(NoCompensationAfterLinkChange)
+            && rules::releases_are_repeated()
         {
             self.pending.add(PendingRelease { at: When::At(at), ..release });
         }
@@ -88,12 +88,7 @@ impl<W> Step<'_, W> {
         result: OpResult,
     ) -> Confirmation {
         match result {
-            Ok(Reply::NotHeld) if mutated!(ResentReleaseReported) => Confirmation::Lost(LostReason::Taken),
-            Ok(Reply::NotHeld)
-                if release.sends == 1
-                    && (deadline.is_some_and(|deadline| self.now < deadline)
-                        || mutated!(LateRefusalReported)) =>
-            {
+            Ok(Reply::NotHeld) if rules::refused_release_is_a_loss(release.sends, deadline, self.now) => {
                 Confirmation::Lost(LostReason::Taken)
             }
             Ok(Reply::Released { gap: true }) => {
@@ -102,12 +97,9 @@ impl<W> Step<'_, W> {
             }
             Ok(_) => Confirmation::Fine,
             Err(error) => {
-                let given_up = match error.kind {
-                    Failure::Later if mutated!(LaterReleaseGivenUp) => true,
-                    _ => mutated!(PendingReleaseGivenUp) && release.sends > 3,
-                };
+                let given_up = rules::is_given_up(error.kind, release.sends);
                 let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
-                if worth_repeating && !mutated!(NoCompensationAfterLinkChange) {
+                if worth_repeating && rules::releases_are_repeated() {
                     let pause = release.pause();
                     let pause = pause - self.env.jitter(pause / 2);
                     let at = if self.env.link.is_down() {

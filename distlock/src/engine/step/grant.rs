@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
 use crate::engine::{LONGEST_CLAIM, MAX_FENCES};
-use crate::protocol::{ServerTime, Time, Token, lease_end, mutated};
+use crate::protocol::{ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
     /// A push says that the lock is ours since `server_time`.
@@ -25,9 +26,8 @@ impl<W> Step<'_, W> {
                 return step.confirm(attempt, server_time);
             };
             let fences = u64::from(attempt.fences.unwrap_or(0)).min(u64::from(MAX_FENCES));
-            let fences = if mutated!(GrantReservesOneChainUsesTwo) { fences + 1 } else { fences };
             let first = fence.unwrap_or(0);
-            let fences = first..first.saturating_add(fence.map_or(0, |_| fences));
+            let fences = first..first.saturating_add(fence.map_or(0, |_| rules::granted_fences(fences)));
             step.state.no_gap_since =
                 Some(step.now.before(Duration::from_micros(server_time.0.saturating_sub(handoffs_began.0))));
             let grant = Grant {
@@ -37,7 +37,7 @@ impl<W> Step<'_, W> {
                 entered: step.now,
                 fences,
                 handoffs_began: Some(handoffs_began),
-                seen: if mutated!(GrantForgetsOldReplies) { 0 } else { attempt.seen },
+                seen: rules::answered_before_the_grant(attempt.seen),
                 server_time: Some(server_time),
                 asked: step.now,
                 longest: attempt.longest,
@@ -50,17 +50,13 @@ impl<W> Step<'_, W> {
     /// Until when a grant made at `granted` may be relied on without asking:
     /// `t_S + (1 − ρ)·((G − S) + C) − margin`. `None`: ask, and count from there.
     fn grant_deadline(&self, attempt: &Attempt, granted: ServerTime) -> Option<Time> {
-        if mutated!(GrantDeadlineFromReceipt) {
+        if !rules::grants_are_counted_from_when_they_were_made() {
             return Some(lease_end(self.now, attempt.claim));
         }
         let (server, sent) = attempt.pair?;
-        let between = match granted.0.checked_sub(server.0) {
-            None if mutated!(StalePushSaturates) => 0,
-            between => between?,
-        };
+        let between = rules::made_after(server, granted)?;
         let span = Duration::from_micros(between).saturating_add(attempt.claim);
-        // A grant from the future: the server's clock was set.
-        if lease_end(sent, Duration::from_micros(between)) > self.now && !mutated!(PairKeptOverReconnect) {
+        if rules::is_from_the_future(lease_end(sent, Duration::from_micros(between)), self.now) {
             return None;
         }
         let deadline = lease_end(sent, span);
@@ -101,7 +97,7 @@ impl<W> Step<'_, W> {
 
     /// A push for a token that this process does not wait with: whatever it stands for is given back.
     pub(crate) fn on_unknown_grant(&mut self, token: Token) {
-        if !mutated!(UnknownPushIgnored) {
+        if rules::unknown_grants_are_given_back() {
             self.compensate(token, LONGEST_CLAIM);
         }
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::{Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Kind, Time, Token, lease_end, mutated};
+use crate::protocol::{Kind, Time, Token, lease_end};
 
 /// A hold without renewal that lacks this part of its ttl when it begins is extended once.
 const SHORT_OF_ITS_TTL: u32 = 20;
@@ -30,7 +31,7 @@ impl<W> Step<'_, W> {
         match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(grant, waiter),
             // Somebody asks with another token already: this one goes back, to the front of the queue.
-            None if self.state.attempt.is_some() && !mutated!(AttemptOverwritten) => {
+            None if self.state.attempt.is_some() && rules::attempts_are_kept() => {
                 self.give_back(&grant, None)
             }
             None => self.ask_for_more(grant),
@@ -59,12 +60,12 @@ impl<W> Step<'_, W> {
         let key = self.key.clone();
         let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
-        let max_hold = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored));
-        let cap = max_hold.map_or(Time::MAX, |hold| now.after(hold));
+        let cap = rules::max_hold(&want).map_or(Time::MAX, |hold| now.after(hold));
         let until = match want.renewal {
-            Renewal::Keep => lease.grant.deadline,
-            Renewal::Never if mutated!(NoRenewTakesWholeLease) => lease.grant.deadline,
-            Renewal::Never => lease.grant.deadline.min(lease_end(now, want.ttl)),
+            Renewal::Never if rules::ends_with_its_own_ttl() => {
+                lease.grant.deadline.min(lease_end(now, want.ttl))
+            }
+            Renewal::Keep | Renewal::Never => lease.grant.deadline,
         };
         let collection = want.collection;
         if let Some(collection) = &collection {
@@ -87,7 +88,7 @@ impl<W> Step<'_, W> {
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         let Some(holder) = lease.holder(ticket) else { return };
         holder.renewal = want.renewal;
-        if let Some(max_hold) = want.max_hold.filter(|_| !mutated!(MaxHoldIgnored)) {
+        if let Some(max_hold) = rules::max_hold(want) {
             cell.limit(now, now.after(max_hold));
         }
         holder.until = cell.capped(holder.until);
@@ -126,7 +127,7 @@ impl<W> Step<'_, W> {
 /// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
 /// not.
 fn lasts<W>(grant: &Grant, head: &Waiter<W>, now: Time) -> bool {
-    if mutated!(ShortLeaseHandedOn) {
+    if !rules::leases_handed_on_must_last() {
         return true;
     }
     match head.want.renewal {

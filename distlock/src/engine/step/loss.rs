@@ -2,10 +2,11 @@
 
 use super::Step;
 use crate::engine::Effect;
+use crate::engine::rules;
 use crate::engine::state::{Holder, Lease};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{Kind, Token, mutated};
+use crate::protocol::{Kind, Token};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -41,7 +42,7 @@ impl<W> Step<'_, W> {
             return;
         }
         let Some(mut lease) = self.state.take_lease(token) else { return };
-        if mutated!(HandOnAfterLoss) && !self.state.waiters.is_empty() {
+        if !rules::leases_end_with_their_loss() && !self.state.waiters.is_empty() {
             lease.grant.deadline = now.after(holder.ttl);
             self.start(lease.grant, holder.ttl);
             return;
@@ -54,10 +55,9 @@ impl<W> Step<'_, W> {
         } else {
             self.remember_min_hold(&holder.cell, &lease, reason);
         }
-        if mutated!(NoServeAfterLoss) {
-            return;
+        if rules::waiters_are_served_after_a_loss() {
+            self.serve_here();
         }
-        self.serve_here();
     }
 
     /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
@@ -66,7 +66,7 @@ impl<W> Step<'_, W> {
     fn remember_min_hold(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
-        let keep_until = keep_until.filter(|_| !mutated!(MinHoldDroppedAtLoss));
+        let keep_until = keep_until.filter(|_| rules::min_hold_outlives_a_loss());
         let grant = &lease.grant;
         let given_back =
             keep_until.is_some_and(|until| grant.kind == Kind::Shared || until >= grant.deadline);

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use super::state::{Env, KeyState, PendingReleases, Waiter};
 use super::{Context, Effect, Outcome, Purpose};
-use crate::protocol::{Op, Time, Token, mutated, token_text};
+use crate::engine::rules;
+use crate::protocol::{Op, Time, Token, token_text};
 
 /// One event on one key.
 pub(crate) struct Step<'a, W> {
@@ -43,7 +44,7 @@ impl<W> Step<'_, W> {
     }
 
     pub(crate) fn next_token(&mut self) -> Token {
-        if mutated!(TokenReused) { Token(1) } else { self.env.next_token() }
+        if rules::tokens_are_new() { self.env.next_token() } else { Token(1) }
     }
 
     pub(crate) fn send(&mut self, token: Token, purpose: Purpose, op: Op) {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::Grant;
 use crate::engine::{LONGEST_CLAIM, Release};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Kind, Time, Token, mutated};
+use crate::protocol::{Kind, Time, Token};
 
 impl<W> Step<'_, W> {
     /// The holder lets go, or is gone.
@@ -43,7 +44,11 @@ impl<W> Step<'_, W> {
         let remains = cell.remains();
         self.state.kept.retain(|(token, _)| *token != cell.token);
         let given_back = remains.is_some_and(|remains| remains.given_back);
-        if reason != LostReason::Taken && !others_hold_it && !given_back && !mutated!(LostLeaseNotReleased) {
+        if reason != LostReason::Taken
+            && !others_hold_it
+            && !given_back
+            && rules::lost_leases_are_given_back()
+        {
             let keep_until = remains.and_then(|remains| remains.keep_until);
             let longest = remains.map_or(LONGEST_CLAIM, |remains| remains.longest);
             self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
@@ -72,7 +77,7 @@ impl<W> Step<'_, W> {
             return Release::HandedOn;
         }
         self.give_back(&lease.grant, keep_until);
-        if mutated!(HandOnAfterRelease) && !self.state.waiters.is_empty() {
+        if !rules::leases_end_with_their_release() && !self.state.waiters.is_empty() {
             self.start(lease.grant, Duration::ZERO);
             return Release::Sent;
         }

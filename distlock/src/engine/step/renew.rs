@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end, mutated};
+use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end};
 
 /// A renewal never shortens a lease, so this one only asks.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
@@ -20,7 +21,7 @@ impl<W> Step<'_, W> {
         let kept: Vec<Ticket> = lease
             .holders
             .iter()
-            .filter(|holder| holder.renewal == Renewal::Keep || mutated!(NoRenewExtendedByOthers))
+            .filter(|holder| holder.renewal == Renewal::Keep || !rules::others_renewals_do_not_count())
             .map(|holder| holder.cell.ticket)
             .collect();
         lease.plan_renewal(now);
@@ -46,7 +47,7 @@ impl<W> Step<'_, W> {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
         let Some(holder) = lease.holder(cell.ticket) else { return false };
-        if holder.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
+        if holder.renewal == Renewal::Keep && rules::extensions_are_remembered() {
             holder.ttl = holder.ttl.max(ttl);
         }
         lease.grant.longest = lease.grant.longest.max(ttl);
@@ -107,7 +108,7 @@ impl<W> Step<'_, W> {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return Confirmation::None };
         // The lease was lost and taken anew, with the same token, since that was sent.
-        let is_old = context.sent < lease.grant.asked && !mutated!(OldRefusalBelieved);
+        let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);
         match result {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
             Ok(Reply::Renewed { .. }) => {
@@ -122,13 +123,12 @@ impl<W> Step<'_, W> {
                 }
                 Confirmation::Fine
             }
-            Ok(Reply::NotHeld) if mutated!(ForceReleaseNotReported) => Confirmation::None,
-            Ok(Reply::NotHeld) => {
+            Ok(Reply::NotHeld) if rules::refused_renewals_are_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Lost(LostReason::Taken)
             }
             Ok(_) => Confirmation::None,
-            Err(error) if mutated!(IoErrorReportedAsLost) => {
+            Err(error) if !rules::failed_renewals_are_no_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Failed(error)
             }
@@ -139,7 +139,7 @@ impl<W> Step<'_, W> {
     /// The server's clock went forward by `by`: its expiries come that much earlier.
     pub(crate) fn clock_stepped(&mut self, by: Duration) {
         let now = self.now;
-        if mutated!(StepIgnored) {
+        if !rules::steps_shorten_leases() {
             return;
         }
         self.forget_pair();
@@ -151,7 +151,7 @@ impl<W> Step<'_, W> {
             }
         }
         self.advance();
-        if !mutated!(NoRenewalAfterStep) {
+        if rules::steps_are_followed_by_renewals() {
             self.renew_now();
         }
     }

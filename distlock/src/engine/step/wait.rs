@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::rules;
 use crate::engine::state::Waiter;
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::lease_cell::Ticket;
-use crate::protocol::{Failure, Kind, OpError, mutated};
+use crate::protocol::{Failure, Kind, OpError};
 
 impl<W> Step<'_, W> {
     pub(crate) fn acquire(&mut self, want: Want, who: W) -> Ticket {
@@ -46,8 +47,7 @@ impl<W> Step<'_, W> {
 
     /// As many wait here already as the newcomer accepts.
     fn is_crowded(&self, want: &Want) -> bool {
-        let most = want.max_waiters.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-        let most = most.filter(|_| !mutated!(MaxWaitersIgnored));
+        let most = rules::max_waiters(want).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.is_some_and(|most| self.state.waiters.len() >= most)
     }
 
@@ -87,7 +87,7 @@ impl<W> Step<'_, W> {
                     || (holder.is_none() && silent <= waiter.waiting_since)
                     || waiter.out_of_reach_at(silent) <= now
             });
-            let outcome = if unavailable && !mutated!(BusyForUnavailable) {
+            let outcome = if unavailable && rules::silence_is_told_from_refusal() {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.waiting_since) }
@@ -106,7 +106,7 @@ impl<W> Step<'_, W> {
 
     /// Those who do not wait learn that the lock is busy.
     pub(crate) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
-        if !self.state.waiters.any_impatient() || mutated!(ImpatientNotDismissed) {
+        if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
             return;
         }
         for waiter in self.state.waiters.take_impatient() {
