@@ -55,6 +55,7 @@ mod guard;
 mod key;
 mod lease_cell;
 mod manager;
+mod outage;
 mod process;
 mod protocol;
 mod request;
