@@ -1,41 +1,43 @@
-//! When the timers must be looked at next, told from any thread without a lock.
+//! The alarm: one word that says when the driver will look again for what is due.
+//!
+//! Rule: whoever looks calls [`Alarm::disarm`] first, then looks, then calls [`Alarm::arm`] with what was found;
+//! whoever changes what is due calls [`Alarm::arm`] under the lock under which it was changed. Then either the look
+//! finds the change, or the change finds the alarm disarmed or set for later, and `arm` says that the driver must
+//! look again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::protocol::{Time, mutated};
 
-/// What whoever fires the timers goes by. It disarms the alarm, asks every machine what is due, and arms the alarm
-/// with the earliest of these times; every event arms it, too, under the mutex of its machine. So an event that a
-/// machine had before it was asked is in its answer, and one that it has later finds the alarm disarmed, or armed
-/// with what the others said.
+/// The value of a disarmed alarm: every event that is due is earlier.
+const DISARMED: u64 = u64::MAX;
+
+/// When the driver will look again.
 #[derive(Debug)]
-pub(crate) struct Alarm {
-    /// Nobody need be told of anything due at this time, or later.
-    armed: AtomicU64,
-}
+pub(crate) struct Alarm(AtomicU64);
 
 impl Alarm {
-    pub(crate) fn new() -> Self {
-        Alarm { armed: AtomicU64::new(u64::MAX) }
+    /// Disarmed.
+    pub(crate) fn new() -> Alarm {
+        Alarm(AtomicU64::new(DISARMED))
     }
 
-    /// Something is due at this time. True: whoever fires the timers does not know of anything so early, and must be
-    /// told to look again.
+    /// To be called before a look: from now on every event that is due says so.
+    pub(crate) fn disarm(&self) {
+        if looks_disarm() {
+            self.0.store(DISARMED, Ordering::SeqCst);
+        }
+    }
+
+    /// The earliest event is due at `due`. True if the driver would have come later: it must look again.
     pub(crate) fn arm(&self, due: Option<Time>) -> bool {
         due.is_some_and(|due| {
-            due.0 < self.armed.load(Ordering::SeqCst) && due.0 < self.armed.fetch_min(due.0, Ordering::SeqCst)
+            due.0 < self.0.load(Ordering::SeqCst) && due.0 < self.0.fetch_min(due.0, Ordering::SeqCst)
         })
-    }
-
-    /// From now on everything that is due is worth being told.
-    pub(crate) fn disarm(&self) {
-        if is_told_while_looking() {
-            self.armed.store(u64::MAX, Ordering::SeqCst);
-        }
     }
 }
 
-/// What is due while whoever fires the timers looks around is not lost.
-fn is_told_while_looking() -> bool {
+/// What becomes due during a look is not slept through.
+fn looks_disarm() -> bool {
     !mutated!(ArmedWhileChecking)
 }

@@ -95,7 +95,7 @@ pub(crate) enum LinkSeen {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Core {
-    /// Starts a manager's inner life. `wire` is given the core before the I/O thread runs.
+    /// Starts a manager's inner life.
     pub(crate) fn start(
         client: Arc<str>,
         backend: Arc<dyn Backend>,

@@ -42,7 +42,8 @@ pub(crate) struct Shards<W> {
     server_clock: Mutex<ServerClock>,
     /// Replies are read from one clock, so that its steps can be seen.
     clocks: Clocks,
-    alarm: Alarm,
+    /// When the driver will look again for what is due.
+    pub(crate) alarm: Alarm,
 }
 
 impl<W> Shards<W> {
@@ -205,15 +206,10 @@ impl<W> Shards<W> {
 
     /// When to call [`Shards::timer`] next, unless [`Effects::rearm`] says otherwise before.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.disarm();
-        let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
-        self.arm(due);
-        due
-    }
-
-    /// From now on every event that is due says so.
-    pub(crate) fn disarm(&self) {
         self.alarm.disarm();
+        let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
+        self.alarm.arm(due);
+        due
     }
 
     pub(crate) fn due_of(&self, index: usize) -> Option<Time> {
@@ -236,10 +232,6 @@ impl<W> Shards<W> {
         self.shards.iter().map(|shard| lock(shard).rest()).sum()
     }
 
-    pub(crate) fn arm(&self, due: Option<Time>) -> bool {
-        self.alarm.arm(due)
-    }
-
     fn shard(&self, key: &Arc<str>) -> &Mutex<Machine<W>> {
         let count = u64::try_from(self.shards.len()).unwrap_or(1);
         let mut hasher = DefaultHasher::new();
@@ -256,7 +248,7 @@ impl<W> Shards<W> {
         let mut list = Vec::new();
         let mut shard = lock(self.shard(key));
         let result = event(&mut shard, &mut list);
-        let rearm = self.arm(shard.next_due());
+        let rearm = self.alarm.arm(shard.next_due());
         (result, Effects { list, rearm })
     }
 
@@ -265,7 +257,7 @@ impl<W> Shards<W> {
         for shard in &self.shards {
             let mut shard = lock(shard);
             event(&mut shard, &mut effects.list);
-            effects.rearm |= self.arm(shard.next_due());
+            effects.rearm |= self.alarm.arm(shard.next_due());
         }
         effects
     }

@@ -387,7 +387,7 @@ impl World {
         self.clients[c].timer += 1;
         if self.cfg.shards > 1 && self.chance(self.cfg.preempt) {
             self.clients[c].looks = Some(Looks::Once);
-            self.clients[c].engine.disarm();
+            self.clients[c].engine.alarm.disarm();
             self.look_at_shard(c, 0, None);
         } else {
             let due = self.clients[c].engine.next_due();
@@ -404,7 +404,7 @@ impl World {
             self.post(c, late, What::Look { shard, due });
             return;
         }
-        self.clients[c].engine.arm(due);
+        self.clients[c].engine.alarm.arm(due);
         match self.clients[c].looks.take() {
             Some(Looks::Again) => self.arm(c),
             _ => self.set_timer(c, due),

@@ -19,7 +19,7 @@ pub(crate) struct KeyState<W> {
     pub(crate) kept: Vec<(Token, Time)>,
     /// Numbers the `enter`s of this key, in the order in which they are sent.
     pub(crate) seq: u64,
-    /// What the shard's timers hold for this key; the key may be due later, never earlier.
+    /// What the machine's timers hold for this key; the key may be due later, never earlier.
     pub(crate) timer: Option<Time>,
     /// Since when plain pollers have had no gap, as far as this process knows.
     pub(crate) no_gap_since: Option<Time>,

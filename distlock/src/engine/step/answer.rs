@@ -68,52 +68,63 @@ impl<W> Step<'_, W> {
                     Handled::Entirely(left) => return left,
                 }
             }
-            match result {
-                // Another command of ours must have taken it; only `enter` says when.
-                Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
-                    step.ask(&mut attempt);
-                    Some(attempt)
-                }
-                Ok(Reply::Acquired { server_time, fence }) => {
-                    step.got(attempt, &asked, Found::Free, server_time, fence)
-                }
-                Ok(Reply::AlreadyHeld { server_time, fence }) => {
-                    step.got(attempt, &asked, Found::Ours, server_time, fence)
-                }
-                Ok(Reply::Busy { server_time, holder, remaining, front }) => {
-                    attempt.silent = None;
-                    attempt.cause = None;
-                    attempt.refusals = 0;
-                    attempt.entered = None;
-                    attempt.pair = server_time
-                        .filter(|_| queueing == Queueing::May)
-                        .map(|server_time| (server_time, asked.sent));
-                    attempt.holder = Some(holder.clone());
-                    let place = if front { Place::First } else { Place::Behind };
-                    step.busy(attempt, &holder, remaining, place, queueing)
-                }
-                Ok(Reply::WrongKind { found }) => {
-                    if attempt.may_be_applied() && rules::wrong_kind_is_undone() {
-                        step.compensate(attempt.token, attempt.longest);
-                    }
-                    step.dismiss_all(&Outcome::WrongKind { found });
-                    None
-                }
-                Ok(
-                    Reply::Released { .. }
-                    | Reply::Cancelled
-                    | Reply::NotHeld
-                    | Reply::Renewed { .. }
-                    | Reply::Fenced { .. }
-                    | Reply::Skipped,
-                ) => {
-                    let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
-                    step.failed(attempt, odd)
-                }
-                Err(error) => step.failed(attempt, error),
-            }
+            step.decide(attempt, &asked, queueing, result)
         });
         self.serve_here();
+    }
+
+    /// What the answer means. Returns what is left of the attempt.
+    fn decide(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        asked: &Asked,
+        queueing: Queueing,
+        result: OpResult,
+    ) -> Option<Box<Attempt>> {
+        match result {
+            // Another command of ours must have taken it; only `enter` says when.
+            Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
+                self.ask(&mut attempt);
+                Some(attempt)
+            }
+            Ok(Reply::Acquired { server_time, fence }) => {
+                self.got(attempt, asked, Found::Free, server_time, fence)
+            }
+            Ok(Reply::AlreadyHeld { server_time, fence }) => {
+                self.got(attempt, asked, Found::Ours, server_time, fence)
+            }
+            Ok(Reply::Busy { server_time, holder, remaining, front }) => {
+                attempt.silent = None;
+                attempt.cause = None;
+                attempt.refusals = 0;
+                attempt.entered = None;
+                attempt.pair = server_time
+                    .filter(|_| queueing == Queueing::May)
+                    .map(|server_time| (server_time, asked.sent));
+                attempt.holder = Some(holder.clone());
+                let place = if front { Place::First } else { Place::Behind };
+                self.busy(attempt, &holder, remaining, place, queueing)
+            }
+            Ok(Reply::WrongKind { found }) => {
+                if attempt.may_be_applied() && rules::wrong_kind_is_undone() {
+                    self.compensate(attempt.token, attempt.longest);
+                }
+                self.dismiss_all(&Outcome::WrongKind { found });
+                None
+            }
+            Ok(
+                Reply::Released { .. }
+                | Reply::Cancelled
+                | Reply::NotHeld
+                | Reply::Renewed { .. }
+                | Reply::Fenced { .. }
+                | Reply::Skipped,
+            ) => {
+                let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
+                self.failed(attempt, odd)
+            }
+            Err(error) => self.failed(attempt, error),
+        }
     }
 
     fn got(
