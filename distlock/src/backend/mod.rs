@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 #[cfg(feature = "redis")]
-pub(crate) use crate::protocol::LATE_COMMAND_BOUND as TCP_USER_TIMEOUT;
+pub(crate) use crate::protocol::LATE_COMMANDS_BOUND as TCP_USER_TIMEOUT;
 pub(crate) use crate::protocol::*;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

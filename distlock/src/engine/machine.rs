@@ -11,7 +11,7 @@ use super::step::Step;
 use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{LATE_COMMAND_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning};
+use crate::protocol::{LATE_COMMANDS_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning};
 use crate::shrink::shrink;
 
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl<W> Machine<W> {
                 self.env.link.pushes = *pushes;
                 if !*former_links_dead {
                     self.env.link.former_links_alive =
-                        Some((now.after(LATE_COMMAND_BOUND), Token(self.env.next)));
+                        Some((now.after(LATE_COMMANDS_BOUND), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);

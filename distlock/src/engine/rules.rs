@@ -27,22 +27,22 @@ pub(super) fn fresh_while_held_is_a_loss() -> bool {
 }
 
 /// What was applied late, for nobody, is given back.
-pub(super) fn late_answers_are_undone() -> bool {
+pub(super) fn late_answers_are_compensated() -> bool {
     !mutated!(LateAnswerNotCompensated)
 }
 
 /// So is a lease that had run out when its answer came.
-pub(super) fn leases_that_come_too_late_are_undone() -> bool {
+pub(super) fn leases_that_come_too_late_are_compensated() -> bool {
     !mutated!(TooLateNotCompensated)
 }
 
 /// So is the queue entry of an attempt whose key is of another kind.
-pub(super) fn wrong_kind_is_undone() -> bool {
+pub(super) fn wrong_kind_is_compensated() -> bool {
     !mutated!(WrongKindLeavesEntry)
 }
 
 /// So is what a command for several keys did behind the first that it did not get.
-pub(super) fn followers_are_undone() -> bool {
+pub(super) fn followers_are_compensated() -> bool {
     !mutated!(FollowerNotCompensated)
 }
 

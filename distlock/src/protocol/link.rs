@@ -4,7 +4,7 @@ use super::OpError;
 use std::time::Duration;
 
 /// A command of a broken connection is applied within this time or not at all.
-pub(crate) const LATE_COMMAND_BOUND: Duration = Duration::from_secs(5);
+pub(crate) const LATE_COMMANDS_BOUND: Duration = Duration::from_secs(5);
 
 /// Whether grants reach us without being asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ mod tuning;
 pub(crate) use failure::{Failure, OpError};
 pub(crate) use inspection::Inspection;
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
-pub(crate) use link::{LATE_COMMAND_BOUND, LinkEvent, Pushes};
+pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;
 pub(crate) use op::{AcquireMode, Op};
 pub(crate) use push::Push;

@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::lease::Lease;
 use super::link::Link;
-use super::timers::{Timer, Timers};
+use super::timers::{Timer, Timers, earlier};
 use super::waiters::Waiters;
 use crate::protocol::{Kind, Time, Token};
 
@@ -77,10 +77,13 @@ impl<W> KeyState<W> {
             timers.set(Timer::AcquireRetry, attempt.phase.ask_at());
             timers.set(Timer::AcquireResend, attempt.resend_at(link));
         }
-        timers.set(Timer::LeaseEnd, self.leases.iter().filter_map(Lease::first_end).min());
-        if !link.is_down() {
-            timers.set(Timer::Renewal, self.leases.iter().filter_map(|lease| lease.renew_at).min());
+        let (mut end, mut renewal) = (None, None);
+        for lease in &self.leases {
+            end = earlier(end, lease.first_end());
+            renewal = earlier(renewal, lease.renew_at);
         }
+        timers.set(Timer::LeaseEnd, end);
+        timers.set(Timer::Renewal, renewal.filter(|_| !link.is_down()));
         let ends = self.waiters.ends(self.silent());
         timers.set(Timer::WaitEnd, ends.wait);
         timers.set(Timer::ReachEnd, ends.unavailable_after);

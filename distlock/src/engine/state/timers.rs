@@ -40,6 +40,10 @@ impl Timers {
     }
 }
 
+pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
+}
+
 /// When something is to be done that needs a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
@@ -57,7 +61,7 @@ impl When {
     }
 
     pub(crate) fn or_earlier(self, other: When) -> When {
-        self.time().into_iter().chain(other.time()).min().map_or(When::OnLinkUp, When::At)
+        earlier(self.time(), other.time()).map_or(When::OnLinkUp, When::At)
     }
 }
 

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use super::timers::earlier;
 use crate::engine::{WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::Time;
@@ -58,10 +59,6 @@ impl Ends {
     pub(crate) fn have_come(&self, now: Time) -> bool {
         [self.wait, self.unavailable_after].into_iter().flatten().any(|at| at <= now)
     }
-}
-
-fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    a.into_iter().chain(b).min()
 }
 
 /// A place in the queue; `None`: whoever stood there has left.

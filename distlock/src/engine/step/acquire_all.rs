@@ -71,7 +71,7 @@ impl<W> Step<'_, W> {
                     Err(error) => !error.may_be_applied(),
                 };
                 if !nothing_done {
-                    self.undo_follower(&attempt);
+                    self.compensate_follower(&attempt);
                 }
                 self.leave_out(ticket);
                 Handled::Entirely(None)
@@ -98,7 +98,7 @@ impl<W> Step<'_, W> {
         let Some(attempt) = followed else { return false };
         if let Some(BatchRole::Follower(ticket)) = attempt.batch_role {
             if attempt.may_be_applied() {
-                self.undo_follower(&attempt);
+                self.compensate_follower(&attempt);
             }
             self.leave_out(ticket);
         }
@@ -106,8 +106,8 @@ impl<W> Step<'_, W> {
         true
     }
 
-    fn undo_follower(&mut self, attempt: &Attempt) {
-        if rules::followers_are_undone() {
+    fn compensate_follower(&mut self, attempt: &Attempt) {
+        if rules::followers_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
     }

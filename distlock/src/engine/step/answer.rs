@@ -106,7 +106,7 @@ impl<W> Step<'_, W> {
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
             Ok(Reply::WrongKind { found }) => {
-                if attempt.may_be_applied() && rules::wrong_kind_is_undone() {
+                if attempt.may_be_applied() && rules::wrong_kind_is_compensated() {
                     self.compensate(attempt.token, attempt.longest);
                 }
                 self.dismiss_all(&Outcome::WrongKind { found });
@@ -170,7 +170,7 @@ impl<W> Step<'_, W> {
     /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
     /// always too slow is out of reach.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
-        if rules::leases_that_come_too_late_are_undone() {
+        if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
         let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
@@ -323,7 +323,7 @@ impl<W> Step<'_, W> {
         result: &OpResult,
     ) {
         match result {
-            _ if !rules::late_answers_are_undone() => return,
+            _ if !rules::late_answers_are_compensated() => return,
             Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
             Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
             // Its `leave` may have been answered already, and have been carried out before it.

@@ -9,7 +9,7 @@ use crate::engine::state::{Grant, PendingRelease, When};
 use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMAND_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift,
+    Failure, Kind, LATE_COMMANDS_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift,
 };
 
 /// What a `leave` says.
@@ -48,7 +48,7 @@ impl<W> Step<'_, W> {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
-        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMAND_BOUND);
+        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
         self.send_leave(release, handoffs_began, deadline);
