@@ -318,7 +318,6 @@ impl World {
         let mut todo = VecDeque::from(effects.list);
         let preempted = self.chance(self.cfg.preempt);
         while let Some(effect) = todo.pop_front() {
-            self.digest(c, &effect);
             match effect {
                 Effect::Send(context, op) if preempted => sends.push((context, op)),
                 Effect::Send(context, op) => {

@@ -10,7 +10,6 @@ mod trace;
 mod client;
 pub(crate) mod clocks;
 mod config;
-mod digest;
 mod faults;
 mod foreign;
 mod hand_over;

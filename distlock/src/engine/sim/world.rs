@@ -9,7 +9,6 @@ use fastrand::Rng;
 use super::client::{Client, What};
 use super::clocks::WallClock;
 use super::config::{Config, MILLI, SECOND, Use, Uses};
-use super::digest::Digest;
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
 use super::oracle::KeyWatch;
@@ -148,7 +147,6 @@ pub(super) struct Stats {
     pub(super) gaps: u64,
     pub(super) foreign: u64,
     pub(super) unknown_pushes: u64,
-    pub(super) digest: Digest,
 }
 
 pub(super) struct World {
@@ -265,7 +263,6 @@ impl World {
             }
             self.happen(event);
         }
-        self.digest_draws();
     }
 
     fn happen(&mut self, event: Event) {
