@@ -10,8 +10,8 @@ use crate::protocol::{OpResult, Reply, Time};
 impl<W> Shards<W> {
     /// Requests as many of `keys`, which are sorted and without duplicates, as can be taken by one command
     /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
-    /// [`Shards::acquire`] do, all but the first possibly as [`NotReached`](crate::engine::Outcome::Skipped). None is
-    /// acquired unless all before it are.
+    /// [`Shards::acquire`] do, all but the first possibly as
+    /// [`NotReached`](crate::engine::Outcome::Skipped). None is acquired unless all before it are.
     pub(crate) fn acquire_all(
         &self,
         now: Time,
