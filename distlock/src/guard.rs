@@ -14,9 +14,9 @@ use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, LeaseHandle, Released};
 use crate::engine::Want;
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
+use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::{self, Process};
 use crate::request::valid_ttl;
 use crate::section::Held;
@@ -434,7 +434,7 @@ fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
 mod tests {
     use super::*;
     use crate::backend::{Failure, OpError, Token};
-    use crate::engine::cell::Ticket;
+    use crate::lease_cell::Ticket;
 
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {

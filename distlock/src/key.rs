@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::backend::MARK;
 use crate::error::LockError;
+use crate::protocol::MARK;
 
 /// The longest key, in bytes.
 const MAX_KEY: usize = 1024;

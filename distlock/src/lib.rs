@@ -33,9 +33,6 @@
 //!
 //! A process that ends or forks: see [`LockManager`].
 
-#[macro_use]
-mod engine;
-
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
@@ -47,15 +44,20 @@ pub mod fuzzing {
 }
 pub mod blocking;
 mod clock;
+mod collection;
 #[cfg(feature = "redis")]
 mod connection;
 mod contained;
 mod driver;
+mod engine;
 mod error;
 mod guard;
 mod key;
+mod lease_cell;
 mod manager;
+mod outage;
 mod process;
+mod protocol;
 mod request;
 mod retry;
 mod scope;

@@ -3,7 +3,7 @@
 //! `fork` copies a manager without its I/O thread, and with its mutexes as they happened to be: in the child
 //! nothing would answer, and what was sent would go out over the parent's connections.
 
-use crate::backend::{Failure, OpError};
+use crate::protocol::{Failure, OpError};
 
 /// The process that something was made in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ mod with_tracing {
     use tracing::{Instrument, debug, error, info, info_span, warn};
 
     use crate::backend::{Backend, LinkEvent, OpError, Pushes};
-    use crate::driver::LinkChange;
-    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
+    use crate::lease_cell::LeaseCell;
+    use crate::outage::LinkChange;
 
     pub(crate) fn lost(cell: &LeaseCell, reason: LostReason) {
         warn!(target: "distlock", label = &*cell.label, %reason, "lost");
@@ -109,9 +109,9 @@ mod without_tracing {
     use std::time::Duration;
 
     use crate::backend::{Backend, LinkEvent, OpError};
-    use crate::driver::LinkChange;
-    use crate::engine::cell::LeaseCell;
     use crate::error::{LockError, LostReason};
+    use crate::lease_cell::LeaseCell;
+    use crate::outage::LinkChange;
 
     pub(crate) fn lost(_: &LeaseCell, _: LostReason) {}
     pub(crate) fn renewed(_: &LeaseCell) {}

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
 use crate::clock;
-use crate::engine::cell::Ticket;
 use crate::engine::{Outcome, Want};
+use crate::lease_cell::Ticket;
 use crate::process;
 
 /// Dropping it at any time leaves nothing behind: a request that is still waiting is cancelled, a lock that

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::clock;
-use crate::engine::cell::Ticket;
-use crate::engine::collection::KeyCollection;
+use crate::collection::KeyCollection;
 use crate::engine::{Outcome, Want};
+use crate::lease_cell::Ticket;
 use crate::process;
 
 /// Dropping it at any time leaves nothing behind, as for one request.

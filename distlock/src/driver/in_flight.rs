@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use super::{Core, all_unanswered, unanswered};
-use crate::backend::{BoxFuture, Failure, OpError, OpResult};
+use crate::backend::BoxFuture;
 use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Confirmation, Context, Purpose};
+use crate::protocol::{Failure, OpError, OpResult};
 
 /// A command whose answer somebody awaits.
 pub(super) enum InFlight {

@@ -12,10 +12,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, oneshot};
 
 use super::Core;
-use crate::backend::{Failure, OpError};
 use crate::clock;
 use crate::contained::{Panicked, contained, poll_contained};
 use crate::process::Process;
+use crate::protocol::{Failure, OpError};
 
 /// Commands under way when the last handle goes get so long to be answered.
 const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);

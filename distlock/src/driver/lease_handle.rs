@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::shards::Shards;
 use super::{Alive, Core, Requester};
-use crate::engine::Engine;
-use crate::engine::cell::LeaseCell;
+use crate::lease_cell::LeaseCell;
 use crate::process::Process;
 
 /// A hold in somebody's hand. Dropping it lets go, in the background.
@@ -44,7 +44,7 @@ impl LeaseHandle {
     }
 
     fn release_in_background(&self) {
-        let release = |engine: &Engine<Requester>, now| engine.release(now, &self.cell).1;
+        let release = |engine: &Shards<Requester>, now| engine.release(now, &self.cell).1;
         // If the engine panics, the lease ends by itself: this may be called while a panic unwinds.
         drop(self.alive.core().event(release));
     }

@@ -7,12 +7,14 @@
 
 mod acquiring;
 mod acquiring_all;
+mod alarm;
 mod alive;
 mod events;
 mod in_flight;
 mod io_thread;
 mod lease_handle;
 mod releasing;
+pub(crate) mod shards;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,22 +29,23 @@ use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
 use crate::backend::fail_all::fail_all;
-use crate::backend::{Backend, BoxFuture, Failure, Op, OpError, OpResult, Sending};
-use crate::clock::{self, Time};
+use crate::backend::{Backend, BoxFuture, Sending};
+use crate::clock;
 use crate::contained::{ContainedWakers, Panicked, contained};
-use crate::engine::cell::LeaseCell;
-use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Outcome};
+use crate::engine::{Confirmation, Context, Effect, Outcome};
+use crate::lease_cell::LeaseCell;
+use crate::outage::Outage;
 use crate::process::{self, Process};
+use crate::protocol::{Failure, Op, OpError, OpResult, Time};
 use crate::trace;
 pub(crate) use acquiring::acquire;
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
-pub(crate) use events::LinkChange;
-use events::Outage;
 use in_flight::{Answer, AwaitedCommand, InFlight, pair};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
+use shards::{Effects, Shards};
 
 /// Keys are spread over so many mutexes.
 const SHARDS: usize = 32;
@@ -65,7 +68,7 @@ pub(crate) struct Requester {
 pub(crate) struct Core {
     pub(crate) id: u64,
     pub(crate) client: Arc<str>,
-    pub(crate) engine: Engine<Requester>,
+    pub(crate) engine: Shards<Requester>,
     pub(crate) backend: Arc<dyn Backend>,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
@@ -93,16 +96,16 @@ pub(crate) enum LinkSeen {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Core {
-    /// Starts a manager's inner life. `wire` is given the core before the I/O thread runs.
+    /// Starts a manager's inner life.
     pub(crate) fn start(
         client: Arc<str>,
         backend: Arc<dyn Backend>,
-        tuning: &crate::backend::Tuning,
+        tuning: &crate::protocol::Tuning,
         seed: u64,
     ) -> Arc<Alive> {
         let core = Arc::new(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            engine: Engine::new(&client, tuning, SHARDS, seed),
+            engine: Shards::new(&client, tuning, SHARDS, seed),
             client,
             backend,
             io: IoThread::new(),
@@ -168,7 +171,7 @@ impl Core {
     /// One event, and what comes of it. `Err`: the engine itself has panicked.
     fn event(
         self: &Arc<Self>,
-        event: impl FnOnce(&Engine<Requester>, Time) -> Effects<Requester>,
+        event: impl FnOnce(&Shards<Requester>, Time) -> Effects<Requester>,
     ) -> Result<(), Panicked> {
         let effects = contained(|| event(&self.engine, clock::now())).inspect_err(|_| self.io.rearm())?;
         self.perform(effects, None);

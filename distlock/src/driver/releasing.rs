@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::{Core, LeaseHandle};
-use crate::backend::OpError;
 use crate::clock;
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Confirmation, Release, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell};
 use crate::process;
+use crate::protocol::OpError;
 
 /// Why a release or an extension did not do what was asked.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use crate::backend::{
     AcquireMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
     Tuning, kind_of, token_text,
 };
+use crate::protocol::mutated;
 use crate::shrink::shrink;
 
 /// The value of a key that `min_hold` keeps after its release: nobody's token.

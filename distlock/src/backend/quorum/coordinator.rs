@@ -14,7 +14,7 @@ use super::queue::{Queues, order};
 use super::round::{Decision, Round, ServerReply};
 use super::servers::Servers;
 use super::tokens::Tokens;
-use crate::clock::{Time, drift};
+use crate::protocol::{Time, drift, mutated};
 
 #[derive(Debug)]
 pub(super) struct Coordinator {

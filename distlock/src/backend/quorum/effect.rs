@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::redis::Note;
 use super::super::{LinkEvent, Op, OpResult, Push, ServerTime, Token};
-use crate::clock::Time;
+use crate::protocol::Time;
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,8 @@ use super::coordinator::Coordinator;
 use super::effect::{Job, Now};
 use super::member::PendingRelease;
 use super::round::ServerReply;
-use crate::clock::Time;
+use crate::protocol::Time;
+use crate::protocol::mutated;
 
 pub(super) fn leave(token: Token) -> Op {
     Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }

@@ -1,7 +1,7 @@
 //! How far the servers have come together.
 
 use super::super::Pushes;
-use crate::clock::Time;
+use crate::protocol::Time;
 
 /// Whether there is a majority.
 #[derive(Debug)]

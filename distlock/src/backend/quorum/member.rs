@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::super::redis::Origin;
 use super::super::{OpError, Pushes, ServerTime, Token};
-use crate::clock::Time;
-use crate::engine::server_clock::{ServerClock, Step};
+use crate::protocol::Time;
+use crate::protocol::mutated;
+use crate::protocol::server_clock::{ServerClock, Step};
 
 /// Between two attempts to give back what is left of a token on a server that is there.
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);

@@ -9,7 +9,8 @@ use super::effect::{Effect, Now};
 use super::formation::Stage;
 use super::member::{Eligibility, Member, Memory};
 use super::round::majority;
-use crate::clock::{Time, drift};
+use crate::protocol::mutated;
+use crate::protocol::{Time, drift};
 
 /// How long the first majority waits for the others.
 const FIRST_MAJORITY_WAIT: Duration = Duration::from_millis(250);

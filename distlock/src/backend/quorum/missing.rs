@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Token;
 use super::servers::Servers;
-use crate::clock::Time;
+use crate::protocol::Time;
 
 /// When to see to which tokens.
 pub(super) type Repairs = BTreeSet<(Time, Token)>;

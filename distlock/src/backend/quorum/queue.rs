@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::Token;
-use crate::clock::Time;
+use crate::protocol::{Time, mutated};
 
 /// Who has not answered for so long is not waited for: neither for its vote, nor in its queue.
 pub(super) const SILENT: Duration = Duration::from_millis(200);

@@ -13,7 +13,8 @@ use super::coordinator::Coordinator;
 use super::effect::{Job, Now};
 use super::follow_up::take;
 use super::missing::Missing;
-use crate::clock::Time;
+use crate::protocol::Time;
+use crate::protocol::mutated;
 
 /// The pause before a server is asked again; twice as long each time …
 const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);

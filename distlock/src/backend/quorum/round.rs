@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
 use super::servers::Servers;
-use crate::clock::Time;
+use crate::protocol::Time;
+use crate::protocol::mutated;
 
 /// What one server has to say about an operation.
 #[derive(Clone, Debug)]

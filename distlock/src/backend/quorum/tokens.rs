@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::super::{AcquireMode, Op, Token};
 use super::missing::Missing;
 use super::servers::Servers;
-use crate::clock::Time;
+use crate::protocol::Time;
+use crate::protocol::mutated;
 
 /// Entries that nobody gave back are looked for when there are this many.
 const FIRST_SWEEP: usize = 1024;

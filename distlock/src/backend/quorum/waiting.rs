@@ -21,6 +21,7 @@ use super::follow_up::leave;
 use super::queue::{SILENT, order};
 use super::round::ServerReply;
 use super::servers::Servers;
+use crate::protocol::mutated;
 
 /// Who has the queue server's lock asks again after this time, twice as long each time …
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

@@ -17,10 +17,6 @@ use tokio::time::timeout;
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 /// Silence after which the kernel asks whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
-/// How long sent data may stay unacknowledged.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Connects to the first address of `host` that accepts.
 pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = first_of(alternating(resolve(host, port).await?)).await?;
@@ -29,7 +25,7 @@ pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
+    socket.set_tcp_user_timeout(Some(crate::protocol::LATE_COMMANDS_BOUND))?;
     Ok(stream)
 }
 

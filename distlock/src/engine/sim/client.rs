@@ -9,10 +9,10 @@ use super::pushes::PushLink;
 use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
-use crate::backend::{LinkEvent, Op, OpResult, Push, Reply, Token};
-use crate::clock::Time;
-use crate::engine::server_clock::Step;
-use crate::engine::{Confirmation, Context, Effect, Effects, Engine, Purpose};
+use crate::driver::shards::{Effects, Shards};
+use crate::engine::{Confirmation, Context, Effect, Purpose};
+use crate::protocol::server_clock::Step;
+use crate::protocol::{LinkEvent, Op, OpResult, Push, Reply, Time, Token};
 
 /// What happens in a process.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(super) struct Client {
     pub(super) life: u32,
     pub(super) alive: bool,
     pub(super) name: Arc<str>,
-    pub(super) engine: Engine<usize>,
+    pub(super) engine: Shards<usize>,
     pub(super) clock: LocalClock,
     /// Not scheduled before this time.
     pub(super) paused_until: u64,
@@ -111,7 +111,7 @@ impl World {
         Client {
             life,
             alive: true,
-            engine: Engine::new(&name, &self.cfg.tuning, self.cfg.shards, seed),
+            engine: Shards::new(&name, &self.cfg.tuning, self.cfg.shards, seed),
             name,
             clock: LocalClock::new(self.rng.u64(SECOND..1_000_000 * SECOND), rate),
             paused_until: 0,
@@ -370,7 +370,7 @@ impl World {
         request: Option<usize>,
     ) -> Option<Effects<usize>> {
         let local = self.clients[c].clock.at(self.now);
-        let error = super::wire::failure(crate::backend::Failure::NotSent);
+        let error = super::wire::failure(crate::protocol::Failure::NotSent);
         let (confirmation, effects) = self.clients[c].engine.reply(local, context, Err(error));
         if let Some(request) = request {
             self.judged(request, &confirmation);

@@ -1,8 +1,7 @@
 //! Clocks that disagree: every process has its own, and so has the server.
 
 use super::config::MICRO;
-use crate::backend::ServerTime;
-use crate::clock::Time;
+use crate::protocol::{ServerTime, Time};
 
 /// A process's clock: it starts anywhere, is off by a constant rate, and may stand still for a while.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::backend::{Clocks, Kind, Tuning};
+use crate::protocol::{Clocks, Kind, Tuning};
 
 /// Nanoseconds.
 pub(super) const MICRO: u64 = 1_000;

@@ -7,9 +7,9 @@ use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
-use crate::backend::{AcquireMode, Kind, Op, Reply, ServerTime, Token, token_text};
-use crate::engine::cell::CellState;
 use crate::error::LostReason;
+use crate::lease_cell::CellState;
+use crate::protocol::{AcquireMode, Kind, Op, Reply, ServerTime, Token, token_text};
 
 /// What was on the server before a command.
 pub(super) struct Before {
@@ -197,7 +197,7 @@ impl World {
 
     /// A grant is on its way, and must not be wasted.
     pub(super) fn watch_grant(&mut self, key: usize, c: usize, token: Token) {
-        let text: Arc<str> = crate::backend::token_text(&self.clients[c].name, token).into();
+        let text: Arc<str> = crate::protocol::token_text(&self.clients[c].name, token).into();
         if let Some(since) =
             self.keys[key].leases.iter().find(|lease| lease.text == text).map(|lease| lease.since)
             && self.cfg.push_late == 0.0
@@ -294,7 +294,7 @@ impl World {
             let Who::Request(index) = holder.who else { continue };
             let client = self.requests[index].client;
             let Some(cell) = self.requests[index].cell() else { continue };
-            if crate::backend::token_text(&self.clients[client].name, cell.token) == text {
+            if crate::protocol::token_text(&self.clients[client].name, cell.token) == text {
                 self.requests[index].broken.get_or_insert(now);
             }
         }

@@ -8,11 +8,10 @@ use super::config::{MILLI, Profile};
 use super::workload::State;
 use super::world::{Event, World};
 use crate::backend::memory::server::owner;
-use crate::backend::{Kind, Op, Token, token_text};
-use crate::clock::Time;
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Context, LONGEST_CLAIM, Purpose, Renewal};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell};
+use crate::protocol::{Kind, Op, Time, Token, token_text};
 
 impl World {
     pub(super) fn check_limits(&mut self) {

@@ -5,7 +5,7 @@
 use super::config::{Config, Profile, Use, Uses};
 use super::run;
 use super::search::Search;
-use crate::engine::mutant::{Mutant, hunt};
+use crate::protocol::mutant::{Mutant, hunt};
 
 /// So many seeds may be looked at before a fault must have been found.
 const SEEDS: u64 = 20_000;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::config::{MILLI, Profile, Use};
 use super::workload::Waits;
 use super::world::World;
-use crate::backend::{Failure, Kind, ServerTime, Token};
-use crate::engine::cell::{CellState, LeaseCell};
 use crate::engine::{Confirmation, Renewal};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell};
+use crate::protocol::{Failure, Kind, ServerTime, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
@@ -131,7 +131,7 @@ impl World {
     pub(super) fn entered(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         let key = self.requests[index].key;
         self.check_wait(key);
-        let text = crate::backend::token_text(&self.clients[c].name, cell.token);
+        let text = crate::protocol::token_text(&self.clients[c].name, cell.token);
         let lease_start = self.lease_start(key, &text);
         let kind = self.requests[index].kind;
         let holder = Holder { who: Who::Request(index), kind, lease_start };

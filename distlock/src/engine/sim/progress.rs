@@ -8,9 +8,9 @@ use super::oracle::Who;
 use super::workload::Request;
 use super::world::{Event, WATCH, World};
 use crate::backend::memory::server::{Queued, owner};
-use crate::backend::{Kind, ServerTime, Token, token_text};
 use crate::engine::Renewal;
-use crate::engine::cell::CellState;
+use crate::lease_cell::CellState;
+use crate::protocol::{Kind, ServerTime, Token, token_text};
 
 /// Where several may hold a lock, one who comes in tells nothing about the others.
 const SLOW: u64 = 10 * SECOND;

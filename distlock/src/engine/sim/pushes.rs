@@ -4,7 +4,7 @@ use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Note};
-use crate::backend::{LinkEvent, Push, Pushes};
+use crate::protocol::{LinkEvent, Push, Pushes};
 
 /// The connection for pushes.
 #[derive(Debug, Default)]

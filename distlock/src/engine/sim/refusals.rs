@@ -4,7 +4,7 @@ use super::config::{MILLI, SECOND, pick};
 use super::faults::Fault;
 use super::wire::failure;
 use super::world::{Event, World};
-use crate::backend::{Failure, Op, token_text};
+use crate::protocol::{Failure, Op, token_text};
 
 /// Why it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::config::{MICRO, Use};
 use super::wire::{Job, failure};
 use super::workload::State;
 use super::world::World;
-use crate::backend::{Failure, Op, Reply};
-use crate::clock::Time;
-use crate::engine::{Context, Effects, Renewal, WaitLimit};
+use crate::driver::shards::Effects;
+use crate::engine::{Context, Renewal, WaitLimit};
+use crate::protocol::{Failure, Op, Reply, Time, mutated};
 
 impl World {
     /// Makes the request `first` one for several keys, if there are such.

@@ -3,7 +3,7 @@
 use super::config::{Use, Uses};
 use super::search::{Search, profile_named};
 use super::{Violation, profile_of, run};
-use crate::engine::mutant::switch;
+use crate::protocol::mutant::switch;
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 

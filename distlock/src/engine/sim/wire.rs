@@ -5,8 +5,9 @@ use super::config::{MILLI, SECOND};
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
-use crate::backend::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, token_text};
-use crate::engine::{Context, Effects};
+use crate::driver::shards::Effects;
+use crate::engine::Context;
+use crate::protocol::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, mutated, token_text};
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
 const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
@@ -255,7 +256,7 @@ impl World {
     }
 
     /// A command of `token` is on its way to the server.
-    pub(super) fn is_leaving(&self, c: usize, token: crate::backend::Token) -> bool {
+    pub(super) fn is_leaving(&self, c: usize, token: crate::protocol::Token) -> bool {
         self.jobs.iter().rev().take(400).any(|job| {
             job.client == c
                 && job.context.token == token
@@ -265,7 +266,7 @@ impl World {
     }
 
     /// A release of `token` has failed with its link, and its task has not noticed: it is not repeated yet.
-    pub(super) fn is_failing(&self, c: usize, token: crate::backend::Token) -> bool {
+    pub(super) fn is_failing(&self, c: usize, token: crate::protocol::Token) -> bool {
         self.jobs.iter().rev().take(400).any(|job| {
             job.client == c
                 && job.life == self.clients[c].life
@@ -277,7 +278,7 @@ impl World {
 
     /// The reply to `job` said what time it is on the server.
     pub(super) fn time_was_received(&mut self, c: usize, job: usize, result: &OpResult) {
-        let heard: Option<ServerTime> = crate::engine::observed(result);
+        let heard: Option<ServerTime> = result.as_ref().ok().and_then(Reply::server_time);
         let applied_at = self.jobs[job].applied_at;
         let mut seen = false;
         let client = &mut self.clients[c];

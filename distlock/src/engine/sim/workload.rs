@@ -8,11 +8,10 @@ use super::client::What;
 use super::clocks::LocalClock;
 use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
-use crate::backend::Kind;
-use crate::clock::Time;
-use crate::engine::cell::{CellState, LeaseCell, Ticket};
 use crate::engine::{Outcome, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Ticket};
+use crate::protocol::{Kind, Time};
 
 /// How long a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ pub(super) struct Request {
     /// What it said of `min_hold` counts although the lock was lost: it let go while the lease went on.
     pub(super) keeps: bool,
     /// The token of the lease that it let go.
-    pub(super) left_with: Option<crate::backend::Token>,
+    pub(super) left_with: Option<crate::protocol::Token>,
 }
 
 impl Request {

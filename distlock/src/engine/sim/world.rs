@@ -16,8 +16,8 @@ use super::refusals::Refusal;
 use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::ModelServer;
-use crate::backend::{Push, Token};
-use crate::engine::collection::KeyCollection;
+use crate::collection::KeyCollection;
+use crate::protocol::{Push, Token};
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    pub(super) fn server_time(&self) -> crate::backend::ServerTime {
+    pub(super) fn server_time(&self) -> crate::protocol::ServerTime {
         self.wall.at(self.now)
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::token_text;
+use crate::protocol::token_text;
 
 #[test]
 fn the_first_attempt_is_one_plain_command() {

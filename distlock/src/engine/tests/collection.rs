@@ -1,7 +1,7 @@
 //! Several keys: until all are in hand they are kept alive, and what the request says of time counts from then.
 
-use super::super::collection::KeyCollection;
 use super::*;
+use crate::collection::KeyCollection;
 
 struct Several {
     collection: Arc<KeyCollection>,

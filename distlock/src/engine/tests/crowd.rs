@@ -1,7 +1,7 @@
 //! Many waiters on one key: what an event costs does not grow with them.
 
-use super::super::waiters::looks;
 use super::*;
+use crate::engine::state::waiters::looks;
 
 const CROWD: u32 = 100_000;
 /// Several times the binary logarithm of the crowd.

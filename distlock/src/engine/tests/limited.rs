@@ -1,7 +1,7 @@
 //! Limited locks: every holder has its own place on the server.
 
 use super::*;
-use crate::backend::Kind;
+use crate::protocol::Kind;
 
 fn limited() -> Want {
     Want { kind: Kind::Limited(2), ..want() }

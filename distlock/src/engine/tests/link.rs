@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::TCP_USER_TIMEOUT;
+use crate::protocol::LATE_COMMANDS_BOUND;
 
 #[test]
 fn a_release_that_failed_is_pending_until_there_is_a_link() {
@@ -48,7 +48,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     for (context, _) in leaves {
         desk.answer(context, Ok(Reply::Cancelled));
     }
-    desk.pass(TCP_USER_TIMEOUT);
+    desk.pass(LATE_COMMANDS_BOUND);
     desk.timer();
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, token);
@@ -70,7 +70,7 @@ fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
     desk.up(false);
     let (context, _) = desk.next_leave();
     desk.answer(context, Ok(Reply::NotHeld));
-    desk.pass(TCP_USER_TIMEOUT);
+    desk.pass(LATE_COMMANDS_BOUND);
     desk.timer();
     assert_eq!(desk.next_leave().0.token, cell.token);
 }

@@ -1,7 +1,7 @@
 //! `min_hold` counts from acquisition, however the hold ends.
 
 use super::*;
-use crate::backend::Kind;
+use crate::protocol::Kind;
 
 fn held_for(min: u64) -> Want {
     Want { min_hold: Some(ms(min)), ..want() }

@@ -24,14 +24,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{CellState, LeaseCell, Ticket};
-use super::{Confirmation, Context, Effect, Effects, Engine, Outcome, Release, Renewal, WaitLimit, Want};
-use crate::backend::{
-    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime,
+use super::{Confirmation, Context, Effect, Outcome, Release, Renewal, WaitLimit, Want};
+use crate::driver::shards::{Effects, Shards};
+use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Ticket};
+use crate::protocol::{
+    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Time,
     Token, Tuning,
 };
-use crate::clock::Time;
-use crate::error::LostReason;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -41,7 +41,7 @@ fn ms(n: u64) -> Duration {
 
 /// One process, with its one key.
 struct Desk {
-    engine: Engine<u32>,
+    engine: Shards<u32>,
     key: Arc<str>,
     now: Time,
     sent: VecDeque<(Context, Op)>,
@@ -64,7 +64,7 @@ impl Desk {
     fn with(tuning: &Tuning) -> Desk {
         let client: Arc<str> = "c".into();
         let mut desk = Desk {
-            engine: Engine::new(&client, tuning, 1, 7),
+            engine: Shards::new(&client, tuning, 1, 7),
             key: "k".into(),
             now: Time(1_000_000_000_000),
             sent: VecDeque::new(),
@@ -262,7 +262,7 @@ impl Desk {
 
 fn want() -> Want {
     Want {
-        kind: crate::backend::Kind::Exclusive,
+        kind: crate::protocol::Kind::Exclusive,
         ttl: TTL,
         renewal: Renewal::Keep,
         wait_limit: WaitLimit::Forever,

@@ -4,8 +4,8 @@
 use std::panic::catch_unwind;
 
 use super::{acquiring, granting, loss};
-use crate::engine::mutant::{Mutant, switch};
-use crate::engine::server_clock;
+use crate::protocol::mutant::{Mutant, switch};
+use crate::protocol::server_clock;
 
 /// A broken rule, and the test that notices it.
 const CASES: &[(Mutant, fn())] = &[

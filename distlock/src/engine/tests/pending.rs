@@ -1,7 +1,7 @@
 //! Releases that the server has not confirmed: one for each token, with pauses, and not for ever.
 
-use super::super::pending::MOST;
 use super::*;
+use crate::engine::state::pending::MOST;
 
 /// Lets go of the lock while the link is down.
 fn release_without_link(desk: &mut Desk) -> Token {

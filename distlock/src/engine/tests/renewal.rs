@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::Kind;
+use crate::protocol::Kind;
 
 #[test]
 fn a_lease_is_renewed_when_two_thirds_are_left() {

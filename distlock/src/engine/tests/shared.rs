@@ -1,7 +1,7 @@
 //! Readers: they share a lease here, and none of them passes a writer.
 
 use super::*;
-use crate::backend::Kind;
+use crate::protocol::Kind;
 
 fn reader() -> Want {
     Want { kind: Kind::Shared, ..want() }

@@ -1,7 +1,7 @@
 //! A lock that was granted and that nobody has noticed is not kept alive.
 
 use super::*;
-use crate::backend::Kind;
+use crate::protocol::Kind;
 
 /// Nobody has noticed that request 0 holds the lock.
 fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {

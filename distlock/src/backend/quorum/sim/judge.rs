@@ -4,7 +4,7 @@ use super::config::{MILLI, SECOND};
 use super::world::{Believer, World};
 use crate::backend::memory::server::owner;
 use crate::backend::{Token, token_text};
-use crate::clock::Time;
+use crate::protocol::Time;
 
 /// Held for so long without a fault, a lock stands on every server that can be reached.
 const WIDE: u64 = 1_500 * MILLI;

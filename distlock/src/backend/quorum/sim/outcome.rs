@@ -6,7 +6,7 @@ use super::config::MILLI;
 use super::process::{Purpose, Step};
 use super::world::World;
 use crate::backend::{OpResult, Remaining, Reply, Token};
-use crate::clock::{Time, lease_end};
+use crate::protocol::{Time, lease_end};
 
 impl World {
     pub(super) fn done(&mut self, process: usize, round: u64, result: OpResult) {

@@ -12,8 +12,8 @@ use super::world::{Event, World};
 use crate::backend::quorum::coordinator::Coordinator;
 use crate::backend::quorum::effect::{Effect, Now};
 use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
-use crate::clock::Time;
 use crate::engine::sim::clocks::LocalClock;
+use crate::protocol::Time;
 
 /// Whoever has seen a key busy so recently queues at once.
 const CONTENDED: u64 = 2 * SECOND;

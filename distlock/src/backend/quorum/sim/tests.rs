@@ -3,7 +3,7 @@
 
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run};
-use crate::engine::mutant::{Mutant, hunt};
+use crate::protocol::mutant::{Mutant, hunt};
 
 /// Where a fault shows best.
 type Bias = fn(&mut Config);

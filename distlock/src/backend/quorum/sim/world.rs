@@ -12,8 +12,8 @@ use super::process::{Process, Step};
 use crate::backend::memory::server::ModelServer;
 use crate::backend::quorum::queue::order;
 use crate::backend::{Push, ServerTime, Token, Tuning};
-use crate::clock::Time;
 use crate::engine::sim::clocks::WallClock;
+use crate::protocol::Time;
 
 /// One of the servers.
 pub(super) struct Node {

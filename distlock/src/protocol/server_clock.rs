@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use crate::backend::ServerTime;
-use crate::clock::{Time, drift};
+use super::{ServerTime, Time, drift, mutated};
 
 /// By how much the server's clock was stepped, at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +25,13 @@ struct Bounds {
     at: Time,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
     /// When the command was sent whose reply showed the latest step.
-    stepped: Time,
+    stepped: Option<Time>,
     /// When a message showed a step forward.
-    received: Time,
-}
-
-impl Default for ServerClock {
-    fn default() -> Self {
-        ServerClock { bounds: None, stepped: Time(0), received: Time(0) }
-    }
+    received: Option<Time>,
 }
 
 impl ServerClock {
@@ -64,7 +57,7 @@ impl ServerClock {
         }
         // By at least so much; what is left of it shows in the next reply.
         let by = low - old.high;
-        self.received = seen;
+        self.received = Some(seen);
         self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
         Some(Step::Forward(span(by)))
     }
@@ -86,13 +79,13 @@ impl ServerClock {
         };
         // Replies may be noticed out of order: one from before a step shows none in the other direction. Commands of
         // one event are sent at the same instant, and the step may have come between them.
-        if sent <= self.stepped
+        if self.stepped.is_some_and(|stepped| sent <= stepped)
             && !mutated!(ReplyBeforeStepIsAStep)
             && (new.low > old.high || new.high < old.low)
         {
             return before(old, new);
         }
-        if sent < self.received && new.high < old.low {
+        if self.received.is_some_and(|received| sent < received) && new.high < old.low {
             return before(old, new);
         }
         let step = if new.low > old.high {
@@ -105,7 +98,7 @@ impl ServerClock {
             None
         };
         if step.is_some() {
-            self.stepped = sent;
+            self.stepped = Some(sent);
         }
         self.bounds = Some(new);
         step
@@ -128,7 +121,7 @@ fn span(nanos: i128) -> Duration {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn ms(n: u64) -> Time {
@@ -159,7 +152,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    pub(in crate::engine) fn a_reply_from_before_a_step_shows_no_other_step() {
+    pub(crate) fn a_reply_from_before_a_step_shows_no_other_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_015), ms(24), ms(26));
@@ -170,7 +163,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    pub(in crate::engine) fn a_step_between_commands_of_one_instant_is_one_step() {
+    pub(crate) fn a_step_between_commands_of_one_instant_is_one_step() {
         let mut clock = ServerClock::default();
         clock.observe(server_ms(1_000_000), ms(10), ms(11));
         let back = clock.observe(server_ms(990_012), ms(20), ms(23));

@@ -6,7 +6,7 @@ macro_rules! mutated {
     ($fault:ident) => {{
         #[cfg(test)]
         {
-            $crate::engine::mutant::is_on($crate::engine::mutant::Mutant::$fault)
+            $crate::protocol::mutant::is_on($crate::protocol::mutant::Mutant::$fault)
         }
         #[cfg(not(test))]
         {
@@ -14,6 +14,7 @@ macro_rules! mutated {
         }
     }};
 }
+pub(crate) use mutated;
 
 /// One broken rule each; the names say what the broken code does.
 #[cfg(test)]

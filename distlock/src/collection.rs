@@ -15,7 +15,7 @@ impl KeyCollection {
         self.unseen.store(0, Ordering::SeqCst);
     }
 
-    pub(super) fn answered(&self) {
+    pub(crate) fn answered(&self) {
         self.unseen.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -27,7 +27,7 @@ impl KeyCollection {
     }
 
     /// The request is waiting for the locks, not for whoever made it.
-    pub(super) fn is_attended(&self) -> bool {
+    pub(crate) fn is_attended(&self) -> bool {
         self.unseen.load(Ordering::SeqCst) == 0
     }
 }

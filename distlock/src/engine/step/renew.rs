@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
-use super::key::Step;
-use super::{Confirmation, Context, Effect, Purpose, Renewal};
-use crate::backend::{Op, OpResult, Reply, Token};
-use crate::clock::{Time, lease_end};
+use super::Step;
+use crate::engine::rules;
+use crate::engine::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
+use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end};
 
 /// A renewal never shortens a lease, so this one only asks.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 impl<W> Step<'_, W> {
     /// The server has promised the lease until `deadline`, counted on our clock.
-    pub(super) fn extended(&mut self, token: Token, deadline: Time) {
+    pub(crate) fn extended(&mut self, token: Token, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
         lease.grant.deadline = lease.grant.deadline.max(deadline);
         let kept: Vec<Ticket> = lease
             .holders
             .iter()
-            .filter(|holder| holder.renewal == Renewal::Keep || mutated!(NoRenewExtendedByOthers))
+            .filter(|holder| holder.renewal == Renewal::Keep || !rules::others_renewals_do_not_count())
             .map(|holder| holder.cell.ticket)
             .collect();
         lease.plan_renewal(now);
@@ -38,16 +38,16 @@ impl<W> Step<'_, W> {
             self.lose(token, ticket, LostReason::Expired);
             return;
         }
-        holder.until = holder.until.max(deadline.min(holder.cell.cap()));
+        holder.until = holder.until.max(holder.cell.capped(deadline));
         lease.plan_renewal(now);
     }
 
     /// A holder wants its lease to end `ttl` from now, at the earliest.
-    pub(super) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
+    pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
         let Some(holder) = lease.holder(cell.ticket) else { return false };
-        if holder.renewal == Renewal::Keep && !mutated!(ExtensionForgotten) {
+        if holder.renewal == Renewal::Keep && rules::extensions_are_remembered() {
             holder.ttl = holder.ttl.max(ttl);
         }
         lease.grant.longest = lease.grant.longest.max(ttl);
@@ -56,14 +56,16 @@ impl<W> Step<'_, W> {
         true
     }
 
-    pub(super) fn renewals_are_due(&mut self) {
+    pub(crate) fn renewals_are_due(&mut self) {
         if self.env.link.is_down() {
             return;
         }
         let now = self.now;
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
-            let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at <= now) else { continue };
+            let Some(ttl) = lease.renewal_ttl().filter(|_| lease.renew_at.is_some_and(|at| at <= now)) else {
+                continue;
+            };
             lease.plan_retry(now, ttl);
             if !lease.is_worth_renewing() {
                 continue;
@@ -75,17 +77,17 @@ impl<W> Step<'_, W> {
     }
 
     /// Whatever was known about the leases may be wrong: ask the server.
-    pub(super) fn renew_now(&mut self) {
+    pub(crate) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {
-                lease.renew_at = self.now;
+                lease.renew_at = Some(self.now);
             }
         }
         self.renewals_are_due();
     }
 
     /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
-    pub(super) fn ask_whether_held(&mut self) {
+    pub(crate) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
@@ -96,7 +98,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The answer to a renewal; `ticket` if a holder asked for it.
-    pub(super) fn on_renew_reply(
+    pub(crate) fn on_renew_reply(
         &mut self,
         context: &Context,
         ticket: Option<Ticket>,
@@ -106,7 +108,7 @@ impl<W> Step<'_, W> {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return Confirmation::None };
         // The lease was lost and taken anew, with the same token, since that was sent.
-        let is_old = context.sent < lease.grant.asked && !mutated!(OldRefusalBelieved);
+        let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);
         match result {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
             Ok(Reply::Renewed { .. }) => {
@@ -121,13 +123,12 @@ impl<W> Step<'_, W> {
                 }
                 Confirmation::Fine
             }
-            Ok(Reply::NotHeld) if mutated!(ForceReleaseNotReported) => Confirmation::None,
-            Ok(Reply::NotHeld) => {
+            Ok(Reply::NotHeld) if rules::refused_renewals_are_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Lost(LostReason::Taken)
             }
             Ok(_) => Confirmation::None,
-            Err(error) if mutated!(IoErrorReportedAsLost) => {
+            Err(error) if !rules::failed_renewals_are_no_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Failed(error)
             }
@@ -136,9 +137,9 @@ impl<W> Step<'_, W> {
     }
 
     /// The server's clock went forward by `by`: its expiries come that much earlier.
-    pub(super) fn clock_stepped(&mut self, by: Duration) {
+    pub(crate) fn clock_stepped(&mut self, by: Duration) {
         let now = self.now;
-        if mutated!(StepIgnored) {
+        if !rules::steps_shorten_leases() {
             return;
         }
         self.forget_pair();
@@ -150,7 +151,7 @@ impl<W> Step<'_, W> {
             }
         }
         self.advance();
-        if !mutated!(NoRenewalAfterStep) {
+        if rules::steps_are_followed_by_renewals() {
             self.renew_now();
         }
     }

@@ -1,174 +1,49 @@
-//! A share of the keys: their timers, and what they have in common.
+//! A share of the keys: events go in, effects come out.
 
-use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
-use super::key::{KeyState, Step};
-use super::pending::{PendingRelease, PendingReleases};
-use super::{Confirmation, Context, Effect, Outcome, Outstanding, Purpose, Release, Want};
-use crate::backend::{LinkEvent, OpError, OpResult, Push, Pushes, Token, Tuning};
-use crate::clock::Time;
+use super::rules;
+use super::state::{Env, KeyState, PendingRelease, PendingReleases, When};
+use super::step::Step;
+use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
+use crate::protocol::{LATE_COMMANDS_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning};
 use crate::shrink::shrink;
 
-/// After so long a command of a broken connection is not applied any more (the TCP user timeout).
-pub(super) const LATE_COMMANDS_BOUND: Duration = crate::backend::TCP_USER_TIMEOUT;
-
-/// What is known about the connection.
 #[derive(Debug)]
-pub(super) struct Link {
-    /// Why there is none, once an attempt to connect has failed or a link was lost.
-    down: Option<OpError>,
-    pub(super) pushes: Pushes,
-    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
-    former_links_alive: Option<(Time, Token)>,
-}
-
-impl Link {
-    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
-    /// already.
-    pub(super) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
-        let (until, next) = self.former_links_alive?;
-        (now < until && token < next).then_some(until)
-    }
-
-    pub(super) fn is_down(&self) -> bool {
-        self.down.is_some()
-    }
-}
-
-/// What the keys of a shard have in common.
-#[derive(Debug)]
-pub(super) struct Env {
-    pub(super) client: Arc<str>,
-    pub(super) tuning: Tuning,
-    pub(super) link: Link,
-    /// No more acquisitions: what every request is told.
-    pub(super) refusal: Option<Outcome>,
-    pub(super) hints: Hints,
-    rng: fastrand::Rng,
-    /// Numbers for tokens and tickets: `next`, `next + stride`, … are this shard's.
-    next: u64,
-    stride: u64,
-}
-
-impl Env {
-    pub(super) fn next_token(&mut self) -> Token {
-        Token(self.number())
-    }
-
-    pub(super) fn next_ticket(&mut self) -> Ticket {
-        Ticket(self.number())
-    }
-
-    fn number(&mut self) -> u64 {
-        let number = self.next;
-        self.next = self.next.wrapping_add(self.stride);
-        number
-    }
-
-    /// A random part of `spread`.
-    pub(super) fn jitter(&mut self, spread: Duration) -> Duration {
-        spread.mul_f64(self.rng.f64())
-    }
-}
-
-/// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
-/// Small and lossy; a wrong hint costs one cheap command.
-#[derive(Debug)]
-pub(super) struct Hints {
-    busy: [Hint; Hints::SLOTS],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hint {
-    key: u64,
-    until: Time,
-    /// We have left it free for plain pollers until then.
-    gap: Time,
-}
-
-impl Hints {
-    const SLOTS: usize = 32;
-    const LIFE: Duration = Duration::from_secs(2);
-
-    fn slot(key: &str) -> (usize, u64) {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        (usize::try_from(hash % 32).unwrap_or(0), hash)
-    }
-
-    pub(super) fn contended(&mut self, key: &str, now: Time) {
-        let gap = self.gap_ends(key, now).unwrap_or(Time(0));
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap };
-    }
-
-    /// This process has left the key free: who polls must have a chance before it asks for it again.
-    pub(super) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Hint { key: hash, until: now.after(Hints::LIFE), gap: now.after(gap) };
-    }
-
-    pub(super) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
-        let (slot, hash) = Hints::slot(key);
-        let hint = self.busy[slot];
-        (hint.key == hash && now < hint.gap).then_some(hint.gap)
-    }
-
-    pub(super) fn is_contended(&self, key: &str, now: Time) -> bool {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot].key == hash && now < self.busy[slot].until
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Shard<W> {
+pub(crate) struct Machine<W> {
     env: Env,
     keys: HashMap<Arc<str>, KeyState<W>>,
     timers: BTreeSet<(Time, Arc<str>)>,
     pending: PendingReleases,
 }
 
-impl<W> Shard<W> {
-    pub(super) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
-        let env = Env {
-            client,
-            tuning,
-            link: Link { down: None, pushes: Pushes::Off, former_links_alive: None },
-            refusal: None,
-            hints: Hints { busy: [Hint { key: 0, until: Time(0), gap: Time(0) }; Hints::SLOTS] },
-            rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
-            next: count + index,
-            stride: count,
-        };
-        Shard { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
+impl<W> Machine<W> {
+    pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
+        let env = Env::new(client, tuning, index, count, seed);
+        Machine { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
     }
 
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let pending = self.pending.next_due();
-        match (timer, pending) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        timer.into_iter().chain(pending).min()
     }
 
-    pub(super) fn waiting(&self, key: &Arc<str>) -> usize {
+    pub(crate) fn waiting(&self, key: &Arc<str>) -> usize {
         self.keys.get(key).map_or(0, |state| state.waiters.len())
     }
 
-    pub(super) fn outstanding(&self) -> Outstanding {
+    pub(crate) fn outstanding(&self) -> Outstanding {
         let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holders.len()).sum();
         Outstanding { holds, pending_releases: self.pending.len() }
     }
 
-    pub(super) fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -180,25 +55,25 @@ impl<W> Shard<W> {
     }
 
     /// Nobody asks for the key or holds it here, and nobody elsewhere is known to.
-    pub(super) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
+    pub(crate) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
         let able = self.env.refusal.is_none() && !self.env.link.is_down();
         able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
     }
 
     /// The key as part of a command for several.
-    pub(super) fn acquire_part(
+    pub(crate) fn acquire_part(
         &mut self,
         now: Time,
         key: &Arc<str>,
-        leads: bool,
+        place: InBatch,
         want: &Want,
         who: impl FnOnce() -> W,
         out: &mut Vec<Effect<W>>,
     ) -> Option<Ticket> {
-        self.step(now, key, out, |step| step.acquire_part(leads, want, who))
+        self.step(now, key, out, |step| step.acquire_part(place, want, who))
     }
 
-    pub(super) fn withdraw(
+    pub(crate) fn withdraw(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -209,23 +84,23 @@ impl<W> Shard<W> {
     }
 
     /// The lease of `token` is ours, and held.
-    pub(super) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
+    pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some())
     }
 
-    pub(super) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
         self.step(now, key, out, |step| step.cancel(ticket));
     }
 
-    pub(super) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
+    pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
-    pub(super) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
         self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
     }
 
-    pub(super) fn extend(
+    pub(crate) fn extend(
         &mut self,
         now: Time,
         cell: &LeaseCell,
@@ -235,11 +110,11 @@ impl<W> Shard<W> {
         self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
     }
 
-    pub(super) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
         self.step(now, key, out, |step| step.ask_whether_held());
     }
 
-    pub(super) fn reply(
+    pub(crate) fn reply(
         &mut self,
         now: Time,
         context: Context,
@@ -248,26 +123,26 @@ impl<W> Shard<W> {
     ) -> Confirmation {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match context.purpose {
-            Purpose::Acquire { seq, ttl, fences, queues } => {
+            Purpose::Acquire { seq, ttl, fences, queueing } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
                     step.on_acquire_reply(&context, seq, ttl, fences, result);
                 } else if step.state.lease(context.token).is_some() {
                     step.on_acquire_reply_while_held(&context, seq, ttl, &result);
                 } else {
-                    step.on_orphaned_acquire(&context, ttl, queues, &result);
+                    step.on_orphaned_acquire(&context, ttl, queueing, &result);
                 }
                 Confirmation::None
             }
             Purpose::Release { sends, deadline, until, keep_until } => {
                 let (key, token) = (context.key.clone(), context.token);
-                let release = PendingRelease { key, token, sends, at: None, until, keep_until };
+                let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
                 step.on_release_reply(release, deadline, result)
             }
             Purpose::Renew { ticket, ttl } => step.on_renew_reply(&context, ticket, ttl, result),
         })
     }
 
-    pub(super) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
         let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
         let key = key.clone();
         self.step(now, &key, out, |step| match push {
@@ -282,7 +157,7 @@ impl<W> Shard<W> {
         });
     }
 
-    pub(super) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
         match event {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
@@ -305,23 +180,23 @@ impl<W> Shard<W> {
             }
             LinkEvent::Pushes(pushes) => {
                 self.env.link.pushes = *pushes;
-                if !mutated!(NoRecheckAfterResubscription) {
+                if rules::new_subscriptions_are_followed_by_a_look() {
                     self.each(now, out, |step| step.ask_afresh());
                 }
             }
         }
     }
 
-    pub(super) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
         self.each(now, out, |step| step.clock_stepped(by));
     }
 
-    pub(super) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         self.refuse(now, Outcome::Closed, out);
     }
 
     /// Nobody renews, pushes or fires timers any more.
-    pub(super) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
         self.refuse(now, Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }
@@ -331,11 +206,11 @@ impl<W> Shard<W> {
         self.each(now, out, |step| step.refuse_all(&refusal));
     }
 
-    pub(super) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
-    pub(super) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         let due = self.pending.take_due(now);
         self.leave_again(now, due, out);
         let mut due = Vec::new();
@@ -363,13 +238,13 @@ impl<W> Shard<W> {
     }
 
     #[cfg(test)]
-    pub(super) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
         self.pending.tokens().collect()
     }
 
     /// Whether `token` is what this process waits with or holds.
     #[cfg(test)]
-    pub(super) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
+    pub(crate) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| {
             state.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
                 || state.lease(token).is_some()
@@ -378,7 +253,7 @@ impl<W> Shard<W> {
 
     /// Everything that is remembered.
     #[cfg(test)]
-    pub(super) fn rest(&self) -> usize {
+    pub(crate) fn rest(&self) -> usize {
         self.keys.len() + self.timers.len() + self.pending.len()
     }
 
@@ -406,8 +281,9 @@ impl<W> Shard<W> {
             shrink(&mut self.keys);
             return result;
         }
-        let due = state.due(self.env.link.is_down());
-        if due < state.timer.unwrap_or(Time::MAX) {
+        if let Some(due) = state.timers(&self.env.link).next()
+            && state.timer.is_none_or(|timer| due < timer)
+        {
             if let Some(old) = state.timer.replace(due) {
                 self.timers.remove(&(old, key.clone()));
             }
@@ -417,7 +293,7 @@ impl<W> Shard<W> {
     }
 
     #[cfg(test)]
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.keys.capacity()
     }
 

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use super::cell::Ticket;
-use super::{WaitLimit, Want};
-use crate::clock::Time;
+use super::timers::earlier;
+use crate::engine::{WaitLimit, Want};
+use crate::lease_cell::Ticket;
+use crate::protocol::Time;
 
 /// More than so many waiters have an index …
 const INDEX_ABOVE: usize = 16;
@@ -17,11 +18,11 @@ const INDEX_ABOVE: usize = 16;
 const NO_INDEX_BELOW: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Waiter<W> {
-    pub(super) ticket: Ticket,
-    pub(super) waiting_since: Time,
-    pub(super) want: Want,
-    pub(super) who: W,
+pub(crate) struct Waiter<W> {
+    pub(crate) ticket: Ticket,
+    pub(crate) waiting_since: Time,
+    pub(crate) want: Want,
+    pub(crate) who: W,
 }
 
 impl<W> Waiter<W> {
@@ -31,7 +32,7 @@ impl<W> Waiter<W> {
     }
 
     /// When it gives up waiting for a server that has been silent since `silent`.
-    pub(super) fn out_of_reach_at(&self, silent: Time) -> Time {
+    pub(crate) fn out_of_reach_at(&self, silent: Time) -> Time {
         silent.max(self.waiting_since).after(self.want.unavailable_after)
     }
 
@@ -47,6 +48,19 @@ impl<W> Waiter<W> {
     }
 }
 
+/// When the first of those who wait gives up, on the lock or on the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) wait: Option<Time>,
+    pub(crate) unavailable_after: Option<Time>,
+}
+
+impl Ends {
+    pub(crate) fn have_come(&self, now: Time) -> bool {
+        [self.wait, self.unavailable_after].into_iter().flatten().any(|at| at <= now)
+    }
+}
+
 /// A place in the queue; `None`: whoever stood there has left.
 #[derive(Debug)]
 struct Place<W> {
@@ -56,7 +70,7 @@ struct Place<W> {
 
 /// The local queue. Tickets increase from front to back.
 #[derive(Debug)]
-pub(super) struct Waiters<W> {
+pub(crate) struct Waiters<W> {
     /// The first place is never empty.
     queue: VecDeque<Place<W>>,
     len: usize,
@@ -72,46 +86,48 @@ impl<W> Default for Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn front(&self) -> Option<&Waiter<W>> {
+    pub(crate) fn front(&self) -> Option<&Waiter<W>> {
         self.queue.front()?.waiter.as_ref()
     }
 
     /// How many of them want a fencing token.
-    pub(super) fn fenced(&self) -> u32 {
+    pub(crate) fn fenced(&self) -> u32 {
         self.fenced
     }
 
     /// Whether one of them would stand in the queue on the server.
-    pub(super) fn any_patient(&self) -> bool {
+    pub(crate) fn any_patient(&self) -> bool {
         self.once < self.len
     }
 
     /// Whether one of them wants an answer at once.
-    pub(super) fn any_impatient(&self) -> bool {
+    pub(crate) fn any_impatient(&self) -> bool {
         self.once > 0
     }
 
     /// Nobody's time is up before this. The server has been silent since `silent`.
-    pub(super) fn due(&self, silent: Option<Time>) -> Time {
+    pub(crate) fn ends(&self, silent: Option<Time>) -> Ends {
         if let Some(index) = &self.index {
-            return index.due(silent);
+            return index.ends(silent);
         }
-        let ends = self.each().map(|waiter| {
-            let unheard = silent.map_or(Time::MAX, |silent| waiter.out_of_reach_at(silent));
-            waiter.gives_up().unwrap_or(Time::MAX).min(unheard)
-        });
-        ends.min().unwrap_or(Time::MAX)
+        let mut ends = Ends::default();
+        for waiter in self.each() {
+            ends.wait = earlier(ends.wait, waiter.gives_up());
+            ends.unavailable_after =
+                earlier(ends.unavailable_after, silent.map(|silent| waiter.out_of_reach_at(silent)));
+        }
+        ends
     }
 
-    pub(super) fn push(&mut self, waiter: Waiter<W>) {
+    pub(crate) fn push(&mut self, waiter: Waiter<W>) {
         self.fenced += u32::from(waiter.want.fenced);
         self.once += usize::from(waiter.want.wait_limit == WaitLimit::Once);
         self.len += 1;
@@ -124,12 +140,12 @@ impl<W> Waiters<W> {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiter<W>> {
+    pub(crate) fn pop(&mut self) -> Option<Waiter<W>> {
         let ticket = self.front()?.ticket;
         self.remove(ticket)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
         let place = place_of(&self.queue, ticket)?;
         let waiter = self.queue.get_mut(place)?.waiter.take()?;
         self.fenced -= u32::from(waiter.want.fenced);
@@ -140,7 +156,7 @@ impl<W> Waiters<W> {
     }
 
     /// Takes out those whose time is up, in order.
-    pub(super) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
+    pub(crate) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
         let overdue = match &mut self.index {
             Some(index) => index.take_overdue(now, silent, &self.queue),
             None => {
@@ -152,7 +168,7 @@ impl<W> Waiters<W> {
     }
 
     /// Takes out those who want an answer at once, in order.
-    pub(super) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
+    pub(crate) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
         if self.once == 0 {
             return Vec::new();
         }
@@ -166,7 +182,7 @@ impl<W> Waiters<W> {
         self.take(impatient)
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Waiter<W>> {
+    pub(crate) fn take_all(&mut self) -> Vec<Waiter<W>> {
         std::mem::take(self).queue.into_iter().filter_map(|place| place.waiter).collect()
     }
 
@@ -257,14 +273,14 @@ impl Index {
         self.gives_up.len() + unavailable_after + self.once.len()
     }
 
-    fn due(&self, silent: Option<Time>) -> Time {
-        let lock = self.gives_up.peek().map_or(Time::MAX, |first| first.at);
-        let Some(silent) = silent else { return lock };
+    fn ends(&self, silent: Option<Time>) -> Ends {
+        let wait = self.gives_up.peek().map(|first| first.at);
+        let Some(silent) = silent else { return Ends { wait, unavailable_after: None } };
         let firsts = self.unavailable_after.iter().filter_map(|(unavailable_after, class)| {
             count_a_look();
             class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*unavailable_after))
         });
-        firsts.min().map_or(lock, |server| server.min(lock))
+        Ends { wait, unavailable_after: firsts.min() }
     }
 
     /// The tickets of those whose time is up, in order.
@@ -330,6 +346,6 @@ fn count_a_look() {
 
 /// How many waiters this thread has looked at so far.
 #[cfg(test)]
-pub(super) fn looks() -> u64 {
+pub(crate) fn looks() -> u64 {
     LOOKS.get()
 }

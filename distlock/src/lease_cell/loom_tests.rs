@@ -7,9 +7,8 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{CellState, LeaseCell, Ticket};
-use crate::backend::Token;
-use crate::clock::Time;
 use crate::error::LostReason;
+use crate::protocol::{Time, Token};
 
 /// Before the deadline.
 const EARLY: Time = Time(100);

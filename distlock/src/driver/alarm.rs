@@ -5,7 +5,7 @@
 //! finds the change, or the change finds the alarm disarmed or set for later, and `arm` says that the driver must
 //! look again.
 
-use crate::clock::Time;
+use crate::protocol::{Time, mutated};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The value of a disarmed alarm: every event that is due is earlier.
@@ -23,7 +23,7 @@ impl Alarm {
 
     /// To be called before a look: from now on every event that is due says so.
     pub(crate) fn disarm(&self) {
-        if !mutated!(ArmedWhileChecking) {
+        if looks_disarm() {
             self.0.store(DISARMED, Ordering::SeqCst);
         }
     }
@@ -36,27 +36,32 @@ impl Alarm {
     }
 }
 
+/// What becomes due during a look is not slept through.
+fn looks_disarm() -> bool {
+    !mutated!(ArmedWhileChecking)
+}
+
 #[cfg(all(test, distlock_loom))]
 mod loom_tests {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
     use super::Alarm;
-    use crate::clock::Time;
-    use crate::engine::mutant::{self, Mutant};
+    use crate::protocol::Time;
+    use crate::protocol::mutant::{self, Mutant};
 
     /// What is due, in two parts of the state, each behind its lock.
     type Parts = [Mutex<Option<Time>>; 2];
 
-    fn change(alarm: &Alarm, batch_role: &Mutex<Option<Time>>, due: Time) -> bool {
-        let mut batch_role = batch_role.lock().unwrap();
-        *batch_role = batch_role.into_iter().chain([due]).min();
-        alarm.arm(*batch_role)
+    fn change(alarm: &Alarm, part: &Mutex<Option<Time>>, due: Time) -> bool {
+        let mut part = part.lock().unwrap();
+        *part = part.into_iter().chain([due]).min();
+        alarm.arm(*part)
     }
 
     fn look(alarm: &Alarm, parts: &Parts) -> Option<Time> {
         alarm.disarm();
-        let due = parts.iter().filter_map(|batch_role| *batch_role.lock().unwrap()).min();
+        let due = parts.iter().filter_map(|part| *part.lock().unwrap()).min();
         alarm.arm(due);
         due
     }

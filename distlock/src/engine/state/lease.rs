@@ -4,118 +4,115 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{LeaseCell, Ticket};
-use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Renewal};
-use crate::backend::{Kind, ServerTime, Token};
-use crate::clock::Time;
+use crate::engine::Renewal;
+use crate::engine::rules;
+use crate::lease_cell::{LeaseCell, Ticket};
+use crate::protocol::{Kind, ServerTime, Time, Token};
 
 /// A lease that is ours, with nobody holding it yet.
 #[derive(Debug)]
-pub(super) struct Grant {
-    pub(super) token: Token,
-    pub(super) kind: Kind,
-    pub(super) deadline: Time,
+pub(crate) struct Grant {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) deadline: Time,
     /// When it was entered from the server: the local chain is counted from here.
-    pub(super) entered: Time,
+    pub(crate) entered: Time,
     /// Reserved fencing tokens that nobody has used.
-    pub(super) fences: Range<u64>,
-    /// When the run of hand-offs began.
-    pub(super) handoffs_began: ServerTime,
+    pub(crate) fences: Range<u64>,
+    /// When the run of hand-offs began, if that is known.
+    pub(crate) handoffs_began: Option<ServerTime>,
     /// The newest `enter` that was answered.
-    pub(super) seen: u64,
+    pub(crate) seen: u64,
     /// The server's time when it was known to be ours, if it said.
-    pub(super) server_time: Option<ServerTime>,
+    pub(crate) server_time: Option<ServerTime>,
     /// Refusals of what was sent before say nothing about this lease.
-    pub(super) asked: Time,
+    pub(crate) asked: Time,
     /// The longest ttl that any command for it has asked for.
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 /// One holder of a lease.
 #[derive(Debug)]
-pub(super) struct Holder {
-    pub(super) cell: Arc<LeaseCell>,
-    pub(super) ttl: Duration,
-    pub(super) renewal: Renewal,
+pub(crate) struct Holder {
+    pub(crate) cell: Arc<LeaseCell>,
+    pub(crate) ttl: Duration,
+    pub(crate) renewal: Renewal,
     /// Until when the holder may rely on it; what the cell says too.
-    pub(super) until: Time,
+    pub(crate) until: Time,
 }
 
 /// A lease with its holders: readers share one, every other kind has exactly one.
 #[derive(Debug)]
-pub(super) struct Lease {
-    pub(super) grant: Grant,
-    pub(super) holders: Vec<Holder>,
+pub(crate) struct Lease {
+    pub(crate) grant: Grant,
+    pub(crate) holders: Vec<Holder>,
     /// `min_hold`: the key stays taken until this time even if the lease is released earlier.
-    pub(super) min_until: Option<Time>,
-    pub(super) renew_at: Time,
+    pub(crate) min_until: Option<Time>,
+    /// When to renew it next; `None`: nobody wants that.
+    pub(crate) renew_at: Option<Time>,
 }
 
 impl Lease {
-    pub(super) fn due(&self, link_is_down: bool) -> Time {
-        let until = self.holders.iter().map(|holder| holder.until).min().unwrap_or(Time::MAX);
-        if link_is_down { until } else { until.min(self.renew_at) }
+    /// When the first of its holders may not rely on it any more.
+    pub(crate) fn first_end(&self) -> Option<Time> {
+        self.holders.iter().map(|holder| holder.until).min()
     }
 
-    pub(super) fn holder(&mut self, ticket: Ticket) -> Option<&mut Holder> {
+    pub(crate) fn holder(&mut self, ticket: Ticket) -> Option<&mut Holder> {
         self.holders.iter_mut().find(|holder| holder.cell.ticket == ticket)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Holder> {
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Holder> {
         let index = self.holders.iter().position(|holder| holder.cell.ticket == ticket)?;
         Some(self.holders.swap_remove(index))
     }
 
     /// Another task of this process may use it without asking the server.
-    pub(super) fn may_be_passed_on(&self, now: Time) -> bool {
-        (now < self.grant.entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainUnlimited))
-            && now < self.grant.deadline
+    pub(crate) fn may_be_passed_on(&self, now: Time) -> bool {
+        rules::is_within_the_chain(self.grant.entered, now) && now < self.grant.deadline
     }
 
     /// The ttl to renew with: the longest that a holder wants who has it renewed.
-    pub(super) fn renewal_ttl(&self) -> Option<Duration> {
-        let renewing = |holder: &&Holder| holder.renewal == Renewal::Keep && holder.until < holder.cell.cap();
+    pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
+        let renewing =
+            |holder: &&Holder| holder.renewal == Renewal::Keep && holder.cell.may_last_beyond(holder.until);
         self.holders.iter().filter(renewing).map(|holder| holder.ttl).max()
     }
 
     /// Whether a renewal serves anybody: not, if nobody has noticed that the lock was granted. Then it ends with
     /// its ttl; a grant, which is shorter, is made as long as that.
-    pub(super) fn is_worth_renewing(&self) -> bool {
+    pub(crate) fn is_worth_renewing(&self) -> bool {
         self.holders.iter().any(|holder| {
             let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
-            holder.renewal == Renewal::Keep
-                && (holder.cell.is_claimed() || is_short || mutated!(UnclaimedLeaseRenewed))
+            holder.renewal == Renewal::Keep && (is_short || rules::is_noticed(&holder.cell))
         })
     }
 
     /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that
     /// it lasts.
-    pub(super) fn plan_renewal(&mut self, now: Time) {
-        self.renew_at = match self.renewal_ttl() {
-            None => Time::MAX,
-            Some(ttl) => {
-                let first = (LONGEST_CLAIM.min(ttl) / 3).min(Duration::from_millis(100));
-                let first = if mutated!(GrantRenewedLate) { ttl / 3 } else { first };
-                in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(now.after(first))
-            }
-        };
+    pub(crate) fn plan_renewal(&mut self, now: Time) {
+        self.renew_at = self.renewal_ttl().map(|ttl| {
+            let first = now.after(rules::first_renewal_after(ttl));
+            in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(first)
+        });
     }
 
     /// A holder has come or gone: that may bring the next renewal forward, but never puts it off. Readers
     /// that go one after the other would put it off for ever.
-    pub(super) fn replan_renewal(&mut self, now: Time) {
+    pub(crate) fn replan_renewal(&mut self, now: Time) {
         let planned = self.renew_at;
         self.plan_renewal(now);
-        if self.renew_at != Time::MAX && !mutated!(ReadersPutOffRenewal) {
-            self.renew_at = self.renew_at.min(planned);
+        if !rules::renewals_are_never_put_off() {
+            return;
         }
+        self.renew_at = self.renew_at.map(|at| planned.map_or(at, |planned| at.min(planned)));
     }
 
     /// After a renewal was sent: the next try, if nothing is heard of this one.
-    pub(super) fn plan_retry(&mut self, now: Time, ttl: Duration) {
+    pub(crate) fn plan_retry(&mut self, now: Time, ttl: Duration) {
         let left = self.grant.deadline.duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
-        self.renew_at = now.after(pause);
+        self.renew_at = Some(now.after(pause));
     }
 }
 

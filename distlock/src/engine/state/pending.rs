@@ -7,49 +7,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Token;
-use crate::clock::Time;
+use super::timers::When;
+use crate::protocol::{Time, Token};
 
 /// Before a release is repeated for the first time on a link that is up; doubled with every failure …
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// … so often: a server in trouble is asked once in three seconds in the end.
 const DOUBLINGS: u32 = 6;
-/// So many are remembered in a shard. When there are more, the one that is due first is given up: its lock
+/// So many are remembered in a machine. When there are more, the one that is due first is given up: its lock
 /// ends with its ttl.
-pub(super) const MOST: usize = 2048;
+pub(crate) const MOST: usize = 2048;
 
 #[derive(Clone, Debug)]
-pub(super) struct PendingRelease {
-    pub(super) key: Arc<str>,
-    pub(super) token: Token,
+pub(crate) struct PendingRelease {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
     /// How often it was sent already.
-    pub(super) sends: u32,
-    /// When to send it; `None`: as soon as there is a link.
-    pub(super) at: Option<Time>,
+    pub(crate) sends: u32,
+    pub(crate) at: When,
     /// When nothing that could be left of the token can exist any more.
-    pub(super) until: Time,
+    pub(crate) until: Time,
     /// The key is to stay taken until then.
-    pub(super) keep_until: Option<Time>,
+    pub(crate) keep_until: Option<Time>,
 }
 
 impl PendingRelease {
     /// How long to wait before it is sent again, without jitter.
-    pub(super) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(DOUBLINGS))
     }
 
     /// When to look at it: to send it, or to forget it.
     fn due(&self) -> Time {
-        self.at.map_or(self.until, |at| at.min(self.until))
+        self.at.time().map_or(self.until, |at| at.min(self.until))
     }
 
     fn merged_with(self, other: PendingRelease) -> PendingRelease {
         PendingRelease {
             sends: self.sends.max(other.sends),
-            at: match (self.at, other.at) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
+            at: self.at.or_earlier(other.at),
             until: self.until.max(other.until),
             keep_until: self.keep_until.max(other.keep_until),
             ..self
@@ -57,20 +53,20 @@ impl PendingRelease {
     }
 }
 
-/// Those of one shard.
+/// Those of one machine.
 #[derive(Debug, Default)]
-pub(super) struct PendingReleases {
+pub(crate) struct PendingReleases {
     all: BTreeMap<(Token, Arc<str>), PendingRelease>,
     /// The same by when to look at them.
     by_due: BTreeSet<(Time, Token, Arc<str>)>,
 }
 
 impl PendingReleases {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn add(&mut self, release: PendingRelease) {
+    pub(crate) fn add(&mut self, release: PendingRelease) {
         let merged = match self.take(&(release.token, release.key.clone())) {
             Some(known) => known.merged_with(release),
             None => release,
@@ -91,29 +87,29 @@ impl PendingReleases {
         Some(release)
     }
 
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         self.by_due.first().map(|(due, ..)| *due)
     }
 
     /// Takes out what is due, in order, and forgets what cannot exist any more.
-    pub(super) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
         while self.by_due.first().is_some_and(|(at, ..)| *at <= now) {
             let Some((_, token, key)) = self.by_due.pop_first() else { break };
             let release = self.all.remove(&(token, key));
-            due.extend(release.filter(|release| release.at.is_some_and(|at| at <= now)));
+            due.extend(release.filter(|release| release.at.time().is_some_and(|at| at <= now)));
         }
         due
     }
 
     /// There is a new link: takes out all of them, whatever they have waited for.
-    pub(super) fn take_all(&mut self) -> Vec<PendingRelease> {
+    pub(crate) fn take_all(&mut self) -> Vec<PendingRelease> {
         self.by_due.clear();
         std::mem::take(&mut self.all).into_values().collect()
     }
 
     #[cfg(test)]
-    pub(super) fn tokens(&self) -> impl Iterator<Item = (Arc<str>, Token)> {
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (Arc<str>, Token)> {
         self.all.keys().map(|(token, key)| (key.clone(), *token))
     }
 }

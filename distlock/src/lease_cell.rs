@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
-use super::collection::KeyCollection;
-use crate::backend::Token;
-use crate::clock::Time;
+use crate::collection::KeyCollection;
 use crate::error::LostReason;
+use crate::protocol::{Time, Token};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
@@ -47,13 +46,13 @@ pub(crate) enum CellState {
 
 /// What a lost hold leaves to do once its body has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Remains {
+pub(crate) struct Remains {
     /// `min_hold`: the key is to stay taken until then, although the hold was lost.
-    pub(super) keep_until: Option<Time>,
+    pub(crate) keep_until: Option<Time>,
     /// The lease was given back when it was lost: nothing is left to do.
-    pub(super) given_back: bool,
+    pub(crate) given_back: bool,
     /// The longest ttl that any command for the lease has asked for.
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 #[derive(Debug)]
@@ -110,12 +109,22 @@ impl LeaseCell {
         }
     }
 
-    pub(crate) fn cap(&self) -> Time {
+    fn cap(&self) -> Time {
         Time(self.cap.load(Ordering::Acquire))
     }
 
+    /// `until`, or when `max_hold` ends if that is earlier.
+    pub(crate) fn capped(&self, until: Time) -> Time {
+        until.min(self.cap())
+    }
+
+    /// `max_hold` does not end by then.
+    pub(crate) fn may_last_beyond(&self, until: Time) -> bool {
+        until < self.cap()
+    }
+
     /// Never held beyond `cap` from now on.
-    pub(super) fn limit(&self, now: Time, cap: Time) {
+    pub(crate) fn limit(&self, now: Time, cap: Time) {
         self.cap.store(cap.0, Ordering::Release);
         self.shorten(now, cap);
     }
@@ -127,13 +136,13 @@ impl LeaseCell {
     }
 
     /// Somebody has it in hand, or looks after the request that it is a part of.
-    pub(super) fn is_claimed(&self) -> bool {
+    pub(crate) fn is_claimed(&self) -> bool {
         let attended = self.collection.as_ref().is_none_or(|collection| collection.is_attended());
         attended && self.claim.load(Ordering::Acquire) == CLAIMED
     }
 
     /// After a loss: true if nobody has it in hand, nor ever will.
-    pub(super) fn give_up(&self) -> bool {
+    pub(crate) fn give_up(&self) -> bool {
         self.claim.compare_exchange(UNCLAIMED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -209,11 +218,11 @@ impl LeaseCell {
     }
 
     /// The hold was lost, and its lease is over for this process.
-    pub(super) fn leave_behind(&self, remains: Remains) {
+    pub(crate) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
     }
 
-    pub(super) fn remains(&self) -> Option<Remains> {
+    pub(crate) fn remains(&self) -> Option<Remains> {
         self.remains.get().copied()
     }
 

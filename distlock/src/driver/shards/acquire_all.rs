@@ -1,0 +1,75 @@
+//! Requests for several keys: one command takes them, in order, as far as they are free.
+
+use std::sync::Arc;
+
+use super::{Effects, Shards, lock};
+use crate::engine::{Context, Effect, InBatch, Want};
+use crate::lease_cell::Ticket;
+use crate::protocol::{OpResult, Reply, Time};
+
+impl<W> Shards<W> {
+    /// Requests as many of `keys`, which are sorted and without duplicates, as can be taken by one command
+    /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
+    /// [`Shards::acquire`] do, all but the first possibly as
+    /// [`NotReached`](crate::engine::Outcome::Skipped). None is acquired unless all before it are.
+    pub(crate) fn acquire_all(
+        &self,
+        now: Time,
+        keys: &[Arc<str>],
+        want: &Want,
+        mut who: impl FnMut() -> W,
+    ) -> (Vec<Ticket>, Effects<W>) {
+        let is_free = |key: &&Arc<str>| lock(self.shard(key)).is_untouched(now, key);
+        let free = if want.fenced { 0 } else { keys.iter().take_while(is_free).count() };
+        let mut tickets = Vec::with_capacity(free.max(1));
+        let mut batch = Vec::with_capacity(free);
+        let mut effects = Effects { list: Vec::new(), rearm: false };
+        for key in keys.iter().take(if free > 1 { free } else { 0 }) {
+            let place = if tickets.is_empty() { InBatch::First } else { InBatch::Behind };
+            let (ticket, more) =
+                self.enter(key, |machine, out| machine.acquire_part(now, key, place, want, &mut who, out));
+            effects.rearm |= more.rearm;
+            for effect in more.list {
+                match effect {
+                    Effect::Send(context, op) => batch.push((context, op)),
+                    other => effects.list.push(other),
+                }
+            }
+            let Some(ticket) = ticket else { break };
+            tickets.push(ticket);
+        }
+        if let (true, Some(key)) = (tickets.is_empty(), keys.first()) {
+            let (ticket, more) = self.acquire(now, key, want.clone(), who());
+            tickets.push(ticket);
+            effects.join(more);
+        }
+        match batch.len() {
+            0 => {}
+            1 => effects.list.extend(batch.into_iter().map(|(context, op)| Effect::Send(context, op))),
+            _ => effects.list.push(Effect::SendAcquireAll(batch)),
+        }
+        (tickets, effects)
+    }
+
+    /// A command for several keys was answered, or failed.
+    pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<(Context, OpResult)>) -> Effects<W> {
+        let mut effects = Effects { list: Vec::new(), rearm: false };
+        let mut all_held = true;
+        for (context, result) in answers {
+            let (key, token) = (context.key.clone(), context.token);
+            if !all_held && matches!(&result, Ok(reply) if *reply != Reply::Skipped) {
+                // A key in front of it was taken, and is not held here any more.
+                let (withdrawn, more) =
+                    self.enter(&key, |machine, out| machine.withdraw(now, &key, token, out));
+                effects.join(more);
+                if withdrawn {
+                    continue;
+                }
+            }
+            let acquired = matches!(&result, Ok(reply) if reply.is_acquired());
+            effects.join(self.reply(now, context, result).1);
+            all_held &= acquired && lock(self.shard(&key)).holds(&key, token);
+        }
+        effects
+    }
+}

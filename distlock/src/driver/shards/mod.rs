@@ -1,0 +1,270 @@
+//! All keys of one manager: machines behind mutexes, which are held for one event only, and what the machines
+//! have in common.
+//!
+//! Every event may come from any thread. Its effects are carried out after the call, in their order.
+
+mod acquire_all;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::alarm::Alarm;
+use crate::engine::{Confirmation, Context, Effect, Machine, Outstanding, Release, Want};
+use crate::lease_cell::{LeaseCell, Ticket};
+#[cfg(test)]
+use crate::protocol::Token;
+use crate::protocol::server_clock::{ServerClock, Step};
+use crate::protocol::{Clocks, LinkEvent, OpError, OpResult, Push, Reply, Time, Tuning};
+
+/// What to do after an event, in this order.
+#[derive(Debug)]
+pub(crate) struct Effects<W> {
+    pub(crate) list: Vec<Effect<W>>,
+    /// Something is due earlier than [`Shards::next_due`] said: the driver must ask it again.
+    pub(crate) rearm: bool,
+}
+
+impl<W> Effects<W> {
+    fn join(&mut self, more: Effects<W>) {
+        self.list.extend(more.list);
+        self.rearm |= more.rearm;
+    }
+}
+
+/// All keys of one manager.
+#[derive(Debug)]
+pub(crate) struct Shards<W> {
+    shards: Vec<Mutex<Machine<W>>>,
+    /// Keys are spread over the shards by it: in another way in every process, in the same way in every run of a
+    /// simulation.
+    seed: u64,
+    server_clock: Mutex<ServerClock>,
+    /// Replies are read from one clock, so that its steps can be seen.
+    clocks: Clocks,
+    /// When the driver will look again for what is due.
+    pub(crate) alarm: Alarm,
+}
+
+impl<W> Shards<W> {
+    /// `client` is the `<client>` of this process's tokens; `seed` makes jitter differ between processes.
+    pub(crate) fn new(client: &Arc<str>, tuning: &Tuning, shards: usize, seed: u64) -> Self {
+        let count = u64::try_from(shards.max(1)).unwrap_or(1);
+        let shards = (0..count)
+            .map(|i| Mutex::new(Machine::new(client.clone(), tuning.clone(), i, count, seed)))
+            .collect();
+        Shards {
+            shards,
+            seed,
+            server_clock: Mutex::new(ServerClock::default()),
+            clocks: tuning.clocks,
+            alarm: Alarm::new(),
+        }
+    }
+
+    /// A request. It ends with one `Done`, unless it is cancelled before.
+    pub(crate) fn acquire(&self, now: Time, key: &Arc<str>, want: Want, waiter: W) -> (Ticket, Effects<W>) {
+        self.enter(key, |machine, out| machine.acquire(now, key, want, waiter, out))
+    }
+
+    /// The request is not wanted any more. Without effect once it was completed.
+    pub(crate) fn cancel(&self, now: Time, key: &Arc<str>, ticket: Ticket) -> Effects<W> {
+        self.enter(key, |machine, out| machine.cancel(now, key, ticket, out)).1
+    }
+
+    /// The hold ends, by release or because its owner is gone.
+    pub(crate) fn release(&self, now: Time, cell: &LeaseCell) -> (Release, Effects<W>) {
+        self.enter(&cell.key, |machine, out| machine.release(now, cell, out))
+    }
+
+    /// All locks of a request for several keys are in hand: `renewal`, `max_hold` and `min_hold` of `want` count
+    /// for this one from now on.
+    pub(crate) fn begin(&self, now: Time, cell: &LeaseCell, want: &Want) -> Effects<W> {
+        self.enter(&cell.key, |machine, out| machine.begin(now, cell, want, out)).1
+    }
+
+    /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
+    /// the longer one. False: not held any more.
+    pub(crate) fn extend(&self, now: Time, cell: &LeaseCell, ttl: Duration) -> (bool, Effects<W>) {
+        self.enter(&cell.key, |machine, out| machine.extend(now, cell, ttl, out))
+    }
+
+    /// The key was taken away from whoever had it: if that was this process, its holder is to know at once.
+    pub(crate) fn ask_whether_held(&self, now: Time, key: &Arc<str>) -> Effects<W> {
+        self.enter(key, |machine, out| machine.ask_whether_held(now, key, out)).1
+    }
+
+    /// A command was answered, or failed.
+    pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Confirmation, Effects<W>) {
+        let stepped = self.step_seen(now, &context, &result);
+        self.reply_after(now, stepped, context, result)
+    }
+
+    /// What a reply shows of the server's clock. Other threads may be here before that is allowed for.
+    pub(crate) fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
+        result
+            .as_ref()
+            .ok()
+            .and_then(Reply::server_time)
+            .filter(|_| self.clocks == Clocks::One)
+            .and_then(|server_time| lock(&self.server_clock).observe(server_time, context.sent, now))
+    }
+
+    pub(crate) fn reply_after(
+        &self,
+        now: Time,
+        stepped: Option<Step>,
+        mut context: Context,
+        result: OpResult,
+    ) -> (Confirmation, Effects<W>) {
+        if let Some(Step::Before(by)) = stepped {
+            // The server counts from before the step: what it grants ends that much earlier.
+            context.sent = context.sent.before(by);
+        }
+        let mut effects = self.allow_for(now, stepped);
+        let key = context.key.clone();
+        let (confirmation, more) = self.enter(&key, |machine, out| machine.reply(now, context, result, out));
+        effects.join(more);
+        (confirmation, effects)
+    }
+
+    pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
+        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
+        let key = key.clone();
+        let mut effects = match &push {
+            // Before the grant is believed: its age is counted on the server's clock.
+            Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
+                let stepped = lock(&self.server_clock).received(*server_time, now);
+                self.allow_for(now, stepped)
+            }
+            Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
+        };
+        effects.join(self.enter(&key, |machine, out| machine.push(now, push, out)).1);
+        effects
+    }
+
+    /// The server's clock was found to have been set.
+    fn allow_for(&self, now: Time, stepped: Option<Step>) -> Effects<W> {
+        match stepped {
+            Some(Step::Forward(by)) => self.on_every_shard(|machine, out| machine.stepped(now, by, out)),
+            Some(Step::Backward(_)) => {
+                self.on_every_shard(|machine, out| machine.stepped(now, Duration::ZERO, out))
+            }
+            Some(Step::Before(_)) | None => Effects { list: Vec::new(), rearm: false },
+        }
+    }
+
+    pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
+        if matches!(event, LinkEvent::Up { .. }) {
+            lock(&self.server_clock).forget();
+        }
+        self.on_every_shard(|machine, out| machine.link(now, event, out))
+    }
+
+    /// Fires everything that is due.
+    pub(crate) fn timer(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|machine, out| machine.timer(now, out))
+    }
+
+    /// No more acquisitions: new and waiting requests end as `Closed`. Holders go on.
+    pub(crate) fn close(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|machine, out| machine.close(now, out))
+    }
+
+    /// Nobody renews, delivers pushes or fires timers any more: requests end as `Unavailable`, for good, and
+    /// every hold is lost.
+    pub(crate) fn fail(&self, now: Time, cause: &OpError) -> Effects<W> {
+        self.on_every_shard(|machine, out| machine.fail(now, cause, out))
+    }
+
+    /// Every hold is lost, for `Shutdown`. Leases end when their holders let go, or by themselves.
+    pub(crate) fn lose_all(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|machine, out| machine.lose_all(now, out))
+    }
+
+    /// Holds, and releases that the server has not confirmed yet.
+    pub(crate) fn outstanding(&self) -> Outstanding {
+        let mut sum = Outstanding::default();
+        for shard in &self.shards {
+            let one = lock(shard).outstanding();
+            sum.holds += one.holds;
+            sum.pending_releases += one.pending_releases;
+        }
+        sum
+    }
+
+    /// The releases that the server has not confirmed.
+    #[cfg(test)]
+    pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
+    }
+
+    /// Requests of this process that wait for `key`.
+    pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
+        lock(self.shard(key)).waiting(key)
+    }
+
+    /// When to call [`Shards::timer`] next, unless [`Effects::rearm`] says otherwise before.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.alarm.disarm();
+        let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
+        self.alarm.arm(due);
+        due
+    }
+
+    pub(crate) fn due_of(&self, index: usize) -> Option<Time> {
+        lock(&self.shards[index]).next_due()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
+        lock(self.shard(key)).knows(key, token)
+    }
+
+    /// For how many keys there is room.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).room()).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rest(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).rest()).sum()
+    }
+
+    fn shard(&self, key: &Arc<str>) -> &Mutex<Machine<W>> {
+        let count = u64::try_from(self.shards.len()).unwrap_or(1);
+        let mut hasher = DefaultHasher::new();
+        (self.seed, key).hash(&mut hasher);
+        let index = usize::try_from(hasher.finish() % count).unwrap_or(0);
+        &self.shards[index]
+    }
+
+    fn enter<R>(
+        &self,
+        key: &Arc<str>,
+        event: impl FnOnce(&mut Machine<W>, &mut Vec<Effect<W>>) -> R,
+    ) -> (R, Effects<W>) {
+        let mut list = Vec::new();
+        let mut shard = lock(self.shard(key));
+        let result = event(&mut shard, &mut list);
+        let rearm = self.alarm.arm(shard.next_due());
+        (result, Effects { list, rearm })
+    }
+
+    fn on_every_shard(&self, mut event: impl FnMut(&mut Machine<W>, &mut Vec<Effect<W>>)) -> Effects<W> {
+        let mut effects = Effects { list: Vec::new(), rearm: false };
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            event(&mut shard, &mut effects.list);
+            effects.rearm |= self.alarm.arm(shard.next_due());
+        }
+        effects
+    }
+}
+
+/// A panic while a mutex is held cannot leave a half-done event that matters more than going on: no code of
+/// others runs under it, so it would be a mistake of ours, and what was forgotten by it ends by deadlines.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,60 @@
+//! What the keys of a machine have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::hints::Hints;
+use super::link::Link;
+use crate::engine::Outcome;
+use crate::lease_cell::Ticket;
+use crate::protocol::{Token, Tuning};
+
+/// What the keys of a machine have in common.
+#[derive(Debug)]
+pub(crate) struct Env {
+    pub(crate) client: Arc<str>,
+    pub(crate) tuning: Tuning,
+    pub(crate) link: Link,
+    /// No more acquisitions: what every request is told.
+    pub(crate) refusal: Option<Outcome>,
+    pub(crate) hints: Hints,
+    rng: fastrand::Rng,
+    /// Numbers for tokens and tickets: `next`, `next + stride`, … are this machine's.
+    pub(crate) next: u64,
+    stride: u64,
+}
+
+impl Env {
+    /// Of the machine `index` of `count`; `seed` makes jitter differ between processes.
+    pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
+        Env {
+            client,
+            tuning,
+            link: Link::default(),
+            refusal: None,
+            hints: Hints::default(),
+            rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
+            next: count + index,
+            stride: count,
+        }
+    }
+
+    pub(crate) fn next_token(&mut self) -> Token {
+        Token(self.number())
+    }
+
+    pub(crate) fn next_ticket(&mut self) -> Ticket {
+        Ticket(self.number())
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next = self.next.wrapping_add(self.stride);
+        number
+    }
+
+    /// A random part of `spread`.
+    pub(crate) fn jitter(&mut self, spread: Duration) -> Duration {
+        spread.mul_f64(self.rng.f64())
+    }
+}

@@ -1,0 +1,59 @@
+//! Which keys were found busy lately.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use crate::protocol::Time;
+
+/// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
+/// Small and lossy; a wrong hint costs one cheap command.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    busy: [Option<Hint>; Hints::SLOTS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    /// The hash of the key.
+    key: u64,
+    until: Time,
+    /// We have left it free for plain pollers until then.
+    gap: Option<Time>,
+}
+
+impl Hints {
+    const SLOTS: usize = 32;
+    const LIFE: Duration = Duration::from_secs(2);
+
+    fn slot(key: &str) -> (usize, u64) {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let hash = hasher.finish();
+        (usize::try_from(hash % 32).unwrap_or(0), hash)
+    }
+
+    fn of(&self, key: &str) -> Option<Hint> {
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot].filter(|hint| hint.key == hash)
+    }
+
+    pub(crate) fn contended(&mut self, key: &str, now: Time) {
+        let gap = self.gap_ends(key, now);
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap });
+    }
+
+    /// This process has left the key free: who polls must have a chance before it asks for it again.
+    pub(crate) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
+        let (slot, hash) = Hints::slot(key);
+        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap: Some(now.after(gap)) });
+    }
+
+    pub(crate) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
+        self.of(key)?.gap.filter(|gap| now < *gap)
+    }
+
+    pub(crate) fn is_contended(&self, key: &str, now: Time) -> bool {
+        self.of(key).is_some_and(|hint| now < hint.until)
+    }
+}

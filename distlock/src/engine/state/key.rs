@@ -1,0 +1,92 @@
+//! One key in one process: who waits, and where this process stands with the server.
+
+use super::attempt::Attempt;
+use super::lease::Lease;
+use super::link::Link;
+use super::timers::{Timer, Timers, earlier};
+use super::waiters::Waiters;
+use crate::protocol::{Kind, Time, Token};
+
+#[derive(Debug)]
+pub(crate) struct KeyState<W> {
+    pub(crate) waiters: Waiters<W>,
+    /// Asked for the lock, or queued for it, on behalf of the first waiter.
+    pub(crate) attempt: Option<Box<Attempt>>,
+    /// What this process has on the server. An exclusive lease is the only one.
+    pub(crate) leases: Vec<Lease>,
+    /// Leases that were lost but are not given back before their bodies have ended, and until when `min_hold` keeps
+    /// the key.
+    pub(crate) kept: Vec<(Token, Time)>,
+    /// Numbers the `enter`s of this key, in the order in which they are sent.
+    pub(crate) seq: u64,
+    /// What the machine's timers hold for this key; the key may be due later, never earlier.
+    pub(crate) timer: Option<Time>,
+    /// Since when plain pollers have had no gap, as far as this process knows.
+    pub(crate) no_gap_since: Option<Time>,
+}
+
+impl<W> Default for KeyState<W> {
+    fn default() -> Self {
+        KeyState {
+            waiters: Waiters::default(),
+            attempt: None,
+            leases: Vec::new(),
+            kept: Vec::new(),
+            seq: 0,
+            timer: None,
+            no_gap_since: None,
+        }
+    }
+}
+
+impl<W> KeyState<W> {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty() && self.kept.is_empty()
+    }
+
+    pub(crate) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
+        self.leases.iter_mut().find(|lease| lease.grant.token == token)
+    }
+
+    pub(crate) fn take_lease(&mut self, token: Token) -> Option<Lease> {
+        let index = self.leases.iter().position(|lease| lease.grant.token == token)?;
+        Some(self.leases.swap_remove(index))
+    }
+
+    /// A kind in use here that does not go together with `kind`.
+    pub(crate) fn clash(&self, kind: Kind) -> Option<Kind> {
+        let held = self.leases.iter().map(|lease| lease.grant.kind);
+        let attempted = self.attempt.iter().map(|attempt| attempt.kind);
+        let awaited = self.waiters.front().map(|head| head.want.kind);
+        let clashes = |other: &Kind| {
+            let limited = matches!(other, Kind::Limited(_)) || matches!(kind, Kind::Limited(_));
+            limited && *other != kind
+        };
+        held.chain(attempted).chain(awaited).find(clashes)
+    }
+
+    /// Since when the server has not answered.
+    pub(crate) fn silent(&self) -> Option<Time> {
+        self.attempt.as_ref().and_then(|attempt| attempt.silent)
+    }
+
+    /// What happens by itself, and when.
+    pub(crate) fn timers(&self, link: &Link) -> Timers {
+        let mut timers = Timers::default();
+        if let Some(attempt) = &self.attempt {
+            timers.set(Timer::AcquireRetry, attempt.phase.ask_at());
+            timers.set(Timer::AcquireResend, attempt.resend_at(link));
+        }
+        let (mut end, mut renewal) = (None, None);
+        for lease in &self.leases {
+            end = earlier(end, lease.first_end());
+            renewal = earlier(renewal, lease.renew_at);
+        }
+        timers.set(Timer::LeaseEnd, end);
+        timers.set(Timer::Renewal, renewal.filter(|_| !link.is_down()));
+        let ends = self.waiters.ends(self.silent());
+        timers.set(Timer::WaitEnd, ends.wait);
+        timers.set(Timer::ReachEnd, ends.unavailable_after);
+        timers
+    }
+}

@@ -1,0 +1,20 @@
+//! What a machine remembers. Data, and what can be read off it; nothing here sends a command or completes a
+//! request.
+
+mod attempt;
+mod env;
+mod hints;
+mod key;
+mod lease;
+mod link;
+pub(super) mod pending;
+mod timers;
+pub(super) mod waiters;
+
+pub(super) use attempt::{Attempt, BatchRole, Phase};
+pub(super) use env::Env;
+pub(super) use key::KeyState;
+pub(super) use lease::{Grant, Holder, Lease};
+pub(super) use pending::{PendingRelease, PendingReleases};
+pub(super) use timers::When;
+pub(super) use waiters::Waiter;

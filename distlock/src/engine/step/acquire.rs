@@ -1,0 +1,193 @@
+//! Asking the server for a lock.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::{Attempt, Phase, When};
+use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, Queueing, WaitLimit};
+use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes};
+
+impl<W> Step<'_, W> {
+    /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
+    /// shared, or by an attempt on the server. An attempt that serves nobody at the front is given up: those
+    /// it was made for may have left, or may just have come in.
+    pub(crate) fn serve_here(&mut self) {
+        self.join_readers();
+        let wanted = self.state.waiters.front().map(|head| head.want.kind);
+        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
+        let mut former = None;
+        if attempted.is_some() && attempted != wanted {
+            former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
+            self.abandon_attempt();
+        }
+        let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == Kind::Exclusive);
+        if self.state.attempt.is_none() && !kept_out {
+            self.first_attempt();
+        }
+        // A server that did not answer the former attempt has been silent since then for those who still wait.
+        if let (Some((Some(silent), cause)), Some(attempt)) = (former, &mut self.state.attempt)
+            && attempt.silent.is_some()
+        {
+            attempt.silent = Some(silent);
+            attempt.cause = cause;
+        }
+    }
+
+    fn first_attempt(&mut self) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
+            && head.want.wait_limit != WaitLimit::Once
+        {
+            return self.next_attempt(Some(end.duration_since(self.now)));
+        }
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        self.ask_first(&mut attempt);
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// Asks by the cheapest command that will do.
+    pub(crate) fn ask_first(&mut self, attempt: &mut Attempt) {
+        let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
+        let plain = attempt.kind == Kind::Exclusive
+            && alone
+            && self.state.waiters.fenced() == 0
+            && !self.env.hints.is_contended(self.key, self.now);
+        if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
+    }
+
+    /// After an exclusive lease of ours ended while others wait here.
+    pub(crate) fn next_attempt(&mut self, delay: Option<Duration>) {
+        self.env.hints.contended(self.key, self.now);
+        let Some(delay) = delay else { return self.serve_here() };
+        let Some(head) = self.state.waiters.front() else { return };
+        let kind = head.want.kind;
+        let mut attempt = Attempt::new(self.next_token(), kind);
+        attempt.phase = Phase::Backoff { at: When::At(self.now.after(delay)) };
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    fn ask_plainly(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        attempt.longest = attempt.longest.max(ttl);
+        let queueing = Queueing::Never;
+        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences: 0, queueing };
+        self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
+    }
+
+    /// Asks for the lock on behalf of the first waiter: the one command that acquires, queues, keeps the
+    /// queue entry alive, and claims a grant.
+    pub(crate) fn ask(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
+        let is_queued = attempt.traces.is_queued();
+        let queueing =
+            if self.state.waiters.any_patient() || is_queued { Queueing::May } else { Queueing::Never };
+        let mode = match (queueing, self.env.link.pushes, is_queued) {
+            (Queueing::Never, _, _) => AcquireMode::Try,
+            (Queueing::May, Pushes::On, false) => AcquireMode::Wait,
+            (Queueing::May, Pushes::On, true) => AcquireMode::WaitAgain,
+            (Queueing::May, Pushes::Off, false) => AcquireMode::Poll,
+            (Queueing::May, Pushes::Off, true) => AcquireMode::PollAgain,
+        };
+        let fences = match self.state.waiters.fenced() {
+            0 => 0,
+            waiting => waiting.saturating_add(1).min(MAX_FENCES),
+        };
+        let claim = LONGEST_CLAIM.min(ttl);
+        attempt.claim = rules::certain_claim(is_queued.then_some(attempt.claim), claim);
+        attempt.longest = attempt.longest.max(ttl);
+        attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
+        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences, queueing };
+        let op = Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
+        self.send(attempt.token, purpose, op);
+    }
+
+    pub(crate) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {
+        self.state.seq += 1;
+        attempt.phase = Phase::InFlight { seq: self.state.seq, sent: self.now, ask_at: None };
+        attempt.traces.sent(queueing);
+        if attempt.silent.is_none() {
+            attempt.silent = Some(self.now);
+        }
+        self.state.seq
+    }
+
+    /// Nobody wants what it stands for any more.
+    pub(crate) fn abandon_attempt(&mut self) {
+        if let Some(attempt) = self.state.attempt.take()
+            && attempt.may_be_applied()
+        {
+            self.cancel_on_server(attempt.token, attempt.longest);
+        }
+    }
+
+    pub(crate) fn attempt_is_due(&mut self) {
+        if let Some(attempt) = &self.state.attempt
+            && attempt.follows()
+        {
+            if attempt.is_due(self.now, &self.env.link) {
+                self.withdraw(attempt.token);
+            }
+            return;
+        }
+        self.with_attempt(|step, mut attempt| {
+            if attempt.is_due(step.now, &step.env.link) {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// There is a new link, or pushes may have been missed.
+    pub(crate) fn ask_afresh(&mut self) {
+        if let Some(attempt) = &self.state.attempt
+            && attempt.follows()
+        {
+            self.withdraw(attempt.token);
+            return;
+        }
+        self.with_attempt(|step, mut attempt| {
+            if rules::clock_is_forgotten_with_the_link() {
+                attempt.pair = None;
+            }
+            // While a gap is kept the attempt has sent nothing, and asks by itself.
+            if attempt.may_be_applied() || attempt.silent.is_some() {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
+    }
+
+    /// The link is gone: unanswered commands may have been applied.
+    pub(crate) fn attempt_lost_link(&mut self, cause: &OpError) {
+        if let Some(attempt) = &mut self.state.attempt {
+            if rules::clock_is_forgotten_with_the_link() {
+                attempt.pair = None;
+            }
+            attempt.cause = Some(cause.clone());
+            attempt.silent.get_or_insert(self.now);
+        }
+    }
+
+    pub(crate) fn forget_pair(&mut self) {
+        if let Some(attempt) = &mut self.state.attempt {
+            attempt.pair = None;
+        }
+    }
+
+    /// Takes the attempt out, and puts back what is left of it.
+    pub(crate) fn with_attempt(
+        &mut self,
+        change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>,
+    ) {
+        if let Some(attempt) = self.state.attempt.take()
+            && let Some(attempt) = change(self, attempt)
+        {
+            self.state.attempt = Some(attempt);
+        }
+    }
+}

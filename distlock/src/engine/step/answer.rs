@@ -1,0 +1,342 @@
+//! The answers to what asked for a lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Step;
+use super::acquire_all::Handled;
+use crate::engine::rules;
+use crate::engine::state::{Attempt, Grant, When};
+use crate::engine::{Context, LONGEST_CLAIM, Outcome, Purpose, Queueing};
+use crate::error::LostReason;
+use crate::protocol::{
+    Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end,
+};
+
+/// Behind a client that cannot hand over, the front of the queue asks this often at first …
+const FIRST_POLL_PAUSE: Duration = Duration::from_millis(10);
+/// … and this often in the end.
+const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
+/// A server that refuses for now is asked this often in the end.
+const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
+/// Spread of the processes that ask when a holder's lease runs out.
+const EXPIRY_JITTER: Duration = Duration::from_millis(50);
+
+/// What a command asked for, and the instant before it was sent.
+struct Asked {
+    sent: Time,
+    ttl: Duration,
+    fences: u32,
+}
+
+/// How the server found the lock that it says is ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Free,
+    Ours,
+}
+
+/// Where our entry stands in the queue on the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Behind,
+}
+
+impl<W> Step<'_, W> {
+    /// The answer to an `enter` of the current attempt.
+    pub(crate) fn on_acquire_reply(
+        &mut self,
+        context: &Context,
+        seq: u64,
+        ttl: Duration,
+        fences: u32,
+        result: OpResult,
+    ) {
+        let Purpose::Acquire { queueing, .. } = context.purpose else { return };
+        let asked = Asked { sent: context.sent, ttl, fences };
+        self.with_attempt(|step, mut attempt| {
+            attempt.traces.heard_of(&result, queueing);
+            if rules::is_stale(seq, attempt.seen) {
+                return Some(attempt);
+            }
+            attempt.seen = attempt.seen.max(seq);
+            attempt.phase.answered(seq);
+            if let Some(batch_role) = attempt.batch_role.take() {
+                match step.on_batch_reply(batch_role, attempt, lease_end(asked.sent, ttl), &result) {
+                    Handled::AsOneKey(same) => attempt = same,
+                    Handled::Entirely(left) => return left,
+                }
+            }
+            step.decide(attempt, &asked, queueing, result)
+        });
+        self.serve_here();
+    }
+
+    /// What the answer means. Returns what is left of the attempt.
+    fn decide(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        asked: &Asked,
+        queueing: Queueing,
+        result: OpResult,
+    ) -> Option<Box<Attempt>> {
+        match result {
+            // Another command of ours must have taken it; only `enter` says when.
+            Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
+                self.ask(&mut attempt);
+                Some(attempt)
+            }
+            Ok(Reply::Acquired { server_time, fence }) => {
+                self.got(attempt, asked, Found::Free, server_time, fence)
+            }
+            Ok(Reply::AlreadyHeld { server_time, fence }) => {
+                self.got(attempt, asked, Found::Ours, server_time, fence)
+            }
+            Ok(Reply::Busy { server_time, holder, remaining, front }) => {
+                attempt.silent = None;
+                attempt.cause = None;
+                attempt.refusals = 0;
+                attempt.entered = None;
+                attempt.pair = server_time
+                    .filter(|_| queueing == Queueing::May)
+                    .map(|server_time| (server_time, asked.sent));
+                if queueing == Queueing::May && attempt.traces.all_answered() {
+                    attempt.claim = LONGEST_CLAIM.min(asked.ttl);
+                }
+                attempt.holder = Some(holder.clone());
+                let place = if front { Place::First } else { Place::Behind };
+                self.busy(attempt, &holder, remaining, place, queueing)
+            }
+            Ok(Reply::WrongKind { found }) => {
+                if attempt.may_be_applied() && rules::wrong_kind_is_compensated() {
+                    self.compensate(attempt.token, attempt.longest);
+                }
+                self.dismiss_all(&Outcome::WrongKind { found });
+                None
+            }
+            Ok(
+                Reply::Released { .. }
+                | Reply::Cancelled
+                | Reply::NotHeld
+                | Reply::Renewed { .. }
+                | Reply::Fenced { .. }
+                | Reply::Skipped,
+            ) => {
+                let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
+                self.failed(attempt, odd)
+            }
+            Err(error) => self.failed(attempt, error),
+        }
+    }
+
+    fn got(
+        &mut self,
+        attempt: Box<Attempt>,
+        asked: &Asked,
+        found: Found,
+        server_time: Option<ServerTime>,
+        fence: Option<u64>,
+    ) -> Option<Box<Attempt>> {
+        let Asked { sent, ttl, fences } = *asked;
+        let deadline = lease_end(rules::counted_from(sent, self.now), ttl);
+        let (entered, handoffs_began) = match found {
+            Found::Free => (self.now, server_time),
+            Found::Ours => (attempt.entered.unwrap_or(self.now), attempt.handoffs_began),
+        };
+        if found == Found::Free && attempt.holder.is_some() {
+            self.state.no_gap_since = None;
+        }
+        if self.state.no_gap_since.is_none() {
+            self.state.no_gap_since = Some(self.now);
+        }
+        let first = fence.unwrap_or(0);
+        let grant = Grant {
+            token: attempt.token,
+            kind: attempt.kind,
+            deadline,
+            entered,
+            fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
+            handoffs_began,
+            seen: attempt.seen,
+            server_time,
+            asked: sent,
+            longest: attempt.longest,
+        };
+        if deadline <= self.now {
+            return self.too_late(&attempt);
+        }
+        self.start(grant, ttl);
+        None
+    }
+
+    /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
+    /// always too slow is out of reach.
+    fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
+        if rules::leases_that_come_too_late_are_compensated() {
+            self.compensate(attempt.token, attempt.longest);
+        }
+        let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let unavailable = Outcome::Unavailable(cause.clone());
+        for waiter in self.state.waiters.take_impatient() {
+            self.complete(waiter, unavailable.clone());
+        }
+        let kind = self.state.waiters.front()?.want.kind;
+        let mut next = Attempt::new(self.next_token(), kind);
+        let handoffs_began = attempt.late_since.unwrap_or(self.now);
+        next.late_since = Some(handoffs_began);
+        next.silent = Some(handoffs_began);
+        next.cause = Some(cause);
+        self.ask(&mut next);
+        Some(Box::new(next))
+    }
+
+    fn busy(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        holder: &Arc<str>,
+        remaining: Remaining,
+        place: Place,
+        queueing: Queueing,
+    ) -> Option<Box<Attempt>> {
+        self.env.hints.contended(self.key, self.now);
+        self.state.no_gap_since = None;
+        self.dismiss_impatient(holder);
+        if self.state.waiters.is_empty() {
+            if attempt.may_be_applied() {
+                self.compensate(attempt.token, attempt.longest);
+            }
+            return None;
+        }
+        if queueing == Queueing::May {
+            let at = self.next_ask(&mut attempt, holder, remaining, place);
+            attempt.phase.queued(at);
+        } else {
+            self.ask(&mut attempt);
+        }
+        Some(attempt)
+    }
+
+    /// When to ask again if no push arrives.
+    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, place: Place) -> Time {
+        let heartbeat = rules::heartbeat(attempt.claim);
+        let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
+        let can_hand_over = holder.starts_with(MARK);
+        let expiry = match remaining {
+            Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
+            Remaining::Forever | Remaining::Unknown => heartbeat,
+        };
+        let wait = if !rules::holders_may_let_go_early() {
+            expiry
+        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !can_hand_over) {
+            self.poll_delay(attempt).min(expiry)
+        } else if can_hand_over {
+            heartbeat.min(expiry)
+        } else {
+            heartbeat
+        };
+        self.now.after(wait)
+    }
+
+    fn poll_delay(&mut self, attempt: &mut Attempt) -> Duration {
+        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.polls.min(4)).min(LONGEST_POLL_PAUSE);
+        attempt.polls = attempt.polls.saturating_add(1);
+        delay - self.env.jitter(delay / 2)
+    }
+
+    fn refusal_delay(&mut self, attempt: &mut Attempt) -> Duration {
+        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.refusals.min(6)).min(LONGEST_REFUSAL_PAUSE);
+        attempt.refusals = attempt.refusals.saturating_add(1);
+        delay - self.env.jitter(delay / 2)
+    }
+
+    fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
+        match error.kind {
+            kind if rules::ends_the_wait(kind) => {
+                if attempt.may_be_applied() {
+                    self.compensate(attempt.token, attempt.longest);
+                }
+                self.dismiss_all(&Outcome::Unavailable(error));
+                return None;
+            }
+            Failure::NotSent if self.env.link.is_down() => {
+                // One attempt was asked for, and there is no server to make it on.
+                let unavailable = Outcome::Unavailable(error.clone());
+                for waiter in self.state.waiters.take_impatient() {
+                    self.complete(waiter, unavailable.clone());
+                }
+                if self.state.waiters.is_empty() {
+                    if attempt.may_be_applied() {
+                        self.compensate(attempt.token, attempt.longest);
+                    }
+                    return None;
+                }
+            }
+            _ => {
+                let delay = match error.kind {
+                    Failure::Later => self.refusal_delay(&mut attempt),
+                    _ => self.poll_delay(&mut attempt),
+                };
+                let at =
+                    if self.env.link.is_down() { When::OnLinkUp } else { When::At(self.now.after(delay)) };
+                attempt.phase.back_off(at);
+            }
+        }
+        attempt.cause = Some(error);
+        Some(attempt)
+    }
+
+    /// The answer to an `enter` whose token is that of a lease.
+    pub(crate) fn on_acquire_reply_while_held(
+        &mut self,
+        context: &Context,
+        seq: u64,
+        ttl: Duration,
+        result: &OpResult,
+    ) {
+        let token = context.token;
+        let Some(lease) = self.state.lease(token) else { return };
+        if rules::is_stale(seq, lease.grant.seen) {
+            return;
+        }
+        lease.grant.seen = lease.grant.seen.max(seq);
+        match result {
+            // Carried out before what we know already: threads may send in another order than they asked.
+            Ok(Reply::Acquired { server_time: Some(server_time), .. })
+                if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
+            Ok(Reply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
+                // The lock was lost in between, and this command took it anew.
+                let (keep_until, longest) = (lease.min_until, lease.grant.longest);
+                self.lose_lease(token, LostReason::Expired);
+                self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
+            }
+            Ok(Reply::AlreadyHeld { .. } | Reply::Acquired { .. }) => {
+                self.extended(token, lease_end(context.sent, ttl));
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer to an `enter` of a token that nobody wants any more.
+    pub(crate) fn on_orphaned_acquire(
+        &mut self,
+        context: &Context,
+        ttl: Duration,
+        queueing: Queueing,
+        result: &OpResult,
+    ) {
+        match result {
+            _ if !rules::late_answers_are_compensated() => return,
+            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
+            Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
+            // Its `leave` may have been answered already, and have been carried out before it.
+            Err(error) if error.may_be_applied() => {}
+            _ => return,
+        }
+        let longest = ttl.max(LONGEST_CLAIM);
+        // The answer may be to a command for a lease that was lost since, whose body has not ended.
+        let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
+        let keep_until = kept.map(|(_, until)| *until);
+        self.compensate_and_keep(context.token, longest, keep_until);
+    }
+}

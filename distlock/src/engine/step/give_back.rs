@@ -1,0 +1,134 @@
+//! Giving back: `leave` for leases that end, for attempts that nobody wants any more, and for whatever may
+//! have been applied late; until it was answered.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::{Grant, PendingRelease, When};
+use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
+use crate::error::LostReason;
+use crate::protocol::{
+    Failure, Kind, LATE_COMMANDS_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift,
+};
+
+/// What a `leave` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReleaseRequest {
+    pub(crate) token: Token,
+    /// The key is to stay taken until then.
+    pub(crate) keep_until: Option<Time>,
+    /// When the run of hand-offs began, if the next one is to know.
+    pub(crate) handoffs_began: Option<ServerTime>,
+    /// Until when the lease was ours for certain; `None`: it may never have been.
+    pub(crate) deadline: Option<Time>,
+    /// The longest ttl that any command for the token has asked for.
+    pub(crate) longest: Duration,
+}
+
+impl<W> Step<'_, W> {
+    /// Gives back whatever is left of a token that nobody wants any more.
+    pub(crate) fn compensate(&mut self, token: Token, longest: Duration) {
+        self.compensate_and_keep(token, longest, None);
+    }
+
+    /// The same, but the key is to stay taken until then.
+    pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began: None, deadline: None, longest });
+    }
+
+    /// The same for a token that may stand in the queue.
+    pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
+        let handoffs_began = rules::mark_of_a_cancellation();
+        self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: None, longest });
+    }
+
+    /// Sends a `leave`.
+    pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
+        let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
+        // A queue entry may be granted as long as it lives.
+        let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
+        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
+        let key = self.key.clone();
+        let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
+        self.send_leave(release, handoffs_began, deadline);
+    }
+
+    pub(crate) fn leave_again(&mut self, release: PendingRelease) {
+        self.send_leave(release, None, None);
+    }
+
+    /// Sends it, and once more later if a command that it should follow may still overtake it.
+    fn send_leave(
+        &mut self,
+        mut release: PendingRelease,
+        handoffs_began: Option<ServerTime>,
+        deadline: Option<Time>,
+    ) {
+        release.sends = release.sends.saturating_add(1);
+        let PendingRelease { token, sends, until, keep_until, .. } = release;
+        if let Some(at) = self.env.link.settles_at(self.now, token)
+            && rules::releases_are_repeated()
+        {
+            self.pending.add(PendingRelease { at: When::At(at), ..release });
+        }
+        let keep_taken_for = keep_until
+            .map(|until| until.duration_since(self.now))
+            .filter(|keep_taken_for| !keep_taken_for.is_zero());
+        let handoffs_began = handoffs_began.unwrap_or(ServerTime(0));
+        let op = Op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
+        self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
+    }
+
+    /// The answer to a `leave`.
+    pub(crate) fn on_release_reply(
+        &mut self,
+        release: PendingRelease,
+        deadline: Option<Time>,
+        result: OpResult,
+    ) -> Confirmation {
+        match result {
+            Ok(Reply::NotHeld) if rules::refused_release_is_a_loss(release.sends, deadline, self.now) => {
+                Confirmation::Lost(LostReason::Taken)
+            }
+            Ok(Reply::Released { gap: true }) => {
+                self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
+                Confirmation::Fine
+            }
+            Ok(_) => Confirmation::Fine,
+            Err(error) => {
+                let given_up = rules::is_given_up(error.kind, release.sends);
+                let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
+                if worth_repeating && rules::releases_are_repeated() {
+                    let pause = release.pause();
+                    let pause = pause - self.env.jitter(pause / 2);
+                    let at = if self.env.link.is_down() {
+                        When::OnLinkUp
+                    } else {
+                        When::At(self.now.after(pause))
+                    };
+                    self.pending.add(PendingRelease { at, ..release });
+                }
+                Confirmation::Failed(error)
+            }
+        }
+    }
+
+    /// Gives a lease back that nobody holds.
+    pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
+        let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == Kind::Exclusive);
+        let Grant { token, deadline, longest, .. } = *grant;
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline: Some(deadline), longest });
+    }
+
+    /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.
+    pub(crate) fn refuse_all(&mut self, outcome: &Outcome) {
+        self.dismiss_all(outcome);
+        self.abandon_attempt();
+    }
+}
+
+/// Rounded up: the key is kept no shorter than was asked for.
+fn whole_millis(d: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
+}

@@ -1,0 +1,104 @@
+//! News from the server: the lock was given to this process, or is left free for a moment.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::{Attempt, Grant};
+use crate::engine::{LONGEST_CLAIM, MAX_FENCES};
+use crate::protocol::{ServerTime, Time, Token, lease_end};
+
+impl<W> Step<'_, W> {
+    /// A push says that the lock is ours since `server_time`.
+    pub(crate) fn on_grant(
+        &mut self,
+        token: Token,
+        server_time: ServerTime,
+        handoffs_began: ServerTime,
+        fence: Option<u64>,
+    ) {
+        self.with_attempt(|step, mut attempt| {
+            if attempt.token != token {
+                return Some(attempt);
+            }
+            attempt.handoffs_began = Some(handoffs_began);
+            let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
+                return step.confirm(attempt, server_time);
+            };
+            let fences = u64::from(attempt.fences.unwrap_or(0)).min(u64::from(MAX_FENCES));
+            let first = fence.unwrap_or(0);
+            let fences = first..first.saturating_add(fence.map_or(0, |_| rules::granted_fences(fences)));
+            step.state.no_gap_since =
+                Some(step.now.before(Duration::from_micros(server_time.0.saturating_sub(handoffs_began.0))));
+            let grant = Grant {
+                token,
+                kind: attempt.kind,
+                deadline,
+                entered: step.now,
+                fences,
+                handoffs_began: Some(handoffs_began),
+                seen: rules::answered_before_the_grant(attempt.seen),
+                server_time: Some(server_time),
+                asked: step.now,
+                longest: attempt.longest,
+            };
+            step.start(grant, Duration::ZERO);
+            None
+        });
+    }
+
+    /// Until when a grant made at `granted` may be relied on without asking:
+    /// `t_S + (1 − ρ)·((G − S) + C) − margin`. `None`: ask, and count from there.
+    fn grant_deadline(&self, attempt: &Attempt, granted: ServerTime) -> Option<Time> {
+        if !rules::grants_are_counted_from_when_they_were_made() {
+            return Some(lease_end(self.now, attempt.claim));
+        }
+        let (server, sent) = attempt.pair?;
+        let between = rules::made_after(server, granted)?;
+        let span = Duration::from_micros(between).saturating_add(attempt.claim);
+        if rules::is_from_the_future(lease_end(sent, Duration::from_micros(between)), self.now) {
+            return None;
+        }
+        let deadline = lease_end(sent, span);
+        (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
+    }
+
+    /// Takes a grant whose age is not known by asking again; ignores one that is older than what we know.
+    fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
+        let stale = attempt.pair.is_some_and(|(server, _)| granted < server);
+        if !stale {
+            self.ask(&mut attempt);
+        }
+        Some(attempt)
+    }
+
+    /// A push says that the key is left free for plain pollers for a moment.
+    pub(crate) fn on_gap(&mut self, token: Token) {
+        let gap = self.env.tuning.poll_gap;
+        let now = self.now;
+        if let Some(attempt) = &mut self.state.attempt
+            && attempt.token == token
+        {
+            attempt.phase.put_to(now.after(gap));
+        }
+    }
+
+    /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
+    pub(crate) fn ask_for_more(&mut self, grant: Grant) {
+        let mut attempt = Attempt::new(grant.token, grant.kind);
+        attempt.entered = Some(grant.entered);
+        attempt.handoffs_began = grant.handoffs_began;
+        attempt.longest = grant.longest;
+        // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
+        attempt.seen = self.state.seq + 1;
+        self.ask(&mut attempt);
+        self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// A push for a token that this process does not wait with: whatever it stands for is given back.
+    pub(crate) fn on_unknown_grant(&mut self, token: Token) {
+        if rules::unknown_grants_are_given_back() {
+            self.compensate(token, LONGEST_CLAIM);
+        }
+    }
+}

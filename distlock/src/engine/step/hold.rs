@@ -1,0 +1,137 @@
+//! Giving a lease that is ours to whoever waits for it here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::{Grant, Holder, Lease, Waiter};
+use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
+use crate::lease_cell::LeaseCell;
+use crate::protocol::{Kind, Time, Token, lease_end};
+
+/// A hold without renewal that lacks this part of its ttl when it begins is extended once.
+const SHORT_OF_ITS_TTL: u32 = 20;
+
+impl<W> Step<'_, W> {
+    /// Gives a lease to the first waiter. `covered` is the ttl that the server was asked for on behalf of
+    /// the first waiter; zero for a lease that was granted or is handed on.
+    pub(crate) fn start(&mut self, grant: Grant, covered: Duration) {
+        let Some(head) = self.state.waiters.front() else {
+            self.give_back(&grant, None);
+            return;
+        };
+        if head.want.kind != grant.kind {
+            self.give_back(&grant, None);
+            self.serve_here();
+            return;
+        }
+        let long_enough = covered >= head.want.ttl || lasts(&grant, head, self.now);
+        let has_fence = !head.want.fenced || !grant.fences.is_empty();
+        match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
+            Some(waiter) => self.begin(grant, waiter),
+            // Somebody asks with another token already: this one goes back, to the front of the queue.
+            None if self.state.attempt.is_some() && rules::attempts_are_kept() => {
+                self.give_back(&grant, None)
+            }
+            None => self.ask_for_more(grant),
+        }
+    }
+
+    fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
+        let fence = if waiter.want.fenced { grant.fences.next() } else { None };
+        let (token, kind) = (grant.token, grant.kind);
+        let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: None };
+        self.state.leases.reserve_exact(1);
+        self.state.leases.push(lease);
+        self.take_hold(token, waiter, fence);
+        if kind == Kind::Exclusive {
+            if self.state.waiters.any_impatient() {
+                let holder = self.own_text(token);
+                self.dismiss_impatient(&holder);
+            }
+        } else {
+            self.serve_here();
+        }
+    }
+
+    fn take_hold(&mut self, token: Token, waiter: Waiter<W>, fence: Option<u64>) {
+        let now = self.now;
+        let key = self.key.clone();
+        let Some(lease) = self.state.lease(token) else { return };
+        let Waiter { ticket, want, who, .. } = waiter;
+        let cap = rules::max_hold(&want).map_or(Time::MAX, |hold| now.after(hold));
+        let until = match want.renewal {
+            Renewal::Never if rules::ends_with_its_own_ttl() => {
+                lease.grant.deadline.min(lease_end(now, want.ttl))
+            }
+            Renewal::Keep | Renewal::Never => lease.grant.deadline,
+        };
+        let collection = want.collection;
+        if let Some(collection) = &collection {
+            collection.answered();
+        }
+        let (label, held_since) = (want.label, now);
+        let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, collection);
+        let cell = Arc::new(cell);
+        let until = until.min(cap);
+        lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
+        lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
+        lease.replan_renewal(now);
+        self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
+    }
+
+    /// The guard that the hold is a part of exists: what its holder said of time counts from now on.
+    pub(crate) fn begin_hold(&mut self, cell: &LeaseCell, want: &Want) {
+        let (now, token, ticket) = (self.now, cell.token, cell.ticket);
+        let Some(lease) = self.state.lease(token) else { return };
+        lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
+        let Some(holder) = lease.holder(ticket) else { return };
+        holder.renewal = want.renewal;
+        if let Some(max_hold) = rules::max_hold(want) {
+            cell.limit(now, now.after(max_hold));
+        }
+        holder.until = cell.capped(holder.until);
+        let mut falls_short = false;
+        if want.renewal == Renewal::Never {
+            let end = lease_end(now, want.ttl);
+            holder.until = holder.until.min(end);
+            cell.shorten(now, end);
+            falls_short = holder.until.after(want.ttl / SHORT_OF_ITS_TTL) < cell.capped(end);
+        }
+        lease.replan_renewal(now);
+        if falls_short {
+            self.extend(cell, want.ttl);
+        }
+    }
+
+    /// Lets readers in on a lease that readers of this process have, for a short while after it was entered:
+    /// beyond that a writer may be waiting.
+    pub(crate) fn join_readers(&mut self) {
+        let now = self.now;
+        while let Some(head) = self.state.waiters.front()
+            && head.want.kind == Kind::Shared
+        {
+            let joinable = self.state.leases.iter().find(|lease| {
+                lease.grant.kind == Kind::Shared
+                    && lease.may_be_passed_on(now)
+                    && lasts(&lease.grant, head, now)
+            });
+            let Some(token) = joinable.map(|lease| lease.grant.token) else { return };
+            let Some(waiter) = self.state.waiters.pop() else { return };
+            self.take_hold(token, waiter, None);
+        }
+    }
+}
+
+/// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
+/// not.
+fn lasts<W>(grant: &Grant, head: &Waiter<W>, now: Time) -> bool {
+    if !rules::leases_handed_on_must_last() {
+        return true;
+    }
+    match head.want.renewal {
+        Renewal::Keep => grant.deadline.duration_since(now) >= LONGEST_CLAIM.min(head.want.ttl) / 2,
+        Renewal::Never => grant.deadline >= lease_end(now, head.want.ttl),
+    }
+}

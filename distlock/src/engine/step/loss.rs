@@ -1,0 +1,95 @@
+//! Holds that end without having been released.
+
+use super::Step;
+use crate::engine::Effect;
+use crate::engine::rules;
+use crate::engine::state::{Holder, Lease};
+use crate::error::LostReason;
+use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
+use crate::protocol::{Kind, Token};
+
+impl<W> Step<'_, W> {
+    /// Time first: a deadline that has passed is a loss before anything else happens.
+    pub(crate) fn advance(&mut self) {
+        let now = self.now;
+        self.state.kept.retain(|(_, until)| now < *until);
+        let is_over =
+            |holder: &Holder| now >= holder.until || matches!(holder.cell.state(now), CellState::Lost(_));
+        while let Some(cell) = self
+            .state
+            .leases
+            .iter()
+            .flat_map(|lease| &lease.holders)
+            .find(|holder| is_over(holder))
+            .map(|holder| holder.cell.clone())
+        {
+            self.lose(cell.token, cell.ticket, LostReason::Expired);
+        }
+    }
+
+    /// A hold is over without having been released.
+    pub(crate) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return };
+        let Some(holder) = lease.remove(ticket) else { return };
+        let reason = holder.cell.lose(now, reason);
+        let unclaimed = holder.cell.give_up();
+        if !unclaimed {
+            self.out.push(Effect::Lost(holder.cell.clone(), reason));
+        }
+        if !lease.holders.is_empty() {
+            lease.replan_renewal(now);
+            return;
+        }
+        let Some(mut lease) = self.state.take_lease(token) else { return };
+        if !rules::leases_end_with_their_loss() && !self.state.waiters.is_empty() {
+            lease.grant.deadline = now.after(holder.ttl);
+            self.start(lease.grant, holder.ttl);
+            return;
+        }
+        if unclaimed && reason != LostReason::Taken {
+            // No body runs that would have to end first.
+            let longest = lease.grant.longest;
+            holder.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
+            self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == Kind::Shared));
+        } else {
+            self.remember_min_hold(&holder.cell, &lease, reason);
+        }
+        if rules::waiters_are_served_after_a_loss() {
+            self.serve_here();
+        }
+    }
+
+    /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
+    /// body has ended, which the lease covers until then; at once if the lease may end before `min_hold` does,
+    /// and if readers shared it: one of those whose bodies still run may have asked for it.
+    fn remember_min_hold(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
+        let now = self.now;
+        let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
+        let keep_until = keep_until.filter(|_| rules::min_hold_outlives_a_loss());
+        let grant = &lease.grant;
+        let given_back =
+            keep_until.is_some_and(|until| grant.kind == Kind::Shared || until >= grant.deadline);
+        if given_back {
+            self.give_back(grant, keep_until);
+        } else if let Some(until) = keep_until {
+            self.state.kept.push((grant.token, until));
+        }
+        cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
+    }
+
+    /// The lease itself is over: everybody who holds it has lost it.
+    pub(crate) fn lose_lease(&mut self, token: Token, reason: LostReason) {
+        while let Some(ticket) =
+            self.state.lease(token).and_then(|lease| lease.holders.first()).map(|holder| holder.cell.ticket)
+        {
+            self.lose(token, ticket, reason);
+        }
+    }
+
+    pub(crate) fn lose_all(&mut self, reason: LostReason) {
+        while let Some(token) = self.state.leases.first().map(|lease| lease.grant.token) {
+            self.lose_lease(token, reason);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What happens to one key at one event.
+//!
+//! Every event begins with [`Step::advance`]: a deadline that has passed is a loss before anything else is looked at.
+
+mod acquire;
+mod acquire_all;
+mod answer;
+mod give_back;
+mod grant;
+mod hold;
+mod loss;
+mod release;
+mod renew;
+mod wait;
+
+use std::sync::Arc;
+
+use super::state::{Env, KeyState, PendingReleases, Waiter};
+use super::{Context, Effect, Outcome, Purpose};
+use crate::engine::rules;
+use crate::protocol::{Op, Time, Token, token_text};
+
+/// One event on one key.
+pub(crate) struct Step<'a, W> {
+    pub(crate) now: Time,
+    pub(crate) key: &'a Arc<str>,
+    pub(crate) state: &'a mut KeyState<W>,
+    pub(crate) env: &'a mut Env,
+    pub(crate) pending: &'a mut PendingReleases,
+    pub(crate) out: &'a mut Vec<Effect<W>>,
+}
+
+impl<W> Step<'_, W> {
+    /// A request that waits, or was about to, has ended.
+    pub(crate) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
+        if let Some(collection) = &waiter.want.collection {
+            collection.answered();
+        }
+        self.out.push(Effect::Done(waiter.who, outcome));
+    }
+
+    pub(crate) fn own_text(&self, token: Token) -> Arc<str> {
+        token_text(&self.env.client, token).into()
+    }
+
+    pub(crate) fn next_token(&mut self) -> Token {
+        if rules::tokens_are_new() { self.env.next_token() } else { Token(1) }
+    }
+
+    pub(crate) fn send(&mut self, token: Token, purpose: Purpose, op: Op) {
+        self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now, purpose }, op));
+    }
+}

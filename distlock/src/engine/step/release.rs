@@ -1,0 +1,107 @@
+//! A holder lets go: the lease is handed on here, or given back.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::Grant;
+use crate::engine::{LONGEST_CLAIM, Release};
+use crate::error::LostReason;
+use crate::lease_cell::{LeaseCell, Ticket};
+use crate::protocol::{Kind, Time, Token};
+
+impl<W> Step<'_, W> {
+    /// The holder lets go, or is gone.
+    pub(crate) fn release(&mut self, cell: &LeaseCell) -> Release {
+        let current = self.state.lease(cell.token).is_some_and(|lease| lease.holder(cell.ticket).is_some());
+        match (cell.release(self.now), current) {
+            (Ok(()), true) => {
+                self.forget_min_hold(cell);
+                self.let_go(cell.token, cell.ticket)
+            }
+            (Ok(()), false) => Release::HandedOn,
+            (Err(reason), true) => {
+                self.lose(cell.token, cell.ticket, reason);
+                self.leave_lost(cell, reason)
+            }
+            (Err(reason), false) => self.leave_lost(cell, reason),
+        }
+    }
+
+    /// Nobody has had it in hand: no body has run that `min_hold` would be for.
+    fn forget_min_hold(&mut self, cell: &LeaseCell) {
+        if let Some(lease) = self.state.lease(cell.token)
+            && lease.grant.kind != Kind::Shared
+            && cell.give_up()
+        {
+            lease.min_until = None;
+        }
+    }
+
+    /// A lost lease is left once its body has ended: it may be ours on the server still.
+    fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> Release {
+        let others_hold_it = self.state.lease(cell.token).is_some();
+        let remains = cell.remains();
+        self.state.kept.retain(|(token, _)| *token != cell.token);
+        let given_back = remains.is_some_and(|remains| remains.given_back);
+        if reason != LostReason::Taken
+            && !others_hold_it
+            && !given_back
+            && rules::lost_leases_are_given_back()
+        {
+            let keep_until = remains.and_then(|remains| remains.keep_until);
+            let longest = remains.map_or(LONGEST_CLAIM, |remains| remains.longest);
+            self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
+        }
+        Release::WasLost(reason)
+    }
+
+    fn let_go(&mut self, token: Token, ticket: Ticket) -> Release {
+        let now = self.now;
+        let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
+        lease.remove(ticket);
+        if !lease.holders.is_empty() {
+            lease.replan_renewal(now);
+            return Release::HandedOn;
+        }
+        let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
+        let keep_until = lease.min_until.filter(|until| *until > now);
+        let passed_on = keep_until.is_none()
+            && lease.grant.kind != Kind::Shared
+            && lease.may_be_passed_on(now)
+            && self.env.refusal.is_none()
+            && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
+        if passed_on {
+            self.start(lease.grant, Duration::ZERO);
+            self.serve_here();
+            return Release::HandedOn;
+        }
+        self.give_back(&lease.grant, keep_until);
+        if !rules::leases_end_with_their_release() && !self.state.waiters.is_empty() {
+            self.start(lease.grant, Duration::ZERO);
+            return Release::Sent;
+        }
+        if lease.grant.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
+            let gap = self.take_gap(&lease.grant);
+            self.next_attempt(gap);
+        } else {
+            self.serve_here();
+        }
+        Release::Sent
+    }
+
+    /// A gap for plain pollers, when one is due.
+    fn take_gap(&mut self, grant: &Grant) -> Option<Duration> {
+        let no_gap_since = self.state.no_gap_since?;
+        // By the server's clock where it is known, so that every process finds the same gaps.
+        let micros = |time: Time| time.0 / 1000;
+        let ahead =
+            grant.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(grant.entered)));
+        let by_server = |time: Time| micros(time).saturating_add(ahead);
+        if !self.env.tuning.poll_gap_is_due(by_server(no_gap_since), by_server(self.now)) {
+            return None;
+        }
+        self.state.no_gap_since = None;
+        Some(self.env.tuning.poll_gap)
+    }
+}

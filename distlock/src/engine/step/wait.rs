@@ -1,0 +1,122 @@
+//! Waiting in this process: who comes, who gives up, who is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::Waiter;
+use crate::engine::{Outcome, WaitLimit, Want};
+use crate::lease_cell::Ticket;
+use crate::protocol::{Failure, Kind, OpError};
+
+impl<W> Step<'_, W> {
+    pub(crate) fn acquire(&mut self, want: Want, who: W) -> Ticket {
+        let ticket = self.env.next_ticket();
+        let newcomer = Waiter { ticket, waiting_since: self.now, want, who };
+        match self.refusal(&newcomer.want) {
+            Some(outcome) => self.complete(newcomer, outcome),
+            None => {
+                self.state.waiters.push(newcomer);
+                self.serve_here();
+            }
+        }
+        ticket
+    }
+
+    /// What a newcomer is told at once, if it need not wait.
+    fn refusal(&self, want: &Want) -> Option<Outcome> {
+        if let Some(refusal) = &self.env.refusal {
+            return Some(refusal.clone());
+        }
+        if let Some(other) = self.state.clash(want.kind) {
+            return Some(Outcome::WrongKind { found: other.to_string().into() });
+        }
+        if want.wait_limit == WaitLimit::Once
+            && let Some(holder) = self.known_holder()
+        {
+            return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });
+        }
+        if self.is_crowded(want) {
+            let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
+            let holder = self.state.attempt.as_ref().and_then(|attempt| attempt.holder.clone());
+            return Some(Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO });
+        }
+        None
+    }
+
+    /// As many wait here already as the newcomer accepts.
+    fn is_crowded(&self, want: &Want) -> bool {
+        let most = rules::max_waiters(want).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        most.is_some_and(|most| self.state.waiters.len() >= most)
+    }
+
+    /// Who certainly keeps a newcomer out.
+    fn known_holder(&self) -> Option<Arc<str>> {
+        let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
+        if let Some(lease) = exclusive {
+            return Some(self.own_text(lease.grant.token));
+        }
+        let attempt = self.state.attempt.as_ref().filter(|attempt| attempt.silent.is_none())?;
+        attempt.holder.clone()
+    }
+
+    pub(crate) fn cancel(&mut self, ticket: Ticket) {
+        if self.state.waiters.remove(ticket).is_some() {
+            self.serve_here();
+        }
+    }
+
+    /// Waiters whose time is up, and those who have been out of the server's reach for too long.
+    pub(crate) fn expire_waiters(&mut self) {
+        let (now, silent) = (self.now, self.state.silent());
+        if !self.state.waiters.ends(silent).have_come(now) {
+            return;
+        }
+        let overdue = self.state.waiters.take_overdue(now, silent);
+        let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
+        let link_is_down = self.env.link.is_down();
+        let (holder, cause) = match &self.state.attempt {
+            Some(attempt) => (attempt.holder.clone().or(held_here), attempt.cause.clone()),
+            None => (held_here, None),
+        };
+        for waiter in overdue {
+            // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
+            let unavailable = silent.is_some_and(|silent| {
+                link_is_down
+                    || (holder.is_none() && silent <= waiter.waiting_since)
+                    || waiter.out_of_reach_at(silent) <= now
+            });
+            let outcome = if unavailable && rules::silence_is_told_from_refusal() {
+                Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
+            } else {
+                Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.waiting_since) }
+            };
+            self.complete(waiter, outcome);
+        }
+        self.serve_here();
+    }
+
+    /// Everybody who waits gets the same answer.
+    pub(crate) fn dismiss_all(&mut self, outcome: &Outcome) {
+        for waiter in self.state.waiters.take_all() {
+            self.complete(waiter, outcome.clone());
+        }
+    }
+
+    /// Those who do not wait learn that the lock is busy.
+    pub(crate) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
+        if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
+            return;
+        }
+        for waiter in self.state.waiters.take_impatient() {
+            let waited = self.now.duration_since(waiter.waiting_since);
+            let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
+            self.complete(waiter, busy);
+        }
+    }
+}
+
+fn no_answer() -> OpError {
+    OpError::new(Failure::Unknown, "the server did not answer in time")
+}

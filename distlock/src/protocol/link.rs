@@ -1,0 +1,28 @@
+//! What becomes of the connection to a store.
+
+use super::OpError;
+use std::time::Duration;
+
+/// A command of a broken connection is applied within this time or not at all.
+pub(crate) const LATE_COMMANDS_BOUND: Duration = Duration::from_secs(5);
+
+/// Whether grants reach us without being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushes {
+    /// Subscribed, on an unbroken connection.
+    On,
+    Off,
+}
+
+/// What happens to the connection. Every event ends the validity of what was known before it.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
+#[derive(Clone, Debug)]
+pub(crate) enum LinkEvent {
+    /// A new link is ready for commands. `former_links_dead`: nothing that was sent on an earlier link can be applied
+    /// any more (it was killed on the server, or there was none).
+    Up { former_links_dead: bool, pushes: Pushes },
+    /// There is no link. Also reported after each attempt to connect that failed.
+    Down { cause: OpError },
+    /// The push connection was lost, or found again. (Lost pushes may have been missed in between.)
+    Pushes(Pushes),
+}

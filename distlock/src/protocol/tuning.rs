@@ -1,0 +1,135 @@
+//! How the queue on the server behaves, and when a key is left free for clients that poll.
+
+use std::time::Duration;
+
+/// Whose wall clocks the times in replies are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clocks {
+    /// One server's: times that contradict each other show that the clock was stepped.
+    One,
+    /// Those of several servers, each with its own share of the keys: times for different keys must not be
+    /// compared.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one place"))]
+    Many,
+}
+
+/// How the queue on the server behaves; the same for every client of a deployment.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuning {
+    /// How long an entry in the queue lives without a heartbeat.
+    pub(crate) queue_entry_ttl: Duration,
+    /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
+    pub(crate) poll_gap: Duration,
+    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero (and a gap that is not): one of
+    /// several servers, where no gap is made, waiters that poll are passed over, and whoever releases is told if the
+    /// lock was handed on.
+    pub(crate) poll_gap_interval: Duration,
+    pub(crate) clocks: Clocks,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            queue_entry_ttl: Duration::from_secs(10),
+            poll_gap: Duration::from_millis(10),
+            // Costs a key that is busy all the time 4 % of its sections; at 100 ms it was 10 %, at 1 s 1 %, and a
+            // client that polls every 100 ms is served within 2 s, 1 s and 10 s.
+            poll_gap_interval: Duration::from_millis(200),
+            clocks: Clocks::One,
+        }
+    }
+}
+
+/// The golden section.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+impl Tuning {
+    /// Whether a run of hand-offs that began at `handoffs_began` is to be interrupted by a gap now; both in
+    /// microseconds of one clock. The scripts say the same (see scripts/serve.lua).
+    ///
+    /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
+    /// distance they would always miss a client that polls at a related interval. There is one in each
+    /// `poll_gap_interval` of the clock, at a place that is as good as random, but the same for every process and
+    /// script.
+    pub(crate) fn poll_gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
+        if self.poll_gap.is_zero() || self.poll_gap_interval.is_zero() {
+            return !self.poll_gap.is_zero();
+        }
+        let (poll_gap_interval, now) = (self.poll_gap_interval.as_micros() as f64, now as f64);
+        let place = |number: f64| (number * GOLDEN * (1.0 + number / 1000.0)).fract();
+        let at = |number: f64| (number + place(number % 65_536.0)) * poll_gap_interval;
+        let number = (now / poll_gap_interval).floor();
+        let latest = if at(number) > now { at(number - 1.0) } else { at(number) };
+        (handoffs_began as f64) < latest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: u64 = 1_000;
+    /// What other languages' clients wait before they give up.
+    const TIME_OUT: u64 = 10_000 * MILLI;
+    /// Some day of 2026.
+    const START: u64 = 1_795_000_000_000_000;
+
+    /// When a client that polls with this interval, from `phase` on, first falls into a gap of a key that is
+    /// released every millisecond.
+    fn wait(tuning: &Tuning, interval: u64, phase: u64) -> u64 {
+        let gap = u64::try_from(tuning.poll_gap.as_micros()).unwrap();
+        let (mut handoffs_began, mut now, mut poll) = (START + phase, START + phase, START + phase);
+        loop {
+            now += MILLI;
+            if tuning.poll_gap_is_due(handoffs_began, now) {
+                while poll < now {
+                    poll += interval;
+                }
+                if poll < now + gap {
+                    return poll - START - phase;
+                }
+                now += gap;
+                handoffs_began = now;
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_polls_gets_a_gap_about_as_soon_as_chance_would_have_it_whatever_the_interval() {
+        let tuning = Tuning::default();
+        for interval in [50, 70, 75, 99, 100, 101, 120, 150, 160, 200, 249, 250] {
+            // A poll takes a moment, too.
+            let interval = interval * MILLI + 200;
+            let mut waits: Vec<_> = (0..200)
+                .map(|step| wait(&tuning, interval, step * 1_234_567 + step * interval / 200))
+                .collect();
+            waits.sort_unstable();
+            let (median, nearly_all, in_time) =
+                (waits[100], waits[190], waits.partition_point(|w| *w < TIME_OUT));
+            // Each gap meets a poll with the probability gap ÷ interval. A few may be unlucky, for no rhythm is
+            // the right one for all.
+            let expected = interval * 20;
+            assert!(median < expected, "{interval} us: {median} us");
+            assert!(nearly_all < expected * 4, "{interval} us: {nearly_all} us");
+            let least = if interval < 110 * MILLI { 196 } else { 160 };
+            assert!(in_time >= least, "{interval} us: {in_time} of 200 within 10 s");
+        }
+    }
+
+    #[test]
+    fn gaps_are_a_small_share_of_the_time_and_none_comes_at_once() {
+        let tuning = Tuning::default();
+        let (mut handoffs_began, mut gaps) = (START, 0);
+        for now in (START..START + 60_000 * MILLI).step_by(1_000) {
+            if tuning.poll_gap_is_due(handoffs_began, now) {
+                (handoffs_began, gaps) = (now, gaps + 1);
+            }
+        }
+        assert!((285..=300).contains(&gaps), "{gaps}");
+        assert!(!tuning.poll_gap_is_due(START, START));
+        let none = Tuning { poll_gap: Duration::ZERO, ..tuning.clone() };
+        assert!(!none.poll_gap_is_due(0, START));
+        let always = Tuning { poll_gap_interval: Duration::ZERO, ..tuning };
+        assert!(always.poll_gap_is_due(START, START));
+    }
+}

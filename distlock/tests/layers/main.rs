@@ -1,0 +1,295 @@
+//! Who may import whom, read from the sources.
+//!
+//! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never
+//! upwards or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a
+//! circle. (A folder's `mod.rs` and the files of the folder are one thing here.) What tests alone use does not count.
+
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io};
+
+use sources::{Imports, imports};
+
+/// A room: its name, its layer, what the paths of its files begin with.
+struct Room(&'static str, u32, &'static [&'static str]);
+
+/// From the bottom up. A file belongs to the room with the longest beginning that fits.
+const ROOMS: &[Room] = &[
+    Room("protocol", 0, &["protocol/"]),
+    Room("clock", 1, &["clock.rs"]),
+    Room("atomics", 0, &["sync.rs"]),
+    Room("help", 1, &["shrink.rs", "contained.rs", "process.rs"]),
+    Room("values", 1, &["error.rs", "key.rs", "token.rs", "retry.rs"]),
+    Room("outage", 2, &["outage.rs"]),
+    Room("lease cell", 2, &["lease_cell.rs", "collection.rs"]),
+    Room("engine", 3, &["engine/"]),
+    Room("contract of the stores", 3, &["backend/mod.rs", "backend/fail_all.rs"]),
+    Room("connection options", 4, &["connection.rs"]),
+    Room("memory", 5, &["backend/memory/"]),
+    Room("redis", 5, &["backend/redis/"]),
+    Room("quorum", 5, &["backend/quorum/"]),
+    Room("trace", 5, &["trace.rs"]),
+    Room("driver", 6, &["driver/"]),
+    Room(
+        "surface",
+        7,
+        &[
+            "blocking.rs",
+            "guard.rs",
+            "manager/",
+            "private/",
+            "request.rs",
+            "scope.rs",
+            "section.rs",
+            "single_attempt.rs",
+        ],
+    ),
+    Room("crate", 8, &["lib.rs"]),
+];
+
+/// What the pure rooms use of the world, and of no other crate anything.
+const PURE: &[(&str, &[&str])] = &[
+    ("protocol", &["std::collections", "std::error", "std::fmt", "std::sync::Arc", "std::time::Duration"]),
+    (
+        "engine",
+        &[
+            "fastrand",
+            "std::borrow",
+            "std::cmp",
+            "std::collections",
+            "std::hash::DefaultHasher",
+            "std::hash::Hash",
+            "std::hash::Hasher",
+            "std::mem",
+            "std::ops",
+            "std::sync::Arc",
+            "std::time::Duration",
+        ],
+    ),
+];
+
+/// Rooms that import from a room that they may not import from, and why.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[(
+    "quorum",
+    "redis",
+    "a quorum is made of Redis servers: it opens their links and reads what they say of themselves",
+)];
+
+/// Files that import each other all the same, directly or by way of others of them, and why.
+const RINGS: &[(&[&str], &str)] = &[
+    (&["error.rs", "key.rs"], "text that is no key is an error, and errors name keys"),
+    (
+        &["guard.rs", "manager/mod.rs", "request.rs", "scope.rs", "section.rs"],
+        "managers make requests, requests make guards, sections hold guards, and scopes give managers",
+    ),
+    (&["manager/builder.rs", "manager/connecting.rs"], "a builder is connected, and says by what"),
+    (&["backend/redis/config.rs", "backend/redis/url.rs"], "an address is written and read by one grammar"),
+    (
+        &[
+            "backend/redis/exec.rs",
+            "backend/redis/greet.rs",
+            "backend/redis/membership.rs",
+            "backend/redis/push.rs",
+            "backend/redis/replicas.rs",
+            "backend/redis/sentinel.rs",
+            "backend/redis/standalone.rs",
+            "backend/redis/supervise.rs",
+        ],
+        "helpers of the first reply and of a place's name stand with their first users",
+    ),
+    (
+        &[
+            "backend/quorum/aftermath.rs",
+            "backend/quorum/council.rs",
+            "backend/quorum/courtesy.rs",
+            "backend/quorum/ledger.rs",
+            "backend/quorum/presence.rs",
+            "backend/quorum/repair.rs",
+            "backend/quorum/reserve.rs",
+            "backend/quorum/round.rs",
+        ],
+        "one state machine, its parts in several files",
+    ),
+];
+
+fn room(file: &str) -> Option<&'static Room> {
+    let fits = |room: &Room| {
+        room.2.iter().filter(|begin| file.starts_with(**begin)).map(|begin| begin.len()).max().unwrap_or(0)
+    };
+    ROOMS.iter().filter(|room| fits(room) > 0).max_by_key(|room| fits(room))
+}
+
+/// A folder's `mod.rs` and what is in the folder.
+fn are_one(a: &str, b: &str) -> bool {
+    let is_front =
+        |front: &str, file: &str| front.strip_suffix("mod.rs").is_some_and(|f| file.starts_with(f));
+    is_front(a, b) || is_front(b, a)
+}
+
+/// What is allowed although it breaks a rule.
+#[derive(Clone)]
+struct Allowed {
+    rooms: Vec<(&'static str, &'static str)>,
+    rings: Vec<Vec<&'static str>>,
+}
+
+impl Allowed {
+    fn nothing() -> Allowed {
+        Allowed { rooms: Vec::new(), rings: Vec::new() }
+    }
+
+    fn here() -> Allowed {
+        Allowed {
+            rooms: EXCEPTIONS.iter().map(|(from, to, _)| (*from, *to)).collect(),
+            rings: RINGS.iter().map(|(files, _)| files.to_vec()).collect(),
+        }
+    }
+}
+
+/// All that breaks a rule.
+fn violations(imports: &Imports, allowed: &Allowed) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (from, to) in &imports.inside {
+        match (room(from), room(to)) {
+            (Some(a), Some(b)) if a.0 == b.0 || a.1 > b.1 || allowed.rooms.contains(&(a.0, b.0)) => {}
+            (Some(a), Some(b)) => found.push(format!("{from} ({}) imports {to} ({})", a.0, b.0)),
+            (None, _) => found.push(format!("{from} is in no room: see ROOMS")),
+            (_, None) => found.push(format!("{to} is in no room: see ROOMS")),
+        }
+        if !are_one(from, to) {
+            edges.entry(from).or_default().insert(to);
+        }
+    }
+    for (file, path) in &imports.outside {
+        let pure = room(file).and_then(|room| PURE.iter().find(|(pure, _)| *pure == room.0));
+        // Types lead nowhere: they were imported, or are those of the language.
+        if let Some((name, used)) = pure
+            && path.contains("::")
+            && path.starts_with(|c: char| c.is_lowercase())
+            && !is_primitive(path)
+            && !used.iter().any(|begin| path == begin || path.starts_with(&format!("{begin}::")))
+        {
+            found.push(format!("{file} ({name}) uses {path}"));
+        }
+    }
+    for ring in circles(&edges) {
+        if !allowed.rings.iter().any(|files| ring.iter().all(|file| files.contains(file))) {
+            found.push(format!("a circle of {}", ring.join(", ")));
+        }
+    }
+    found
+}
+
+fn is_primitive(path: &str) -> bool {
+    let first = path.split("::").next().unwrap_or_default();
+    ["u8", "u16", "u32", "u64", "usize", "i32", "i64", "i128", "u128", "f64", "str", "char"].contains(&first)
+}
+
+/// Files that import each other, directly or by way of others.
+fn circles<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<Vec<&'a str>> {
+    let reached = |start: &'a str| {
+        let (mut seen, mut todo) = (BTreeSet::new(), vec![start]);
+        while let Some(file) = todo.pop() {
+            todo.extend(edges.get(file).into_iter().flatten().filter(|next| seen.insert(**next)));
+        }
+        seen
+    };
+    let reach: BTreeMap<&str, BTreeSet<&str>> = edges.keys().map(|file| (*file, reached(file))).collect();
+    let leads = |a: &str, b: &str| reach.get(a).is_some_and(|seen| seen.contains(b));
+    let ring =
+        |file: &str| edges.keys().copied().filter(|other| leads(file, other) && leads(other, file)).collect();
+    edges.keys().filter(|file| leads(file, file)).map(|file| ring(file)).collect()
+}
+
+/// Those of the crate.
+fn all_sources() -> io::Result<BTreeMap<String, String>> {
+    fn read(folder: &Path, before: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = format!("{before}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                read(&entry.path(), &format!("{name}/"), files)?;
+            } else if name.ends_with(".rs") {
+                files.insert(name, fs::read_to_string(entry.path())?);
+            }
+        }
+        Ok(())
+    }
+    let mut files = BTreeMap::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut files)?;
+    Ok(files)
+}
+
+#[test]
+fn no_file_imports_what_its_layer_may_not() {
+    let found = violations(&imports(&all_sources().unwrap()), &Allowed::here());
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_exception_is_still_needed() {
+    let imports = imports(&all_sources().unwrap());
+    for index in 0..EXCEPTIONS.len() {
+        let mut fewer = Allowed::here();
+        let (from, to) = fewer.rooms.remove(index);
+        assert!(!violations(&imports, &fewer).is_empty(), "{from} imports nothing from {to}: no exception");
+    }
+    for (index, (ring, _)) in RINGS.iter().enumerate() {
+        for file in *ring {
+            let mut fewer = Allowed::here();
+            fewer.rings[index].retain(|other| other != file);
+            assert!(!violations(&imports, &fewer).is_empty(), "{file} is in no circle any more");
+        }
+    }
+}
+
+/// A small tree of sources, and what is found in it.
+fn found_in(files: &[(&str, &str)]) -> Vec<String> {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    violations(&imports(&files), &Allowed::nothing())
+}
+
+#[test]
+fn an_import_of_a_higher_layer_is_found() {
+    let root = ("lib.rs", "mod engine; mod driver; mod protocol;");
+    let driver = ("driver/mod.rs", "pub(crate) struct Core;");
+    let protocol = ("protocol/mod.rs", "mod time; pub(crate) use time::Time;");
+    let time = ("protocol/time.rs", "pub(crate) struct Time(u64);");
+    let engine = |text| found_in(&[root, driver, protocol, time, ("engine/mod.rs", text)]);
+    assert_eq!(engine("use crate::protocol::Time; /* use crate::driver::Core; */"), [""; 0]);
+    let upwards = ["engine/mod.rs (engine) imports driver/mod.rs (driver)"];
+    assert_eq!(engine("use crate::{driver::Core as Upper, protocol::Time};"), upwards);
+    assert_eq!(engine("fn f() { let it = crate::driver::Core; }"), upwards);
+    assert_eq!(engine("mod inner { use super::super::driver::*; }"), upwards);
+    assert_eq!(engine("#[cfg(test)] mod tests { use crate::driver::Core; }"), [""; 0]);
+    assert_eq!(engine("#[cfg(not(test))] use crate::driver::Core;"), upwards);
+}
+
+#[test]
+fn an_impure_import_is_found() {
+    let engine = |text| found_in(&[("lib.rs", "mod engine;"), ("engine/mod.rs", text)]);
+    assert_eq!(
+        engine("use std::{sync::Arc, time::Duration}; fn f() -> Arc<str> { \"tokio::spawn\".into() }"),
+        [""; 0]
+    );
+    assert_eq!(engine("use std::{sync::{Arc, Mutex}};"), ["engine/mod.rs (engine) uses std::sync::Mutex"]);
+    assert_eq!(engine("fn f() { tokio::spawn(g()); }"), ["engine/mod.rs (engine) uses tokio::spawn"]);
+    assert_eq!(engine("use std::time::*;"), ["engine/mod.rs (engine) uses std::time"]);
+    assert_eq!(
+        engine("use std::time; fn f() { time::Instant::now(); }"),
+        ["engine/mod.rs (engine) uses std::time", "engine/mod.rs (engine) uses std::time::Instant::now"]
+    );
+}
+
+#[test]
+fn a_circle_of_files_is_found_and_a_re_export_is_none() {
+    let root = ("lib.rs", "mod engine;");
+    let front = ("engine/mod.rs", "mod a; mod b; pub(crate) use a::A; pub(crate) use b::B;");
+    let a = ("engine/a.rs", "use super::B; pub(crate) struct A(B);");
+    let b = |text| found_in(&[root, front, a, ("engine/b.rs", text)]);
+    assert_eq!(b("pub(crate) struct B;"), [""; 0]);
+    assert_eq!(b("use crate::engine::A; pub(crate) struct B(A);"), ["a circle of engine/a.rs, engine/b.rs"]);
+}
