@@ -86,32 +86,6 @@ const RINGS: &[(&[&str], &str)] = &[
     ),
     (&["manager/builder.rs", "manager/connecting.rs"], "a builder is connected, and says by what"),
     (&["backend/redis/config.rs", "backend/redis/url.rs"], "an address is written and read by one grammar"),
-    (
-        &[
-            "backend/redis/exec.rs",
-            "backend/redis/greet.rs",
-            "backend/redis/membership.rs",
-            "backend/redis/push.rs",
-            "backend/redis/replicas.rs",
-            "backend/redis/sentinel.rs",
-            "backend/redis/standalone.rs",
-            "backend/redis/supervise.rs",
-        ],
-        "helpers of the first reply and of a place's name stand with their first users",
-    ),
-    (
-        &[
-            "backend/quorum/aftermath.rs",
-            "backend/quorum/council.rs",
-            "backend/quorum/courtesy.rs",
-            "backend/quorum/ledger.rs",
-            "backend/quorum/presence.rs",
-            "backend/quorum/repair.rs",
-            "backend/quorum/reserve.rs",
-            "backend/quorum/round.rs",
-        ],
-        "one state machine, its parts in several files",
-    ),
 ];
 
 fn room(file: &str) -> Option<&'static Room> {

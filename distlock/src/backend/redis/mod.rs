@@ -14,6 +14,7 @@ mod config;
 mod config_error;
 mod dial;
 mod doze;
+mod endpoint;
 mod errors;
 mod exec;
 mod first_reply;

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::backoff::{Backoff, jittered};
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
+use super::endpoint::Endpoint;
 use super::link::{self, Driver};
-use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, handshake, trace};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
@@ -45,7 +45,7 @@ pub(super) trait Listener: Send + Sync + 'static {
     /// Where to subscribe.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// The subscription is confirmed.
-    fn subscribed(&self, at: Whereabouts);
+    fn subscribed(&self, at: Endpoint);
     /// There is none.
     fn unsubscribed(&self);
     /// Returns when the connection must be made anew, because it leads to the wrong server.
@@ -150,7 +150,7 @@ fn warn_once(listener: &impl Listener, error: &RedisError, warned: &mut bool) {
 struct Subscription {
     voice: Voice,
     pulse: Arc<Pulse>,
-    at: Whereabouts,
+    at: Endpoint,
 }
 
 enum Voice {
@@ -175,11 +175,11 @@ async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result
     match memory.protocol() {
         ProtocolVersion::RESP2 => {
             let voice = subscribe_by_resp2(listener, stream).await?;
-            Ok(Subscription { voice, pulse, at: Whereabouts { address, run_id: None } })
+            Ok(Subscription { voice, pulse, at: Endpoint { address, run_id: None } })
         }
         _ => {
             let (voice, run_id) = subscribe_by_resp3(listener, stream, memory).await?;
-            Ok(Subscription { voice, pulse, at: Whereabouts { address, run_id } })
+            Ok(Subscription { voice, pulse, at: Endpoint { address, run_id } })
         }
     }
 }

@@ -21,8 +21,8 @@ use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
 use super::config::RedisConfig;
+use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
-use super::standalone::Whereabouts;
 use super::stream::{Pulse, Stream};
 use super::{errors, handshake};
 use crate::backend::{Failure, OpError, OpResult, Reply};
@@ -50,7 +50,7 @@ pub(super) struct Replicas {
 struct Line {
     connection: MultiplexedConnection,
     _driver: Driver,
-    at: Whereabouts,
+    at: Endpoint,
 }
 
 impl Replicas {
@@ -111,7 +111,7 @@ impl Replicas {
         &self,
         config: &RedisConfig,
         mark: &str,
-        at: impl Fn() -> Option<Whereabouts> + Send + Sync,
+        at: impl Fn() -> Option<Endpoint> + Send + Sync,
     ) {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut asked) = asked else { return };
@@ -144,7 +144,7 @@ impl Replicas {
         trouble: &mut Option<OpError>,
         config: &RedisConfig,
         pipeline: &Pipeline,
-        at: &(impl Fn() -> Option<Whereabouts> + Send + Sync),
+        at: &(impl Fn() -> Option<Endpoint> + Send + Sync),
     ) -> Result<(), OpError> {
         let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         loop {
@@ -170,7 +170,7 @@ impl Replicas {
         line: &mut Option<Line>,
         config: &RedisConfig,
         pipeline: &Pipeline,
-        at: &Whereabouts,
+        at: &Endpoint,
     ) -> Result<Vec<Value>, RedisError> {
         let open = match line {
             Some(open) => open,
@@ -211,13 +211,13 @@ fn acquires(result: &OpResult) -> bool {
 }
 
 impl Line {
-    async fn open(config: &RedisConfig, to: &Whereabouts) -> Result<Line, RedisError> {
+    async fn open(config: &RedisConfig, to: &Endpoint) -> Result<Line, RedisError> {
         let stream = Stream::connect(&to.address, &config.tls, Arc::new(Pulse::default())).await?;
         let (mut connection, driver) =
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await?;
         let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;
         let run_id = handshake::field(handshake::text(&info), "run_id").map(str::to_owned);
-        let at = Whereabouts { address: to.address.clone(), run_id };
+        let at = Endpoint { address: to.address.clone(), run_id };
         if at.is_elsewhere(to) {
             // It was started anew: what the link has written is gone, and so will be the link.
             return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());

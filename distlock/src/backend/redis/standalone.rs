@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
+use super::endpoint::Endpoint;
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
@@ -104,28 +105,13 @@ struct ServerShared {
 struct State {
     up: bool,
     /// Of the server that runs our commands.
-    at: Option<Whereabouts>,
+    at: Option<Endpoint>,
     subscribed: bool,
     /// Of the server that sends our pushes.
-    push_at: Option<Whereabouts>,
+    push_at: Option<Endpoint>,
     /// The command link was made anew since, and nothing tells whether it leads to the same server: behind one
     /// address there may be another one by now.
     push_is_older: bool,
-}
-
-/// Which server a connection leads to.
-#[derive(Clone, Debug)]
-pub(super) struct Whereabouts {
-    pub(super) address: Address,
-    pub(super) run_id: Option<String>,
-}
-
-impl Whereabouts {
-    /// As far as is known.
-    pub(super) fn is_elsewhere(&self, other: &Whereabouts) -> bool {
-        let known = self.run_id.is_some() && other.run_id.is_some();
-        self.address != other.address || (known && self.run_id != other.run_id)
-    }
 }
 
 impl State {
@@ -209,7 +195,7 @@ impl ServerShared {
     }
 
     /// Where the commands go, if they go anywhere.
-    fn whereabouts(&self) -> Option<Whereabouts> {
+    fn endpoint(&self) -> Option<Endpoint> {
         let state = self.state();
         state.at.clone().filter(|_| state.up)
     }
@@ -228,7 +214,7 @@ impl ServerShared {
         let was_known = state.push_at.as_ref().is_some_and(|push_at| push_at.run_id.is_some());
         let comparable = was_known && server.run_id.is_some();
         state.push_is_older |= state.subscribed && state.at.is_some() && !comparable;
-        state.at = Some(Whereabouts { address: address.clone(), run_id: server.run_id.clone() });
+        state.at = Some(Endpoint { address: address.clone(), run_id: server.run_id.clone() });
         let (pushes, split) = (state.pushes(), state.split());
         drop(state);
         if split {
@@ -346,13 +332,13 @@ impl Listener for Supervisor {
     }
 
     async fn locate(&self) -> Result<Address, OpError> {
-        match self.whereabouts() {
+        match self.endpoint() {
             Some(at) => Ok(at.address),
             None => LinkOwner::locate(self).await,
         }
     }
 
-    fn subscribed(&self, at: Whereabouts) {
+    fn subscribed(&self, at: Endpoint) {
         let before = self.state().pushes();
         let mut state = self.state();
         state.subscribed = true;
@@ -485,7 +471,7 @@ impl Backend for RedisBackend {
                 if let Some(replicas) = &supervisor.replicas {
                     let wire = &supervisor.exec.wire;
                     let mark = wire.names.mark(&wire.client).to_string();
-                    replicas.serve(&supervisor.config, &mark, || supervisor.whereabouts()).await;
+                    replicas.serve(&supervisor.config, &mark, || supervisor.endpoint()).await;
                 }
             };
             let (keep, listen) = (Arc::clone(&supervisor), Arc::clone(&supervisor));

@@ -17,9 +17,9 @@ use super::{ClusterShared, locked};
 use crate::backend::redis::backoff::Backoff;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
+use crate::backend::redis::endpoint::Endpoint;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
-use crate::backend::redis::standalone::Whereabouts;
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
 use crate::backend::redis::{errors, trace};
 use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
@@ -407,7 +407,7 @@ impl Listener for NodeLink {
         Ok(self.node.address.clone())
     }
 
-    fn subscribed(&self, at: Whereabouts) {
+    fn subscribed(&self, at: Endpoint) {
         let mut reported = locked(&self.supervisor.reported);
         let first = reported.subscribed.is_empty();
         reported.subscribed.insert(at.address);
