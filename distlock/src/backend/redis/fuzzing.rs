@@ -12,7 +12,7 @@ use crate::connection::ConnectionOptions;
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
-use super::{cluster, errors, handshake, push, reply};
+use super::{cluster, errors, handshake, info, push, reply};
 use crate::backend::{AcquireMode, Kind, Op, Token, Tuning};
 
 const CLIENT: &str = "c";
@@ -107,7 +107,7 @@ fn cluster(bytes: &[u8], info: &str) {
 /// `INFO`, `CLIENT INFO`, `ROLE`.
 fn info(text: &str) {
     for name in ["run_id", "redis_version", "maxmemory", "maxmemory_policy", "uptime_in_seconds"] {
-        handshake::field(Some(text), name);
+        info::field(Some(text), name);
     }
     handshake::identify(text);
 }

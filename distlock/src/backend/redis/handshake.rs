@@ -7,6 +7,7 @@ use redis::{Pipeline, RedisError, ServerError, Value};
 use super::command::Wire;
 use super::config::Address;
 use super::errors;
+use super::info::{field, text};
 use super::link::Link;
 use super::replicas;
 use super::scripts::SCRIPTS;
@@ -311,19 +312,6 @@ pub(super) fn identify(line: &str) -> Option<Identity> {
         line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
     };
     Some(Identity { id: of("id")?, address: of("addr")? })
-}
-
-/// `INFO` is lines of `name:value`.
-pub(super) fn field<'a>(info: Option<&'a str>, name: &str) -> Option<&'a str> {
-    info?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-}
-
-pub(super) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use redis::{RedisWrite, Value};
 use super::exec::{Exec, failed};
 use super::link::Link;
 use super::names::Tag;
-use super::{errors, handshake, reply};
+use super::{errors, info, reply};
 use crate::backend::{Failure, OpError, ServerTime};
 
 /// For how long notes are kept on a server that nobody uses.
@@ -106,8 +106,8 @@ impl Exec {
                 return Err(failed(&link, error.clone()));
             }
         }
-        let text = |at: usize| answers.get(at).and_then(handshake::text);
-        let run_id = handshake::field(text(0), "run_id").map(str::to_owned);
+        let text = |at: usize| answers.get(at).and_then(info::text);
+        let run_id = info::field(text(0), "run_id").map(str::to_owned);
         let (Some(run_id), Some(server_time)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
             return Err(errors::found(
                 Failure::Refused,

@@ -19,6 +19,7 @@ mod errors;
 mod exec;
 mod first_reply;
 mod handshake;
+mod info;
 mod link;
 mod login;
 mod membership;

@@ -20,7 +20,7 @@ use super::config::{Address, RedisConfig};
 use super::endpoint::Endpoint;
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
-use super::{errors, first_reply, handshake, trace};
+use super::{errors, first_reply, info, trace};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 
 /// How often a silent connection is asked for a sign of life.
@@ -225,7 +225,7 @@ async fn subscribe_by_resp3(
         if matches!(info, Value::ServerError(_)) {
             memory.no_info = Some(Instant::now());
         }
-        handshake::field(handshake::text(&info), "run_id").map(str::to_owned)
+        info::field(info::text(&info), "run_id").map(str::to_owned)
     };
     connection.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
     // Last, so that a connection of this name that is not subscribed is one for commands.

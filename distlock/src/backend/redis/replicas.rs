@@ -24,7 +24,7 @@ use super::config::RedisConfig;
 use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
-use super::{errors, handshake};
+use super::{errors, info};
 use crate::backend::{Failure, OpError, OpResult, Reply};
 
 /// The longest pause between two attempts to connect within one round.
@@ -216,7 +216,7 @@ impl Line {
         let (mut connection, driver) =
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await?;
         let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;
-        let run_id = handshake::field(handshake::text(&info), "run_id").map(str::to_owned);
+        let run_id = info::field(info::text(&info), "run_id").map(str::to_owned);
         let at = Endpoint { address: to.address.clone(), run_id };
         if at.is_elsewhere(to) {
             // It was started anew: what the link has written is gone, and so will be the link.

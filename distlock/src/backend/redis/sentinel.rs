@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
-use super::handshake::text;
+use super::info::text;
 use super::link::{self, Driver};
 use super::news;
 use super::pace::Pace;

@@ -7,7 +7,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::node::Node;
 use crate::backend::redis::config::Address;
-use crate::backend::redis::handshake::{field, text};
+use crate::backend::redis::info::{field, text};
 use crate::backend::redis::slots::SLOTS;
 use crate::connection::AddressMap;
 

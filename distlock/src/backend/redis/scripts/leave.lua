@@ -36,7 +36,7 @@ else
   local marked = type(held) == 'string' and is_marker(held) and is_paired(keys.lock, keys.members)
   if marked and redis.call('ZREM', keys.members, token) == 1 then
     if keep_taken_for > 0 then
-      redis.call('ZADD', keys.members, text(run.now + keep_taken_for * 1000), 'dl1:keep_taken_for:' .. token)
+      redis.call('ZADD', keys.members, text(run.now + keep_taken_for * 1000), 'dl1:hold:' .. token)
     end
   elseif dequeue(keys.queue, keys.entries, token) then
     reply = {'CANCELLED', token}

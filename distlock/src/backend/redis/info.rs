@@ -1,0 +1,16 @@
+//! What a server prints about itself.
+
+use redis::Value;
+
+/// `INFO` is lines of `name:value`.
+pub(super) fn field<'a>(info: Option<&'a str>, name: &str) -> Option<&'a str> {
+    info?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
