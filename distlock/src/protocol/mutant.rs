@@ -94,6 +94,9 @@ pub(crate) enum Mutant {
     LaterReleaseGivenUp,
     MaxWaitersIgnored,
     UnclaimedLeaseRenewed,
+    HeartbeatOfLostSessionCounts,
+    AnswerOfLostSessionBelieved,
+    SessionLeaseLeftToItself,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
