@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
+use crate::backend::{Demand, Kind};
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
 use crate::driver::{self, Failed, LeaseHandle, Released};
@@ -225,6 +226,8 @@ impl Guard {
         if self.is_forked() {
             return Err(forked(self.cell()));
         }
+        let demand = Demand { kind: Kind::Exclusive, ttl, fenced: false, min_hold: None };
+        self.first.lease_handle.alive.core().backend.check(&demand)?;
         let begun: Vec<_> = self
             .locks()
             .map(|HeldLock { lease_handle, .. }| (&lease_handle.cell, driver::extend(lease_handle, ttl)))
@@ -439,8 +442,18 @@ mod tests {
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
         let (key, token) = ("k".into(), Token(1));
-        let cell =
-            LeaseCell::new(key, "l".into(), Ticket(1), token, None, Time(0), Time::MAX, Time::MAX, None);
+        let cell = LeaseCell::new(
+            key,
+            "l".into(),
+            Ticket(1),
+            token,
+            None,
+            Time(0),
+            Time::MAX,
+            Time::MAX,
+            None,
+            None,
+        );
         let refused =
             Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);

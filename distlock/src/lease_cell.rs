@@ -15,6 +15,7 @@ use event_listener::{Event, EventListener};
 
 use crate::collection::KeyCollection;
 use crate::error::LostReason;
+use crate::protocol::session::Session;
 use crate::protocol::{Time, Token};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -73,6 +74,8 @@ pub(crate) struct LeaseCell {
     claim: AtomicU8,
     /// One of several keys that are being collected.
     collection: Option<Arc<KeyCollection>>,
+    /// What else must last, if leases end with a session.
+    session: Option<Arc<Session>>,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
@@ -90,6 +93,7 @@ impl LeaseCell {
         cap: Time,
         until: Time,
         collection: Option<Arc<KeyCollection>>,
+        session: Option<Arc<Session>>,
     ) -> Self {
         let word = AtomicU64::new(word_of(until.min(cap)));
         LeaseCell {
@@ -103,6 +107,7 @@ impl LeaseCell {
             word,
             claim: AtomicU8::new(UNCLAIMED),
             collection,
+            session,
             abandoned: AtomicBool::new(false),
             ended: Event::new(),
             remains: OnceLock::new(),
@@ -146,13 +151,26 @@ impl LeaseCell {
         self.claim.compare_exchange(UNCLAIMED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// When the session ends that it depends on, as far as is known.
+    pub(crate) fn session_end(&self) -> Time {
+        self.session.as_ref().map_or(Time::MAX, |session| session.deadline())
+    }
+
     /// The state at `now`; a deadline that has passed becomes a loss here.
     pub(crate) fn state(&self, now: Time) -> CellState {
+        match self.own_state(now) {
+            CellState::Until(deadline) => CellState::Until(deadline.min(self.session_end())),
+            ended => ended,
+        }
+    }
+
+    /// The same; the deadline is this hold's own.
+    fn own_state(&self, now: Time) -> CellState {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let state = state_of(word);
             let CellState::Until(deadline) = state else { return state };
-            if now < deadline {
+            if now < deadline.min(self.session_end()) {
                 return state;
             }
             match self.replace(word, self.expiry_word(now)) {
@@ -175,7 +193,7 @@ impl LeaseCell {
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
         let wanted = until.min(self.cap());
         loop {
-            let CellState::Until(deadline) = self.state(now) else { return false };
+            let CellState::Until(deadline) = self.own_state(now) else { return false };
             if wanted <= deadline || self.replace(word_of(deadline), word_of(wanted)).is_ok() {
                 return true;
             }
@@ -184,7 +202,7 @@ impl LeaseCell {
 
     /// Moves the deadline to `until` unless it is earlier already.
     pub(crate) fn shorten(&self, now: Time, until: Time) {
-        while let CellState::Until(deadline) = self.state(now) {
+        while let CellState::Until(deadline) = self.own_state(now) {
             if until >= deadline || self.replace(word_of(deadline), word_of(until)).is_ok() {
                 return;
             }
@@ -238,7 +256,7 @@ impl LeaseCell {
 
     fn end(&self, now: Time, last_word: u64) -> CellState {
         loop {
-            let state = self.state(now);
+            let state = self.own_state(now);
             let CellState::Until(deadline) = state else { return state };
             if self.replace(word_of(deadline), last_word).is_ok() {
                 return state_of(last_word);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Kind;
+use crate::backend::{Demand, Kind};
 use crate::clock;
 use crate::driver::{self, AcquireResult};
 use crate::engine::{Outcome, Renewal, WaitLimit, Want};
@@ -253,6 +253,7 @@ impl LockRequest {
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
             ));
         }
+        self.check_store(keys, &want)?;
         let Wait::Retry(retry) = self.wait else {
             let result = self.all(keys, &want).await;
             return if want.wait_limit == WaitLimit::Once { result.map_err(not_waited) } else { result };
@@ -386,6 +387,13 @@ impl LockRequest {
             AcquireResult::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
             AcquireResult::Not(outcome) => Err(error_of(outcome, key.clone(), self.kind)),
         }
+    }
+
+    fn check_store(&self, keys: &[LockKey], want: &Want) -> Result<(), LockError> {
+        let backend = &self.manager.core().backend;
+        let Want { kind, ttl, fenced, min_hold, .. } = *want;
+        backend.check(&Demand { kind, ttl, fenced, min_hold })?;
+        keys.iter().try_for_each(|key| backend.check_key(key))
     }
 
     fn check_kind(&self, keys: usize) -> Result<(), LockError> {

@@ -1,6 +1,7 @@
 //! The contract between the driver and whatever keeps the locks. The words that they use are those of
 //! [`crate::protocol`].
 
+pub(crate) mod adapter;
 pub(crate) mod fail_all;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
@@ -12,6 +13,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::LockError;
+use crate::key::LockKey;
 
 #[cfg(feature = "redis")]
 pub(crate) use crate::protocol::LATE_COMMANDS_BOUND as TCP_USER_TIMEOUT;
@@ -23,7 +28,6 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The future needs no particular executor, and is never dropped before it is ready: whoever does not want
 /// to wait hands it to the I/O thread. It always becomes ready: when the link is given up it fails with
 /// [`Failure::Unknown`].
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory never fails, and answers at once"))]
 pub(crate) enum Sending {
     Ready(OpResult),
     Pending(BoxFuture<OpResult>),
@@ -43,6 +47,20 @@ impl fmt::Debug for Sending {
 pub(crate) trait Events: Send + Sync {
     fn link(&self, event: LinkEvent);
     fn push(&self, push: Push);
+
+    fn notice(&self, _notice: Notice) {}
+
+    /// The session is over (see [`LeaseEnds::WithSession`], which says so already): every lock is lost.
+    fn session_lost(&self) {}
+}
+
+/// What a request asks of a backend, apart from the lock being free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    pub(crate) kind: Kind,
+    pub(crate) ttl: Duration,
+    pub(crate) fenced: bool,
+    pub(crate) min_hold: Option<Duration>,
 }
 
 /// Something that keeps locks.
@@ -88,6 +106,16 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Why it cannot keep locks of this kind, if it cannot.
     fn refuses(&self, _kind: Kind) -> Option<&'static str> {
         None
+    }
+
+    /// Refuses what it cannot do, with the reason.
+    fn check(&self, _demand: &Demand) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    /// Refuses a key that it cannot keep, with the reason.
+    fn check_key(&self, _key: &LockKey) -> Result<(), LockError> {
+        Ok(())
     }
 
     /// For messages: what this is and where, without credentials.

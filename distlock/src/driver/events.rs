@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
-use crate::backend::Events;
+use crate::backend::{Events, Notice};
 use crate::clock;
 use crate::contained::contained;
 use crate::outage::{Before, LinkChange};
@@ -52,5 +52,16 @@ impl Events for Core {
         let Some(core) = self.io.core() else { return };
         // A push that is lost by a panic is made up for by the waiter's own timer.
         drop(core.event(|engine, now| engine.push(now, push)));
+    }
+
+    fn notice(&self, notice: Notice) {
+        let Some(core) = self.io.core() else { return };
+        drop(core.event(|engine, now| engine.notice(now, &notice)));
+    }
+
+    fn session_lost(&self) {
+        let Some(core) = self.io.core() else { return };
+        // The session itself says so already; what is due by it is found by the timers, if not by this.
+        drop(core.event(|engine, now| engine.session_lost(now)));
     }
 }

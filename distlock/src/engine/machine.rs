@@ -11,7 +11,9 @@ use super::step::Step;
 use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{LATE_COMMANDS_BOUND, LinkEvent, OpError, OpResult, Push, Pushes, Time, Token, Tuning};
+use crate::protocol::{
+    LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, OpResult, Push, Pushes, Time, Token, Tuning,
+};
 use crate::shrink::shrink;
 
 #[derive(Debug)]
@@ -155,6 +157,17 @@ impl<W> Machine<W> {
                 }
             }
         });
+    }
+
+    pub(crate) fn notice(&mut self, now: Time, notice: &Notice, out: &mut Vec<Effect<W>>) {
+        match notice {
+            Notice::Free { key } => self.step(now, key, out, |step| step.may_be_free()),
+            Notice::Unproven { key, token } => self.step(now, key, out, |step| step.given(*token)),
+        }
+    }
+
+    pub(crate) fn session_lost(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+        self.each(now, out, |step| step.lose_session());
     }
 
     pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {

@@ -28,5 +28,5 @@ mod tests;
 
 pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Queueing, Release};
 pub(crate) use machine::Machine;
-pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM, MAX_FENCES};
+pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
 pub(crate) use request::{InBatch, Outcome, Renewal, WaitLimit, Want};

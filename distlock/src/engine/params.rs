@@ -6,7 +6,5 @@ use std::time::Duration;
 pub(crate) const LONGEST_CLAIM: Duration = Duration::from_secs(3);
 /// How long a process may hand a lock on among its own tasks without asking the server.
 pub(crate) const LOCAL_CHAIN_TIME: Duration = Duration::from_millis(50);
-/// At most so many fencing tokens are reserved at once.
-pub(crate) const MAX_FENCES: u32 = 1024;
 /// An `enter` that was not answered for so long is sent again (it is idempotent).
 pub(crate) const ACQUIRE_RESEND_AFTER: Duration = Duration::from_secs(1);

@@ -248,6 +248,11 @@ pub(super) fn failed_renewals_are_no_losses() -> bool {
 
 // Giving back.
 
+/// A lease that ends with the session is ended by this process when its ttl is over.
+pub(super) fn leases_of_sessions_are_ended() -> bool {
+    !mutated!(SessionLeaseLeftToItself)
+}
+
 /// A lease that was lost, but was not taken away, may be ours on the server still.
 pub(super) fn lost_leases_are_given_back() -> bool {
     !mutated!(LostLeaseNotReleased)

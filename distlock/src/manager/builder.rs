@@ -9,20 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connecting::Built;
+use super::schemes::{self, StoreSlot};
 use super::{Defaults, LockManager};
-#[cfg(feature = "redis")]
-use crate::backend::Backend;
 use crate::backend::Tuning;
-#[cfg(feature = "redis")]
-use crate::backend::quorum::QuorumBackend;
-#[cfg(feature = "redis")]
-use crate::backend::redis::{self, ClusterBackend, RedisBackend, RedisConfig};
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
+use crate::store::LockStore;
 
 const LONGEST_CLIENT_NAME: usize = 64;
 
@@ -30,20 +26,21 @@ const LONGEST_CLIENT_NAME: usize = 64;
 #[must_use = "a builder does nothing until it connects"]
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
-    url: Option<Url>,
-    quorum: Vec<Url>,
-    prefix: String,
-    client_name: Option<String>,
-    gap: Duration,
-    replicas: Option<u32>,
+    pub(super) url: Option<Url>,
+    pub(super) quorum: Vec<Url>,
+    pub(super) store: Option<StoreSlot>,
+    pub(super) prefix: String,
+    pub(super) client_name: Option<String>,
+    pub(super) gap: Duration,
+    pub(super) replicas: Option<u32>,
     #[cfg(feature = "redis")]
-    connection: ConnectionOptions,
-    defaults: Defaults,
+    pub(super) connection: ConnectionOptions,
+    pub(super) defaults: Defaults,
 }
 
 /// `Debug` hides what may be secret.
 #[derive(Clone)]
-struct Url(String);
+pub(super) struct Url(pub(super) String);
 
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +56,7 @@ impl Default for LockManagerBuilder {
         LockManagerBuilder {
             url: None,
             quorum: Vec::new(),
+            store: None,
             prefix: String::new(),
             client_name: None,
             gap: Tuning::default().poll_gap,
@@ -92,6 +90,12 @@ impl LockManagerBuilder {
     /// within a second of each other and `maxmemory-policy` at `noeviction`: a server that evicts is refused.
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
+    }
+
+    /// Keeps the locks in a store of the program's own; see [`store`](crate::store). It serves one manager: a copy of
+    /// this builder can make another one only with another store.
+    pub fn store(self, store: impl LockStore) -> Self {
+        LockManagerBuilder { store: Some(StoreSlot::new(store)), ..self }
     }
 
     /// Put in front of every key and every name that is used on the server. Guards and errors show keys
@@ -289,26 +293,23 @@ impl LockManagerBuilder {
     pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
-        let url = match (self.url.clone(), self.quorum.is_empty()) {
-            (Some(url), true) => url,
-            (None, false) => return self.redis_quorum(&client, lazy),
-            (None, true) => {
+        let url = match (&self.url, self.quorum.is_empty(), &self.store) {
+            (Some(url), true, None) => url.clone(),
+            (None, false, None) => return schemes::open_quorum(self, &client, lazy),
+            (None, true, Some(store)) => return store.clone().open(self, &client, lazy),
+            (None, true, None) => {
                 return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
             }
-            (Some(_), false) => {
+            (_, _, Some(_)) => {
+                return Err(LockError::options(
+                    "a `store` and servers (`url`, `quorum`): locks are kept in one place",
+                ));
+            }
+            (Some(_), false, None) => {
                 return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
             }
         };
-        if url.0.trim().split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("memory")) {
-            if self.replicas.is_some_and(|replicas| replicas > 0) {
-                return Err(LockError::options("`replicas` is for Redis: locks in memory have none"));
-            }
-            return Ok(Built {
-                manager: LockManager::memory(client, self.defaults),
-                longest_attempt: Duration::ZERO,
-            });
-        }
-        self.redis(url, &client, lazy)
+        schemes::open(self, url, &client, lazy)
     }
 
     fn check(&self) -> Result<(), LockError> {
@@ -342,61 +343,6 @@ impl LockManagerBuilder {
             }
         }
         Ok(())
-    }
-
-    #[cfg(feature = "redis")]
-    fn redis(self, url: Url, client: &Arc<str>, lazy: bool) -> Result<Built, LockError> {
-        if redis::is_quorum(&url.0) {
-            return LockManagerBuilder { quorum: vec![url], ..self }.redis_quorum(client, lazy);
-        }
-        let mut config = RedisConfig::with(&url.0, client, &self.connection).map_err(LockError::options)?;
-        config.prefix = self.prefix;
-        config.lazy = lazy;
-        config.tuning.poll_gap = self.gap;
-        config.replicas = self.replicas.unwrap_or(config.replicas);
-        let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
-        let backend: Arc<dyn Backend> = if config.is_cluster() {
-            ClusterBackend::new(config).map_err(LockError::options)?
-        } else {
-            RedisBackend::new(config).map_err(LockError::options)?
-        };
-        let manager = LockManager::start(client.clone(), backend, &tuning, self.defaults);
-        Ok(Built { manager, longest_attempt })
-    }
-
-    /// One URL that lists them, or one for each.
-    #[cfg(feature = "redis")]
-    fn redis_quorum(self, client: &Arc<str>, lazy: bool) -> Result<Built, LockError> {
-        let configs = match self.quorum.as_slice() {
-            [one] if redis::is_quorum(&one.0) => RedisConfig::of_quorum(&one.0, client, &self.connection),
-            each => each.iter().map(|url| RedisConfig::with(&url.0, client, &self.connection)).collect(),
-        };
-        let mut configs = configs.map_err(LockError::options)?;
-        if self.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
-            return Err(LockError::options(
-                "`replicas` on a quorum: a lock there is safe by being on several masters already",
-            ));
-        }
-        for config in &mut configs {
-            config.prefix.clone_from(&self.prefix);
-            config.lazy = lazy;
-        }
-        let longest_attempt = configs.iter().map(|config| config.connect_timeout).max().unwrap_or_default();
-        let backend = QuorumBackend::new(configs, self.defaults.ttl).map_err(LockError::options)?;
-        let manager = LockManager::start(client.clone(), backend, &QuorumBackend::tuning(), self.defaults);
-        Ok(Built { manager, longest_attempt })
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn redis_quorum(self, _client: &Arc<str>, _lazy: bool) -> Result<Built, LockError> {
-        Err(LockError::options("distlock was built without its feature `redis`"))
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn redis(self, _url: Url, _client: &Arc<str>, _lazy: bool) -> Result<Built, LockError> {
-        Err(LockError::options(
-            "the URL is not `memory:`, and distlock was built without its feature `redis`",
-        ))
     }
 }
 

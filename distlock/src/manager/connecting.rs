@@ -21,6 +21,11 @@ pub(super) struct Built {
 }
 
 impl Built {
+    /// Of a place that needs no connection of ours, or says itself how long it tries.
+    pub(super) fn at_once(manager: LockManager) -> Built {
+        Built { manager, longest_attempt: Duration::ZERO }
+    }
+
     fn connects_within(&self) -> Duration {
         CONNECT_WITHIN.max(self.longest_attempt)
     }

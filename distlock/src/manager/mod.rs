@@ -3,22 +3,21 @@
 mod builder;
 mod connecting;
 mod operations;
+mod schemes;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use crate::backend::Backend;
-use crate::backend::Tuning;
 use crate::backend::memory::Memory;
+use crate::backend::{Backend, Tuning};
 use crate::driver::{Alive, Core};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::request::LockRequest;
 use crate::scope;
 pub use builder::LockManagerBuilder;
-pub use operations::{LockHolder, LockInfo, LockKind, ShutdownReport};
+pub use operations::{LockHolder, LockInfo, ShutdownReport};
 
 /// What requests use that say nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +140,6 @@ impl LockManager {
         LockManager { alive, defaults }
     }
 
-    #[cfg(feature = "redis")]
     fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
         LockManager { alive: Core::start(client, backend, tuning, fastrand::u64(..)), defaults }
     }

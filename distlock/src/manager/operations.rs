@@ -8,24 +8,10 @@ use crate::backend::{BoxFuture, Failure, Inspection, Kind, OpError};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+use crate::lock_kind::LockKind;
 
 /// After the grace period, what is under way gets so long to end.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
-
-/// What a lock is held as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LockKind {
-    /// By one, and nobody else.
-    Exclusive,
-    /// By readers.
-    Shared,
-    /// By at most so many.
-    Limited {
-        /// The limit.
-        max_holders: u32,
-    },
-}
 
 /// One of those who hold a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,22 +63,12 @@ pub struct ShutdownReport {
     pub unconfirmed: usize,
 }
 
-impl From<Kind> for LockKind {
-    fn from(kind: Kind) -> LockKind {
-        match kind {
-            Kind::Exclusive => LockKind::Exclusive,
-            Kind::Shared => LockKind::Shared,
-            Kind::Limited(max_holders) => LockKind::Limited { max_holders },
-        }
-    }
-}
-
 fn holders(found: &Inspection) -> Vec<LockHolder> {
     let holder = |token: &str, remaining| LockHolder { token: token.to_owned(), remaining };
     match found.kind {
         Kind::Exclusive => vec![holder(&found.holder, found.remaining)],
         Kind::Shared | Kind::Limited(_) => {
-            found.holders.iter().map(|(token, left)| holder(token, Some(*left))).collect()
+            found.holders.iter().map(|(token, left)| holder(token, *left)).collect()
         }
     }
 }
@@ -154,6 +130,7 @@ impl LockManager {
         operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, OpError>>,
     ) -> Result<T, LockError> {
         let core = self.core();
+        core.backend.check_key(key)?;
         let unavailable = |error: OpError| LockError::Unavailable { key: key.clone(), source: error.source };
         if let Some(error) = core.refusal() {
             return Err(unavailable(error));

@@ -11,7 +11,7 @@ pub(crate) struct Inspection {
     /// Of several, the one whose lease lasts longest; the marker, if none of them is known.
     pub(crate) holder: Arc<str>,
     /// Of a shared or limited lock, with their leases, the longest first.
-    pub(crate) holders: Vec<(Arc<str>, Duration)>,
+    pub(crate) holders: Vec<(Arc<str>, Option<Duration>)>,
     /// Of the longest lease. `None`: the key never expires.
     pub(crate) remaining: Option<Duration>,
     /// Processes queued on the server.

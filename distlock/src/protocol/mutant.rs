@@ -95,6 +95,9 @@ pub(crate) enum Mutant {
     MaxWaitersIgnored,
     UnclaimedLeaseRenewed,
     NewestClaimAssumed,
+    HeartbeatOfLostSessionCounts,
+    AnswerOfLostSessionBelieved,
+    SessionLeaseLeftToItself,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -18,3 +18,12 @@ pub(crate) enum Push {
     /// the gap.
     Gap { key: Arc<str>, token: Token },
 }
+
+/// News that say that something may have changed, and nothing that could be relied on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The lock may be free: whoever waits for it may ask.
+    Free { key: Arc<str> },
+    /// The lock, or a place in the queue, was given to `token`, nobody knows when.
+    Unproven { key: Arc<str>, token: Token },
+}

@@ -14,7 +14,6 @@ pub(crate) fn token_text(client: &str, token: Token) -> String {
 }
 
 /// The number of a token of `client`, or nothing for somebody else's.
-#[cfg(feature = "redis")]
 pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
     let number = text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?;
     number.parse().ok().map(Token)

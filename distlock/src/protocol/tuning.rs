@@ -1,6 +1,9 @@
 //! How the queue on the server behaves, and when a key is left free for clients that poll.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::session::Session;
 
 /// Whose wall clocks the times in replies are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +12,25 @@ pub(crate) enum Clocks {
     One,
     /// Those of several servers, each with its own share of the keys: times for different keys must not be
     /// compared.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one place"))]
     Many,
+}
+
+/// What ends the lease of a holder that has died.
+#[derive(Clone, Debug)]
+pub(crate) enum LeaseEnds {
+    /// Its ttl, which the store may have rounded up to a multiple of this.
+    WithTtl { granularity: Duration },
+    /// The end of the session. A lease whose ttl is over is ended by whoever held it.
+    WithSession(Arc<Session>),
+}
+
+impl LeaseEnds {
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            LeaseEnds::WithTtl { .. } => None,
+            LeaseEnds::WithSession(session) => Some(session),
+        }
+    }
 }
 
 /// How the queue on the server behaves; the same for every client of a deployment.
@@ -25,6 +45,9 @@ pub(crate) struct Tuning {
     /// lock was handed on.
     pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
+    pub(crate) leases: LeaseEnds,
+    /// So many fencing tokens can be reserved at once.
+    pub(crate) most_fences: u32,
 }
 
 impl Default for Tuning {
@@ -36,6 +59,8 @@ impl Default for Tuning {
             // client that polls every 100 ms is served within 2 s, 1 s and 10 s.
             poll_gap_interval: Duration::from_millis(200),
             clocks: Clocks::One,
+            leases: LeaseEnds::WithTtl { granularity: Duration::from_millis(1) },
+            most_fences: 1024,
         }
     }
 }

@@ -20,12 +20,14 @@ const ROOMS: &[Room] = &[
     Room("protocol", 0, &["protocol/"]),
     Room("clock", 1, &["clock.rs"]),
     Room("atomics", 0, &["sync.rs"]),
-    Room("help", 1, &["shrink.rs", "contained.rs", "process.rs"]),
-    Room("values", 1, &["error.rs", "key.rs", "token.rs", "retry.rs"]),
+    Room("help", 1, &["shrink.rs", "contained.rs", "process.rs", "nearest.rs"]),
+    Room("values", 1, &["error.rs", "key.rs", "lock_kind.rs", "token.rs", "retry.rs"]),
     Room("outage", 2, &["outage.rs"]),
     Room("lease cell", 2, &["lease_cell.rs", "collection.rs"]),
     Room("engine", 3, &["engine/"]),
     Room("contract of the stores", 3, &["backend/mod.rs", "backend/fail_all.rs"]),
+    Room("open contract", 4, &["store/"]),
+    Room("adapter", 5, &["backend/adapter/"]),
     Room("connection options", 4, &["connection.rs"]),
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
@@ -51,7 +53,17 @@ const ROOMS: &[Room] = &[
 
 /// What the pure rooms use of the world, and of no other crate anything.
 const PURE: &[(&str, &[&str])] = &[
-    ("protocol", &["std::collections", "std::error", "std::fmt", "std::sync::Arc", "std::time::Duration"]),
+    (
+        "protocol",
+        &[
+            "std::collections",
+            "std::error",
+            "std::fmt",
+            "std::sync::Arc",
+            "std::sync::atomic",
+            "std::time::Duration",
+        ],
+    ),
     (
         "engine",
         &[
@@ -84,7 +96,10 @@ const RINGS: &[(&[&str], &str)] = &[
         &["guard.rs", "manager/mod.rs", "request.rs", "scope.rs", "section.rs"],
         "managers make requests, requests make guards, sections hold guards, and scopes give managers",
     ),
-    (&["manager/builder.rs", "manager/connecting.rs"], "a builder is connected, and says by what"),
+    (
+        &["manager/builder.rs", "manager/connecting.rs", "manager/schemes.rs"],
+        "a builder opens a URL by its scheme, which reads the builder, and is connected, and says by what",
+    ),
     (&["backend/redis/config.rs", "backend/redis/url.rs"], "an address is written and read by one grammar"),
 ];
 

@@ -424,7 +424,7 @@ impl ModelServer {
         let mut holders = Vec::new();
         if kind != Kind::Exclusive {
             let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
-            holders.extend(alive.map(|(member, until)| (member.clone(), left(*until))));
+            holders.extend(alive.map(|(member, until)| (member.clone(), Some(left(*until)))));
             holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
         }
         let holder = holders.first().map_or(value.holder, |(holder, _)| holder.clone());

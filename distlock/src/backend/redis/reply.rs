@@ -167,7 +167,7 @@ pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled
             Ok(Some(Inspection {
                 holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
                 kind,
-                holders,
+                holders: holders.into_iter().map(|(holder, left)| (holder, Some(left))).collect(),
                 remaining,
                 waiters: u64::try_from(*waiters).unwrap_or(0),
             }))
@@ -294,7 +294,7 @@ mod tests {
             let values = [bulk("dl1:s"), Value::Int(4_000), Value::Int(2), Value::Array(members)];
             let found = of_inspect(&values).unwrap().unwrap();
             assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
-            let left = |seconds| Duration::from_secs(seconds);
+            let left = |seconds| Some(Duration::from_secs(seconds));
             assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
         }
         let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();

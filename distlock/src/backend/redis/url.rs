@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::config::Address;
 use super::config_error::ConfigError;
+use crate::nearest::nearest;
 
 /// What a scheme stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,31 +385,6 @@ fn check_name(name: &str, kind: Kind, transport: Transport) -> Result<(), Config
         },
     };
     Err(format!("`{name}` is not a parameter of this URL: {instead}").into())
-}
-
-/// The name that was probably meant.
-fn nearest(written: &str, names: impl Iterator<Item = String>) -> Option<String> {
-    let near = names.map(|name| (distance(written, &name), name));
-    near.min().filter(|(distance, name)| *distance <= 2.min(name.len() / 2)).map(|(_, name)| name)
-}
-
-/// How many characters have to be changed, added or left out.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, to) in row.iter_mut().skip(1).zip(&b) {
-            let best = (diagonal + usize::from(from != *to)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, best);
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// A number and a unit, as in the attribute.

@@ -15,7 +15,7 @@ use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
 use crate::protocol::server_clock::{ServerClock, Step};
-use crate::protocol::{Clocks, LinkEvent, OpError, OpResult, Push, Reply, Time, Tuning};
+use crate::protocol::{Clocks, LinkEvent, Notice, OpError, OpResult, Push, Reply, Time, Tuning};
 
 /// What to do after an event, in this order.
 #[derive(Debug)]
@@ -141,6 +141,16 @@ impl<W> Shards<W> {
         };
         effects.join(self.enter(&key, |machine, out| machine.push(now, push, out)).1);
         effects
+    }
+
+    pub(crate) fn notice(&self, now: Time, notice: &Notice) -> Effects<W> {
+        let (Notice::Free { key } | Notice::Unproven { key, .. }) = notice;
+        self.enter(key, |machine, out| machine.notice(now, notice, out)).1
+    }
+
+    /// The session is over, and says so: every lease has gone with it.
+    pub(crate) fn session_lost(&self, now: Time) -> Effects<W> {
+        self.on_every_shard(|machine, out| machine.session_lost(now, out))
     }
 
     /// The server's clock was found to have been set.

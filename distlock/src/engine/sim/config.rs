@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::protocol::{Clocks, Kind, Tuning};
+use crate::protocol::{Kind, Tuning};
 
 /// Nanoseconds.
 pub(super) const MICRO: u64 = 1_000;
@@ -297,7 +297,7 @@ impl Config {
                 queue_entry_ttl: Duration::from_secs(10),
                 poll_gap: Duration::from_millis(if rng.u32(0..8) == 0 { 0 } else { 10 }),
                 poll_gap_interval: Duration::from_millis(every),
-                clocks: Clocks::One,
+                ..Tuning::default()
             },
             shards: pick(rng, &[1, 2, 4]),
             horizon: rng.u64(2..12) * SECOND,

@@ -7,7 +7,8 @@ use super::hints::Hints;
 use super::link::Link;
 use crate::engine::Outcome;
 use crate::lease_cell::Ticket;
-use crate::protocol::{Token, Tuning};
+use crate::protocol::session::Session;
+use crate::protocol::{Time, Token, Tuning, lease_end};
 
 /// What the keys of a machine have in common.
 #[derive(Debug)]
@@ -41,6 +42,20 @@ impl Env {
 
     pub(crate) fn next_token(&mut self) -> Token {
         Token(self.number())
+    }
+
+    /// What all leases depend on, if they end with a session.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.tuning.leases.session()
+    }
+
+    /// Until when a lease of `ttl` that was asked for at `sent` may be relied on, as long as its session lives: not
+    /// at all, if that is over.
+    pub(crate) fn lease_end(&self, sent: Time, ttl: Duration) -> Time {
+        match self.session() {
+            Some(session) if session.is_earlier(sent) => sent,
+            _ => lease_end(sent, ttl),
+        }
     }
 
     pub(crate) fn next_ticket(&mut self) -> Ticket {

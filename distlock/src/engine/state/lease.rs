@@ -41,6 +41,13 @@ pub(crate) struct Holder {
     pub(crate) until: Time,
 }
 
+impl Holder {
+    /// When it is over, unless something is heard of the store before.
+    fn ends(&self) -> Time {
+        self.until.min(self.cell.session_end())
+    }
+}
+
 /// A lease with its holders: readers share one, every other kind has exactly one.
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -55,7 +62,7 @@ pub(crate) struct Lease {
 impl Lease {
     /// When the first of its holders may not rely on it any more.
     pub(crate) fn first_end(&self) -> Option<Time> {
-        self.holders.iter().map(|holder| holder.until).min()
+        self.holders.iter().map(Holder::ends).min()
     }
 
     pub(crate) fn holder(&mut self, ticket: Ticket) -> Option<&mut Holder> {

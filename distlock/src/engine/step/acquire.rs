@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Phase, When};
-use crate::engine::{LONGEST_CLAIM, MAX_FENCES, Purpose, Queueing, WaitLimit};
+use crate::engine::{LONGEST_CLAIM, Purpose, Queueing, WaitLimit};
 use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes};
 
 impl<W> Step<'_, W> {
@@ -95,7 +95,7 @@ impl<W> Step<'_, W> {
         };
         let fences = match self.state.waiters.fenced() {
             0 => 0,
-            waiting => waiting.saturating_add(1).min(MAX_FENCES),
+            waiting => waiting.saturating_add(1).min(self.env.tuning.most_fences),
         };
         let claim = LONGEST_CLAIM.min(ttl);
         attempt.claim = rules::certain_claim(is_queued.then_some(attempt.claim), claim);

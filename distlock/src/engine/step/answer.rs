@@ -139,7 +139,7 @@ impl<W> Step<'_, W> {
         fence: Option<u64>,
     ) -> Option<Box<Attempt>> {
         let Asked { sent, ttl, fences } = *asked;
-        let deadline = lease_end(rules::counted_from(sent, self.now), ttl);
+        let deadline = self.env.lease_end(rules::counted_from(sent, self.now), ttl);
         let (entered, handoffs_began) = match found {
             Found::Free => (self.now, server_time),
             Found::Ours => (attempt.entered.unwrap_or(self.now), attempt.handoffs_began),
@@ -163,7 +163,7 @@ impl<W> Step<'_, W> {
             asked: sent,
             longest: attempt.longest,
         };
-        if deadline <= self.now {
+        if deadline <= self.now || self.env.session().is_some_and(|session| session.is_over(self.now)) {
             return self.too_late(&attempt);
         }
         self.start(grant, ttl);
@@ -311,7 +311,7 @@ impl<W> Step<'_, W> {
                 self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
             Ok(Reply::AlreadyHeld { .. } | Reply::Acquired { .. }) => {
-                self.extended(token, lease_end(context.sent, ttl));
+                self.extended(token, self.env.lease_end(context.sent, ttl));
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ use crate::engine::state::{Grant, PendingRelease, When};
 use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMANDS_BOUND, Op, OpResult, Reply, ServerTime, Time, Token, drift,
+    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, Op, OpResult, Reply, ServerTime, Time, Token, drift,
 };
 
 /// What a `leave` says.
@@ -48,7 +48,14 @@ impl<W> Step<'_, W> {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
         // A queue entry may be granted as long as it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
-        let until = self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND);
+        let until = match self.env.tuning.leases {
+            LeaseEnds::WithTtl { granularity } => {
+                let longest = longest.saturating_add(granularity);
+                self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND)
+            }
+            // It does not end by itself as long as this process lives.
+            LeaseEnds::WithSession(_) => Time::MAX,
+        };
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
         self.send_leave(release, handoffs_began, deadline);
@@ -98,7 +105,8 @@ impl<W> Step<'_, W> {
             Ok(_) => Confirmation::Fine,
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
-                let worth_repeating = error.kind != Failure::Refused && self.now < release.until && !given_up;
+                let for_good = error.kind == Failure::Refused && self.env.session().is_none();
+                let worth_repeating = !for_good && self.now < release.until && !given_up;
                 if worth_repeating && rules::releases_are_repeated() {
                     let pause = release.pause();
                     let pause = pause - self.env.jitter(pause / 2);

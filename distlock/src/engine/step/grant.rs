@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Step;
+use crate::engine::LONGEST_CLAIM;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
-use crate::engine::{LONGEST_CLAIM, MAX_FENCES};
 use crate::protocol::{ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
@@ -25,7 +25,7 @@ impl<W> Step<'_, W> {
             let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
                 return step.confirm(attempt, server_time);
             };
-            let fences = u64::from(attempt.fences.unwrap_or(0)).min(u64::from(MAX_FENCES));
+            let fences = u64::from(attempt.fences.unwrap_or(0));
             let first = fence.unwrap_or(0);
             let fences = first..first.saturating_add(fence.map_or(0, |_| rules::granted_fences(fences)));
             step.state.no_gap_since =
@@ -70,6 +70,30 @@ impl<W> Step<'_, W> {
             self.ask(&mut attempt);
         }
         Some(attempt)
+    }
+
+    /// The key may be free: who stands in the queue, or polls, asks at once.
+    pub(crate) fn may_be_free(&mut self) {
+        let now = self.now;
+        if let Some(attempt) = &mut self.state.attempt
+            && attempt.traces.is_queued()
+        {
+            attempt.phase.put_to(now);
+        }
+    }
+
+    /// Something was given to `token` on the server: who waits with it asks what, and otherwise it goes back.
+    pub(crate) fn given(&mut self, token: Token) {
+        let awaited = self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token);
+        if !awaited && self.state.lease(token).is_none() {
+            return self.on_unknown_grant(token);
+        }
+        self.with_attempt(|step, mut attempt| {
+            if attempt.token == token && attempt.batch_role.is_none() {
+                step.ask(&mut attempt);
+            }
+            Some(attempt)
+        });
     }
 
     /// A push says that the key is left free for plain pollers for a moment.

@@ -72,7 +72,9 @@ impl<W> Step<'_, W> {
             collection.answered();
         }
         let (label, held_since) = (want.label, now);
-        let cell = LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, collection);
+        let session = self.env.session().cloned();
+        let cell =
+            LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, collection, session);
         let cell = Arc::new(cell);
         let until = until.min(cap);
         lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });

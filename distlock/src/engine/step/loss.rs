@@ -3,10 +3,10 @@
 use super::Step;
 use crate::engine::Effect;
 use crate::engine::rules;
-use crate::engine::state::{Holder, Lease};
+use crate::engine::state::{Grant, Holder, Lease, PendingRelease, When};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{Kind, Token};
+use crate::protocol::{Kind, Time, Token};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -72,10 +72,31 @@ impl<W> Step<'_, W> {
             keep_until.is_some_and(|until| grant.kind == Kind::Shared || until >= grant.deadline);
         if given_back {
             self.give_back(grant, keep_until);
-        } else if let Some(until) = keep_until {
-            self.state.kept.push((grant.token, until));
+        } else {
+            if let Some(until) = keep_until {
+                self.state.kept.push((grant.token, until));
+            }
+            self.end_with_ttl(grant, keep_until, reason);
         }
         cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
+    }
+
+    /// A lease that lives as long as the session does not end by itself when its ttl is over: if the body, which
+    /// gives it back, has not ended by then, it is ended here.
+    fn end_with_ttl(&mut self, grant: &Grant, keep_until: Option<Time>, reason: LostReason) {
+        let lives_on = self.env.session().is_some() && reason != LostReason::Taken;
+        if lives_on && rules::leases_of_sessions_are_ended() {
+            let Grant { token, deadline, .. } = *grant;
+            let (key, at) = (self.key.clone(), When::At(deadline.max(self.now)));
+            self.pending.add(PendingRelease { key, token, sends: 0, at, until: Time::MAX, keep_until });
+        }
+    }
+
+    /// The queue has ended with the session: whatever was granted by it counts no more.
+    pub(crate) fn lose_session(&mut self) {
+        self.forget_pair();
+        self.lose_all(LostReason::Expired);
+        self.ask_afresh();
     }
 
     /// The lease itself is over: everybody who holds it has lost it.

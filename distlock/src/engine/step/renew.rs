@@ -7,7 +7,7 @@ use crate::engine::rules;
 use crate::engine::{Confirmation, Context, Effect, Purpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Op, OpResult, Reply, Time, Token, lease_end};
+use crate::protocol::{Op, OpResult, Reply, Time, Token};
 
 /// A renewal never shortens a lease, so this one only asks.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
@@ -113,7 +113,7 @@ impl<W> Step<'_, W> {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
             Ok(Reply::Renewed { .. }) => {
                 let cell = lease.holders.first().map(|holder| holder.cell.clone());
-                let deadline = lease_end(context.sent, ttl);
+                let deadline = self.env.lease_end(context.sent, ttl);
                 self.extended(token, deadline);
                 if let Some(ticket) = ticket {
                     self.hold_until(token, ticket, deadline);

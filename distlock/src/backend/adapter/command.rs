@@ -1,0 +1,112 @@
+//! One command on the I/O thread: its turn, its time-out, and what becomes of an answer that comes later.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::lanes::{CommandId, Lanes};
+use super::{lock, translate};
+use crate::backend::{BoxFuture, Failure, OpError, TCP_USER_TIMEOUT};
+use crate::clock::{self, Time};
+use crate::contained::poll_contained;
+use crate::store::StoreError;
+
+/// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
+pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;
+
+/// A command that waits for its turn, or for the I/O thread.
+pub(super) struct Queued {
+    pub(super) keys: Arc<[Arc<str>]>,
+    pub(super) work: Work,
+}
+
+/// Commands that have their turn, on their way to the I/O thread.
+pub(super) type Started = (CommandId, Queued);
+
+/// The turn of a command on its keys. Given up when dropped.
+pub(super) struct Turn {
+    id: CommandId,
+    keys: Arc<[Arc<str>]>,
+    lanes: Arc<Mutex<Lanes<Queued>>>,
+    start: mpsc::UnboundedSender<Started>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = lock(&self.lanes).ended(self.id, &self.keys);
+        for started in next {
+            // Fails at the end of the manager; then nobody awaits the answer.
+            drop(self.start.send(started));
+        }
+    }
+}
+
+/// Gives every command that has its turn a task of its own, until the runtime ends.
+pub(super) async fn dispatch(
+    mut started: mpsc::UnboundedReceiver<Started>,
+    lanes: Arc<Mutex<Lanes<Queued>>>,
+    start: mpsc::UnboundedSender<Started>,
+) {
+    while let Some((id, Queued { keys, work })) = started.recv().await {
+        let turn = Turn { id, keys, lanes: lanes.clone(), start: start.clone() };
+        tokio::spawn(work(turn));
+    }
+}
+
+/// When a command was given its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Submitted(Time);
+
+impl Submitted {
+    pub(super) fn now() -> Self {
+        Submitted(clock::now())
+    }
+
+    /// Whoever asked has given it up.
+    pub(super) fn is_outdated(self) -> bool {
+        clock::now().duration_since(self.0) > TCP_USER_TIMEOUT
+    }
+}
+
+/// Awaits the store. `answer` is told in time, in any case; `late` is told what the store says after that.
+pub(super) async fn in_time<T>(
+    mut call: BoxFuture<Result<T, StoreError>>,
+    turn: Turn,
+    answer: impl FnOnce(Result<T, OpError>),
+    late: impl FnOnce(T),
+) {
+    let mut said = poll_fn(|cx| {
+        poll_contained(call.as_mut(), cx).map(|result| match result {
+            Ok(said) => said.map_err(translate::error),
+            Err(panicked) => Err(OpError::new(Failure::Unknown, panicked)),
+        })
+    });
+    if let Ok(said) = timeout(TCP_USER_TIMEOUT, &mut said).await {
+        answer(said);
+        return;
+    }
+    let silence = format!("the store did not answer within {TCP_USER_TIMEOUT:?}");
+    answer(Err(OpError::new(Failure::Unknown, silence)));
+    let said = match timeout(LATE_COMMANDS, &mut said).await {
+        Ok(said) => {
+            if let Ok(said) = said {
+                // Before others have their turn: what undoes this is to be the next.
+                late(said);
+            }
+            return;
+        }
+        Err(_) => {
+            drop(turn);
+            said.await
+        }
+    };
+    if let Ok(said) = said {
+        late(said);
+    }
+}
+
+/// After its time-out a command may be carried out for so long, and keeps its turn.
+const LATE_COMMANDS: Duration = TCP_USER_TIMEOUT;

@@ -1,0 +1,174 @@
+//! The order in which commands are carried out: those for one key follow each other, in the order in which they
+//! were added; those for different keys do not wait for each other. A command for several keys waits for its turn
+//! on each of them. Since it is added to all of them at once, no two commands wait for each other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::shrink::shrink;
+
+/// So many commands may wait for their turn on one key.
+pub(super) const MOST_PER_KEY: usize = 4096;
+
+/// Names a command from its addition to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CommandId(u64);
+
+/// Commands that wait for their turn, or have it.
+#[derive(Debug)]
+pub(super) struct Lanes<W> {
+    /// The first of each has its turn on this key.
+    queues: HashMap<Arc<str>, VecDeque<CommandId>>,
+    /// Those that wait, and on how many keys.
+    waiting: HashMap<CommandId, Waiting<W>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<W> {
+    keys: usize,
+    work: W,
+}
+
+/// What became of an addition.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Added<W> {
+    /// It has its turn at once.
+    Start(CommandId, W),
+    /// [`Lanes::ended`] will return it.
+    Waits,
+    /// Too many wait for one of its keys: the work was dropped.
+    Full,
+}
+
+impl<W> Default for Lanes<W> {
+    fn default() -> Self {
+        Lanes { queues: HashMap::new(), waiting: HashMap::new(), next: 0 }
+    }
+}
+
+impl<W> Lanes<W> {
+    /// Adds a command for these keys, which are different from each other.
+    pub(super) fn add(&mut self, keys: &[Arc<str>], work: W) -> Added<W> {
+        let is_full = |key| self.queues.get(key).is_some_and(|queue| queue.len() >= MOST_PER_KEY);
+        if keys.iter().any(is_full) {
+            return Added::Full;
+        }
+        let id = CommandId(self.next);
+        self.next = self.next.wrapping_add(1);
+        let mut behind = 0;
+        for key in keys {
+            let queue = self.queues.entry(key.clone()).or_default();
+            behind += usize::from(!queue.is_empty());
+            queue.push_back(id);
+        }
+        if behind == 0 {
+            return Added::Start(id, work);
+        }
+        self.waiting.insert(id, Waiting { keys: behind, work });
+        Added::Waits
+    }
+
+    /// A command that had its turn gives it up. Returns those whose turn it is now.
+    pub(super) fn ended(&mut self, id: CommandId, keys: &[Arc<str>]) -> Vec<(CommandId, W)> {
+        let mut next = Vec::new();
+        for key in keys {
+            let Some(queue) = self.queues.get_mut(key) else { continue };
+            if queue.front() != Some(&id) {
+                continue;
+            }
+            queue.pop_front();
+            match queue.front().copied() {
+                Some(first) => next.extend(self.turn_of(first)),
+                None => {
+                    self.queues.remove(key);
+                }
+            }
+        }
+        shrink(&mut self.queues);
+        next
+    }
+
+    /// A command has its turn on one more key. Returns it if that was the last.
+    fn turn_of(&mut self, id: CommandId) -> Option<(CommandId, W)> {
+        let waiting = self.waiting.get_mut(&id)?;
+        waiting.keys -= 1;
+        if waiting.keys > 0 {
+            return None;
+        }
+        self.waiting.remove(&id).map(|waiting| (id, waiting.work))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(names: &[&str]) -> Vec<Arc<str>> {
+        names.iter().map(|name| Arc::from(*name)).collect()
+    }
+
+    fn start(lanes: &mut Lanes<u32>, names: &[&str], work: u32) -> CommandId {
+        match lanes.add(&keys(names), work) {
+            Added::Start(id, started) => {
+                assert_eq!(started, work);
+                id
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_for_one_key_follow_each_other_and_others_do_not_wait() {
+        let mut lanes = Lanes::default();
+        let first = start(&mut lanes, &["a"], 1);
+        assert_eq!(lanes.add(&keys(&["a"]), 2), Added::Waits);
+        let other = start(&mut lanes, &["b"], 3);
+        let next = lanes.ended(first, &keys(&["a"]));
+        assert_eq!(next.iter().map(|(_, work)| *work).collect::<Vec<_>>(), [2]);
+        assert!(lanes.ended(other, &keys(&["b"])).is_empty());
+        assert!(lanes.ended(next[0].0, &keys(&["a"])).is_empty());
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn a_command_for_several_keys_waits_for_all_and_keeps_its_place_in_each() {
+        let mut lanes = Lanes::default();
+        let (a, b) = (start(&mut lanes, &["a"], 1), start(&mut lanes, &["b"], 2));
+        assert_eq!(lanes.add(&keys(&["a", "b", "c"]), 3), Added::Waits);
+        // Behind it, although nobody works on this key yet.
+        assert_eq!(lanes.add(&keys(&["c"]), 4), Added::Waits);
+        assert!(lanes.ended(b, &keys(&["b"])).is_empty());
+        let several = lanes.ended(a, &keys(&["a"]));
+        assert_eq!(several.iter().map(|(_, work)| *work).collect::<Vec<_>>(), [3]);
+        let last = lanes.ended(several[0].0, &keys(&["a", "b", "c"]));
+        assert_eq!(last.iter().map(|(_, work)| *work).collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn a_turn_is_given_up_once() {
+        let mut lanes = Lanes::default();
+        let first = start(&mut lanes, &["a"], 1);
+        assert_eq!(lanes.add(&keys(&["a"]), 2), Added::Waits);
+        assert_eq!(lanes.add(&keys(&["a"]), 3), Added::Waits);
+        assert_eq!(lanes.ended(first, &keys(&["a"])).len(), 1);
+        assert!(lanes.ended(first, &keys(&["a"])).is_empty(), "the second has its turn still");
+    }
+
+    #[test]
+    fn a_key_that_is_stuck_takes_no_more_than_so_many() {
+        let mut lanes = Lanes::default();
+        start(&mut lanes, &["a"], 0);
+        for _ in 1..MOST_PER_KEY {
+            assert_eq!(lanes.add(&keys(&["a"]), 1), Added::Waits);
+        }
+        assert_eq!(lanes.add(&keys(&["a"]), 1), Added::Full);
+        assert_eq!(lanes.add(&keys(&["b", "a"]), 1), Added::Full);
+        start(&mut lanes, &["b"], 2);
+    }
+}

@@ -1,0 +1,309 @@
+//! Makes a backend of a [`LockStore`]: whatever a store need not know of the engine.
+//!
+//! Commands take their place in the order when they are sent (see [`lanes`]), and are carried out on the I/O thread,
+//! each by a task of its own, which always answers: when the store does, or after [`TCP_USER_TIMEOUT`] with
+//! [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
+//! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
+//! nothing of the command can be carried out any more.
+//!
+//! [`TCP_USER_TIMEOUT`]: super::TCP_USER_TIMEOUT
+
+mod command;
+mod lanes;
+mod reports;
+mod several;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    Backend, BoxFuture, Demand, Events, Failure, Inspection, Notice, Op, OpError, OpResult, Sending,
+    ServerTime, Token, Tuning,
+};
+use crate::clock;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::store::{Abilities, AcquireReply, LockStore, StoreError};
+use command::{Queued, Started, Submitted, Turn, in_time};
+use lanes::{Added, Lanes};
+use reports::{Link, Reports};
+use translate::{Request, Translator};
+
+/// A store, with everything that makes a backend of it.
+pub(crate) struct StoreBackend<S> {
+    /// Itself, for its tasks.
+    this: Weak<StoreBackend<S>>,
+    store: S,
+    abilities: Abilities,
+    translator: Translator,
+    link: Mutex<Link>,
+    /// Somebody needs the store.
+    wanted: watch::Sender<bool>,
+    lanes: Arc<Mutex<Lanes<Queued>>>,
+    start: mpsc::UnboundedSender<Started>,
+    /// The other end, until the I/O thread takes it.
+    started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
+    /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
+    /// own.
+    asked: AtomicU64,
+    /// Where grants that nobody waited for any longer are reported.
+    events: Mutex<Option<Weak<dyn Events>>>,
+}
+
+/// What a command cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Connection,
+    Session,
+}
+
+type Answer<T> = oneshot::Receiver<Result<T, OpError>>;
+
+impl<S: LockStore> StoreBackend<S> {
+    /// `lazy`: the store is to connect with the first request.
+    pub(crate) fn new(store: S, client: Arc<str>, prefix: String, lazy: bool) -> Arc<Self> {
+        let abilities = store.abilities();
+        let translator = Translator::new(client, prefix, &abilities);
+        let (start, started) = mpsc::unbounded_channel();
+        Arc::new_cyclic(|this| StoreBackend {
+            this: this.clone(),
+            store,
+            abilities,
+            translator,
+            link: Mutex::default(),
+            wanted: watch::Sender::new(!lazy),
+            lanes: Arc::default(),
+            start,
+            started: Mutex::new(Some(started)),
+            asked: AtomicU64::new(0),
+            events: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn tuning(&self) -> &Tuning {
+        self.translator.tuning()
+    }
+
+    pub(crate) fn longest_ttl(&self) -> Option<Duration> {
+        self.abilities.longest_ttl
+    }
+
+    /// Why nothing can be sent, if so.
+    fn refusal(&self, need: Need) -> Option<OpError> {
+        let describe = || self.store.describe();
+        if let Some(error) = lock(&self.link).refusal(&describe) {
+            // An idle store begins to connect.
+            self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+            return Some(error);
+        }
+        let session = self.translator.session().filter(|_| need == Need::Session)?;
+        let no_session = || OpError::new(Failure::NotSent, format!("no session with {}", describe()));
+        session.is_over(clock::now()).then(no_session)
+    }
+
+    /// The moment at which a command is passed to the store, by our clock: later than that of every command that
+    /// was carried out before.
+    fn ask(&self) -> ServerTime {
+        let now = clock::now().0 / 1_000;
+        let later = |last: u64| now.max(last.saturating_add(1));
+        let last = self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(later(last)));
+        ServerTime(last.map_or(now, later))
+    }
+
+    /// Gives a command its place in the order. `call` is made when it has its turn, and told when that was; what
+    /// the store says later than in time goes to `late`.
+    fn submit<T: Send + 'static>(
+        &self,
+        keys: Arc<[Arc<str>]>,
+        need: Need,
+        call: impl FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+        late: impl FnOnce(&Self, T) + Send + 'static,
+    ) -> Result<Answer<(T, ServerTime)>, OpError> {
+        if let Some(error) = self.refusal(need) {
+            return Err(error);
+        }
+        let (sender, answer) = oneshot::channel();
+        let Some(this) = self.this.upgrade() else { return Ok(answer) };
+        let submitted = Submitted::now();
+        let work = async move |turn: Turn| {
+            let outdated = submitted.is_outdated().then(|| {
+                OpError::new(Failure::NotSent, "the commands before it on the same key took too long")
+            });
+            // Nobody awaits the answer if the manager has ended.
+            if let Some(error) = outdated.or_else(|| this.refusal(need)) {
+                drop(sender.send(Err(error)));
+                return;
+            }
+            let asked = this.ask();
+            let tell = |said: Result<T, OpError>| drop(sender.send(said.map(|said| (said, asked))));
+            in_time(call(this.clone(), asked), turn, tell, |said| late(&this, said)).await;
+        };
+        let queued = Queued { keys: keys.clone(), work: Box::new(move |turn| Box::pin(work(turn))) };
+        match lock(&self.lanes).add(&keys, queued) {
+            // Fails at the end of the manager: the answer says so.
+            Added::Start(id, queued) => drop(self.start.send((id, queued))),
+            Added::Waits => {}
+            Added::Full => {
+                return Err(OpError::new(
+                    Failure::NotSent,
+                    "too many commands wait for their turn on one key",
+                ));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Gives one operation of the engine its place in the order.
+    fn begin(&self, key: &Arc<str>, op: &Op) -> Result<BoxFuture<OpResult>, OpError> {
+        let keys: Arc<[Arc<str>]> = Arc::new([key.clone()]);
+        match self.translator.request(key, op)? {
+            Request::Acquire(token, request) => {
+                let (asked_for, key) = (request.clone(), key.clone());
+                let late =
+                    move |this: &Self, reply| this.late(&key, token, asked_for.queue.is_some(), &reply);
+                let sent = request.clone();
+                let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
+                let answer = self.submit(keys, Need::Session, call, late)?;
+                let this = self.this.clone();
+                Ok(Box::pin(async move {
+                    let (reply, asked) = answered(answer).await?;
+                    let this = this.upgrade().ok_or_else(ended)?;
+                    this.translator.acquired(&request, reply, asked)
+                }))
+            }
+            Request::Renew(request) => {
+                let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
+                let answer = self.submit(keys, Need::Connection, call, |_, _| {})?;
+                Ok(Box::pin(async {
+                    answered(answer).await.map(|(reply, asked)| Translator::renewed(reply, asked))
+                }))
+            }
+            Request::Release(request) => {
+                let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
+                let answer = self.submit(keys, Need::Connection, call, |_, _| {})?;
+                Ok(Box::pin(async { answered(answer).await.map(|(reply, _)| Translator::released(reply)) }))
+            }
+        }
+    }
+
+    /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
+    fn late(&self, key: &Arc<str>, token: Token, queued: bool, reply: &AcquireReply) {
+        if reply.is_acquired() || (queued && matches!(reply, AcquireReply::Busy(_))) {
+            let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
+            if let Some(events) = events {
+                events.notice(Notice::Unproven { key: key.clone(), token });
+            }
+        }
+    }
+
+    /// The store's own work, and the delivery of its reports.
+    async fn work(self: Arc<Self>, events: Arc<dyn Events>) {
+        *lock(&self.events) = Some(Arc::downgrade(&events));
+        if let Some(started) = lock(&self.started).take() {
+            tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
+        }
+        let _closes = CloseWhenDropped(&self);
+        let (reports, receiver) = Reports::new(&self);
+        tokio::select! {
+            () = self.store.run(reports) => {}
+            () = receiver.deliver(&self, &*events) => {}
+        }
+    }
+}
+
+/// Nothing is sent any more when the store's work has ended, whatever it has reported last.
+struct CloseWhenDropped<'a, S>(&'a StoreBackend<S>);
+
+impl<S> Drop for CloseWhenDropped<'_, S> {
+    fn drop(&mut self) {
+        lock(&self.0.link).close();
+    }
+}
+
+impl<S: LockStore> Backend for StoreBackend<S> {
+    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+        match self.begin(key, &op) {
+            Ok(answer) => Sending::Pending(answer),
+            Err(error) => Sending::Ready(Err(error)),
+        }
+    }
+
+    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        self.begin_batch(batch)
+    }
+
+    fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
+        keys.len().min(self.abilities.acquires_together)
+    }
+
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+        self.begin_together(batch)
+    }
+
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+        let full = self.translator.full(key);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
+        // It waits for nothing: whoever looks may see the state before a command that is under way.
+        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        Box::pin(async { answered(answer?).await.map(|(found, _)| found.map(translate::inspection)) })
+    }
+
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let full = self.translator.full(key);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
+        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
+        Box::pin(async { answered(answer?).await.map(|(held, _)| held) })
+    }
+
+    fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
+        Box::pin(self.work(events))
+    }
+
+    fn check(&self, demand: &Demand) -> Result<(), LockError> {
+        translate::check(&self.abilities, &self.store.describe(), demand)
+    }
+
+    fn check_key(&self, key: &LockKey) -> Result<(), LockError> {
+        let objection = self.abilities.keys.objection(&self.translator.full(key.as_str()));
+        objection.map_or(Ok(()), |reason| Err(LockError::key(reason)))
+    }
+
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+
+    fn prefix(&self) -> &str {
+        &self.translator.prefix
+    }
+}
+
+impl<S: LockStore> fmt::Debug for StoreBackend<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreBackend").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+fn boxed<T>(call: impl Future<Output = T> + Send + 'static) -> BoxFuture<T> {
+    Box::pin(call)
+}
+
+/// The answer to a command, which comes in any case.
+async fn answered<T>(answer: Answer<T>) -> Result<T, OpError> {
+    answer.await.unwrap_or_else(|_| Err(ended()))
+}
+
+fn ended() -> OpError {
+    OpError::new(Failure::Unknown, "the manager has ended")
+}
+
+/// A panic while it is locked is a mistake of ours: no code of the store runs under it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! What the store reports, and what the manager makes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::translate::Translator;
+use super::{StoreBackend, lock, translate};
+use crate::backend::{Events, Failure, LinkEvent, Notice, OpError, Push, Pushes, ServerTime, parse_token};
+use crate::clock;
+use crate::store::{EarlierCommands, LockStore, Report, StoreError, StoreEvents, Waiting};
+
+/// What the store says of its connection.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    state: State,
+    /// Commands may have been sent.
+    was_up: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    NotYet,
+    Up,
+    Down(OpError),
+}
+
+impl Link {
+    /// Why nothing may be sent now, if so.
+    pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<OpError> {
+        match &self.state {
+            State::Up => None,
+            State::NotYet => {
+                Some(OpError::new(Failure::NotSent, format!("not connected to {} yet", store())))
+            }
+            State::Down(cause) => Some(OpError { kind: Failure::NotSent, source: cause.source.clone() }),
+        }
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn close(&mut self) {
+        self.state = State::NotYet;
+    }
+}
+
+/// Where the store's reports arrive.
+#[derive(Debug)]
+pub(super) struct Reports {
+    receiver: mpsc::UnboundedReceiver<Report>,
+    hints: Arc<AtomicUsize>,
+}
+
+impl Reports {
+    /// Both ends.
+    pub(super) fn new<S: LockStore>(backend: &StoreBackend<S>) -> (StoreEvents, Reports) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let hints = Arc::new(AtomicUsize::new(0));
+        let client = backend.translator.client.clone();
+        let events = StoreEvents::new(client, sender, hints.clone(), backend.wanted.subscribe());
+        (events, Reports { receiver, hints })
+    }
+
+    /// Passes them on, for ever: a store that has dropped its end has no more to say.
+    pub(super) async fn deliver<S: LockStore>(mut self, backend: &StoreBackend<S>, events: &dyn Events) {
+        while let Some(report) = self.receiver.recv().await {
+            if matches!(report, Report::Released { .. } | Report::Granted { .. }) {
+                self.hints.fetch_sub(1, Ordering::Relaxed);
+            }
+            backend.reported(report, events);
+        }
+        std::future::pending().await
+    }
+}
+
+impl<S: LockStore> StoreBackend<S> {
+    fn reported(&self, report: Report, events: &dyn Events) {
+        match report {
+            Report::Up(earlier) => self.is_up(earlier, events),
+            Report::Down(cause) => self.is_down(cause, events),
+            Report::HeartbeatAnswered { sent, timeout } => {
+                let Some(session) = self.translator.session() else { return };
+                let now = clock::now();
+                // It was over before this was noticed: holders may know already.
+                if session.has_begun() && session.is_over(now) {
+                    session.lose(now);
+                    events.session_lost();
+                }
+                session.answered(sent, timeout);
+            }
+            Report::SessionLost => {
+                let Some(session) = self.translator.session() else { return };
+                session.lose(clock::now());
+                events.session_lost();
+            }
+            Report::Released { .. } | Report::Granted { .. } => {
+                let _others: Option<()> = pass_on(&self.translator, report, events);
+            }
+        }
+    }
+
+    fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
+        let mut link = lock(&self.link);
+        let former_links_dead = earlier == EarlierCommands::Ended || !link.was_up;
+        (link.state, link.was_up) = (State::Up, true);
+        drop(link);
+        let pushes = match self.abilities.waiting {
+            Waiting::Polling => Pushes::Off,
+            Waiting::Notified | Waiting::Queued => Pushes::On,
+        };
+        events.link(LinkEvent::Up { former_links_dead, pushes });
+    }
+
+    fn is_down(&self, cause: StoreError, events: &dyn Events) {
+        let cause = translate::error(cause);
+        lock(&self.link).state = State::Down(cause.clone());
+        events.link(LinkEvent::Down { cause });
+    }
+}
+
+/// Tells the engine, unless it is about keys or owners of others.
+fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
+    match hint {
+        Report::Released { key } => events.notice(Notice::Free { key: translator.logical(&key)? }),
+        Report::Granted { key, owner, fence, made } => {
+            let key = translator.logical(&key)?;
+            let token = parse_token(&translator.client, &owner)?;
+            match made {
+                // By our clock, as the times of the store's answers.
+                Some(made) => {
+                    let server_time = ServerTime(made.0 / 1_000);
+                    events.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
+                }
+                None => events.notice(Notice::Unproven { key, token }),
+            }
+        }
+        Report::Up(_) | Report::Down(_) | Report::HeartbeatAnswered { .. } | Report::SessionLost => {}
+    }
+    Some(())
+}

@@ -1,0 +1,254 @@
+//! A test plays the store, command by command.
+
+mod hazards;
+mod order;
+mod sessions;
+mod words;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{StoreBackend, lock};
+use crate::backend::{AcquireMode, Backend, Events, Kind, LinkEvent, Notice, Op, Push, ServerTime, Token};
+use crate::store::{
+    Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
+    RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// What the store was asked, with whoever awaits the answer.
+#[derive(Debug)]
+enum Call {
+    Acquire(Acquire, Answer<AcquireReply>),
+    AcquireAll(Vec<Acquire>, Answer<Vec<AcquireReply>>),
+    Renew(Answer<RenewReply>),
+    RenewAll(Vec<Renew>, Answer<Vec<RenewReply>>),
+    Release(Release, Answer<ReleaseReply>),
+}
+
+/// Dropped without an answer: the store panics.
+type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// Does what the test says.
+#[derive(Debug)]
+struct Scripted {
+    abilities: Abilities,
+    calls: mpsc::UnboundedSender<Call>,
+    events: mpsc::UnboundedSender<StoreEvents>,
+}
+
+impl Scripted {
+    async fn ask<T>(&self, call: impl FnOnce(Answer<T>) -> Call) -> Result<T, StoreError> {
+        let (answer, reply) = oneshot::channel();
+        self.calls.send(call(answer)).expect("the test goes on");
+        reply.await.expect("the test says that the store panics")
+    }
+}
+
+impl LockStore for Scripted {
+    fn abilities(&self) -> Abilities {
+        self.abilities.clone()
+    }
+
+    fn describe(&self) -> String {
+        "the script".into()
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        self.ask(|answer| Call::Acquire(request.clone(), answer)).await
+    }
+
+    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+        self.ask(Call::Renew).await
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        self.ask(|answer| Call::Release(request.clone(), answer)).await
+    }
+
+    async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+        Ok(None)
+    }
+
+    async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn acquire_all(&self, requests: &[Acquire]) -> Result<Vec<AcquireReply>, StoreError> {
+        self.ask(|answer| Call::AcquireAll(requests.to_vec(), answer)).await
+    }
+
+    async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
+        self.ask(|answer| Call::RenewAll(requests.to_vec(), answer)).await
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        self.events.send(events).expect("the test goes on");
+        std::future::pending().await
+    }
+}
+
+/// The test's end of a [`Scripted`] store.
+struct Script {
+    calls: mpsc::UnboundedReceiver<Call>,
+    events: mpsc::UnboundedReceiver<StoreEvents>,
+}
+
+fn scripted(abilities: Abilities) -> (Scripted, Script) {
+    let (calls, received) = mpsc::unbounded_channel();
+    let (events, reported) = mpsc::unbounded_channel();
+    (Scripted { abilities, calls, events }, Script { calls: received, events: reported })
+}
+
+impl Script {
+    async fn next(&mut self) -> Call {
+        self.calls.recv().await.expect("the store was asked")
+    }
+
+    async fn next_acquire(&mut self) -> (Acquire, Answer<AcquireReply>) {
+        match self.next().await {
+            Call::Acquire(request, answer) => (request, answer),
+            other => panic!("{other:?} instead of an acquisition"),
+        }
+    }
+
+    async fn next_release(&mut self) -> (Release, Answer<ReleaseReply>) {
+        match self.next().await {
+            Call::Release(request, answer) => (request, answer),
+            other => panic!("{other:?} instead of a release"),
+        }
+    }
+
+    async fn events(&mut self) -> StoreEvents {
+        self.events.recv().await.expect("the store runs")
+    }
+
+    /// Nothing is asked until everything has come to rest.
+    async fn is_quiet(&mut self) {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert!(self.calls.try_recv().is_err(), "the store was asked");
+    }
+}
+
+fn acquired() -> Result<AcquireReply, StoreError> {
+    Ok(AcquireReply::Acquired { fence: None })
+}
+
+/// What the engine was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Up { former_links_dead: bool },
+    Down,
+    Push(Push),
+    Notice(Notice),
+    SessionLost,
+}
+
+#[derive(Debug, Default)]
+struct Record(Mutex<Vec<Told>>);
+
+impl Record {
+    fn add(&self, told: Told) {
+        lock(&self.0).push(told);
+    }
+}
+
+impl Events for Record {
+    fn link(&self, event: LinkEvent) {
+        self.add(match event {
+            LinkEvent::Up { former_links_dead, .. } => Told::Up { former_links_dead },
+            LinkEvent::Down { .. } | LinkEvent::Pushes(_) => Told::Down,
+        });
+    }
+
+    fn push(&self, push: Push) {
+        self.add(Told::Push(push));
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.add(Told::Notice(notice));
+    }
+
+    fn session_lost(&self) {
+        self.add(Told::SessionLost);
+    }
+}
+
+/// An adapter of a scripted store, without an engine; its I/O thread is the test's.
+struct Rig {
+    backend: Arc<StoreBackend<Scripted>>,
+    script: Script,
+    events: StoreEvents,
+    record: Arc<Record>,
+}
+
+impl Rig {
+    /// Not connected.
+    async fn down(abilities: Abilities) -> Rig {
+        let (store, mut script) = scripted(abilities);
+        let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+        let record = Arc::new(Record::default());
+        tokio::spawn(backend.clone().run(record.clone()));
+        let events = script.events().await;
+        Rig { backend, script, events, record }
+    }
+
+    async fn up(abilities: Abilities) -> Rig {
+        let rig = Rig::down(abilities).await;
+        rig.events.up(EarlierCommands::Ended);
+        rig.until_told().await;
+        rig.told();
+        rig
+    }
+
+    async fn until_told(&self) {
+        while lock(&self.record.0).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What was told since the last time.
+    fn told(&self) -> Vec<Told> {
+        std::mem::take(&mut *lock(&self.record.0))
+    }
+
+    fn send(&self, key: &str, op: Op) -> tokio::task::JoinHandle<crate::backend::OpResult> {
+        let sending = self.backend.send(&key.into(), op);
+        tokio::spawn(async move {
+            match sending {
+                crate::backend::Sending::Ready(result) => result,
+                crate::backend::Sending::Pending(answer) => answer.await,
+            }
+        })
+    }
+}
+
+fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
+    let claim = Duration::from_secs(3);
+    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences }
+}
+
+fn attempt(token: u64) -> Op {
+    Op::TryAcquire { token: Token(token), ttl: TTL }
+}
+
+fn leave(token: u64) -> Op {
+    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+}
+
+fn renew(token: u64) -> Op {
+    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+}
+
+fn queueing() -> Abilities {
+    Abilities::default().waiting(Waiting::Queued)
+}
+
+fn owner(token: u64) -> Owner {
+    Owner::new("c", token)
+}

@@ -1,0 +1,153 @@
+//! In which order the store is asked, and how long anybody waits for it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::backend::{Failure, Reply};
+
+const TIME_OUT: Duration = crate::backend::TCP_USER_TIMEOUT;
+
+#[tokio::test(start_paused = true)]
+async fn operations_on_one_key_follow_each_other_and_others_do_not_wait() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let first = rig.send("k", attempt(1));
+    let release = rig.send("k", leave(1));
+    let other = rig.send("j", attempt(2));
+    let (k, answer_k) = rig.script.next_acquire().await;
+    let (j, answer_j) = rig.script.next_acquire().await;
+    assert_eq!((&*k.key, &*j.key), ("p:k", "p:j"));
+    rig.script.is_quiet().await;
+    answer_j.send(acquired()).unwrap();
+    assert!(matches!(other.await.unwrap(), Ok(Reply::Acquired { .. })));
+    rig.script.is_quiet().await;
+    answer_k.send(acquired()).unwrap();
+    assert!(matches!(first.await.unwrap(), Ok(Reply::Acquired { .. })));
+    let (released, answer) = rig.script.next_release().await;
+    assert_eq!(released.owner, owner(1));
+    answer.send(Ok(ReleaseReply::Released)).unwrap();
+    assert!(matches!(release.await.unwrap(), Ok(Reply::Released { gap: false })));
+    assert!(lock(&rig.backend.lanes).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_does_not_overtake_an_acquisition_that_has_timed_out() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let stuck = rig.send("k", attempt(1));
+    let (_, answer) = rig.script.next_acquire().await;
+    let error = stuck.await.unwrap().unwrap_err();
+    assert_eq!(error.kind, Failure::Unknown, "{error}");
+    let release = rig.send("k", leave(1));
+    rig.script.is_quiet().await;
+    answer.send(acquired()).unwrap();
+    let (_, answer) = rig.script.next_release().await;
+    // Whoever has given it up, is told that there is something to give back.
+    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+    answer.send(Ok(ReleaseReply::Released)).unwrap();
+    release.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_never_ends_is_waited_for_so_long_and_heard_even_then() {
+    let mut rig = Rig::up(queueing()).await;
+    let stuck = rig.send("k", enter(1, AcquireMode::Wait, 0));
+    let (_, answer) = rig.script.next_acquire().await;
+    stuck.await.unwrap().unwrap_err();
+    let release = rig.send("k", leave(1));
+    let start = tokio::time::Instant::now();
+    let (_, released) = rig.script.next_release().await;
+    assert!(start.elapsed() >= TIME_OUT, "{:?}", start.elapsed());
+    released.send(Ok(ReleaseReply::NotHeld)).unwrap();
+    assert!(matches!(release.await.unwrap(), Ok(Reply::NotHeld)));
+    // It has left a place in the queue.
+    answer.send(Ok(AcquireReply::Busy(crate::store::Busy::by("dl1:other:1")))).unwrap();
+    rig.until_told().await;
+    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_refusal_leaves_nothing_to_give_back() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let stuck = rig.send("k", enter(1, AcquireMode::Wait, 0));
+    let (request, answer) = rig.script.next_acquire().await;
+    assert_eq!(request.queue, None, "a store that is polled keeps no queue");
+    stuck.await.unwrap().unwrap_err();
+    answer.send(Ok(AcquireReply::Busy(crate::store::Busy::by("dl1:other:1")))).unwrap();
+    rig.script.is_quiet().await;
+    assert_eq!(rig.told(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_counts_as_unknown_and_the_next_operation_has_its_turn() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let first = rig.send("k", attempt(1));
+    let next = rig.send("k", leave(1));
+    let (_, answer) = rig.script.next_acquire().await;
+    drop(answer);
+    let error = first.await.unwrap().unwrap_err();
+    assert_eq!(error.kind, Failure::Unknown, "{error}");
+    assert!(error.to_string().contains("panic"), "{error}");
+    let (_, answer) = rig.script.next_release().await;
+    answer.send(Ok(ReleaseReply::NotHeld)).unwrap();
+    assert!(matches!(next.await.unwrap(), Ok(Reply::NotHeld)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
+    let mut rig = Rig::down(Abilities::default()).await;
+    let early = rig.send("k", attempt(1)).await.unwrap().unwrap_err();
+    assert_eq!(early.kind, Failure::NotSent);
+    rig.events.up(EarlierCommands::MayArrive);
+    rig.until_told().await;
+    assert_eq!(rig.told(), [Told::Up { former_links_dead: true }], "nothing was sent before");
+    let sent = rig.send("k", attempt(2));
+    let waiting = rig.send("k", leave(2));
+    let (_, answer) = rig.script.next_acquire().await;
+    rig.events.down(StoreError::unknown("the line is cut"));
+    rig.until_told().await;
+    answer.send(Err(StoreError::unknown("the line is cut"))).unwrap();
+    assert_eq!(sent.await.unwrap().unwrap_err().kind, Failure::Unknown);
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!((error.kind, error.to_string().as_str()), (Failure::NotSent, "the line is cut"));
+    rig.events.up(EarlierCommands::MayArrive);
+    rig.script.is_quiet().await;
+    assert_eq!(rig.told(), [Told::Down, Told::Up { former_links_dead: false }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_store_is_wanted_with_the_first_request() {
+    let (store, mut script) = scripted(Abilities::default());
+    let backend = StoreBackend::new(store, "c".into(), String::new(), true);
+    tokio::spawn(backend.clone().run(Arc::new(Record::default())));
+    let events = script.events().await;
+    let wanted = tokio::spawn(async move { events.wanted().await });
+    script.is_quiet().await;
+    assert!(!wanted.is_finished());
+    drop(backend.send(&"k".into(), attempt(1)));
+    wanted.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
+    let (store, mut script) = scripted(Abilities::default());
+    let backend = StoreBackend::new(store, "c".into(), String::new(), false);
+    let record = Arc::new(Record::default());
+    let work = tokio::spawn(backend.clone().run(record.clone()));
+    script.events().await.up(EarlierCommands::Ended);
+    while lock(&record.0).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // What a panic does to it.
+    work.abort();
+    assert!(work.await.unwrap_err().is_cancelled());
+    let sending = backend.send(&"k".into(), attempt(1));
+    assert!(matches!(sending, crate::backend::Sending::Ready(Err(error)) if error.kind == Failure::NotSent));
+    tokio::spawn(backend.clone().run(record.clone()));
+    script.events().await.up(EarlierCommands::MayArrive);
+    while lock(&record.0).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let sending = backend.send(&"k".into(), attempt(1));
+    assert!(matches!(sending, crate::backend::Sending::Pending(_)));
+    let (_, answer) = script.next_acquire().await;
+    answer.send(acquired()).unwrap();
+}

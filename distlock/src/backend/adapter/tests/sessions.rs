@@ -1,0 +1,63 @@
+//! Leases that live as long as the session.
+
+use std::time::Duration;
+
+use super::*;
+use crate::backend::Failure;
+use crate::clock;
+use crate::store::LeaseRule;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+fn with_session() -> Abilities {
+    queueing().lease(LeaseRule::Session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_session_nothing_is_acquired_but_everything_is_given_back() {
+    let mut rig = Rig::up(with_session()).await;
+    let error = rig.send("k", attempt(1)).await.unwrap().unwrap_err();
+    assert_eq!(error.kind, Failure::NotSent);
+    assert!(error.to_string().contains("session"), "{error}");
+    let release = rig.send("k", leave(1));
+    let (_, answer) = rig.script.next_release().await;
+    answer.send(Ok(ReleaseReply::NotHeld)).unwrap();
+    release.await.unwrap().unwrap();
+    rig.events.heartbeat().answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    let acquiring = rig.send("k", attempt(2));
+    let (_, answer) = rig.script.next_acquire().await;
+    answer.send(acquired()).unwrap();
+    acquiring.await.unwrap().unwrap();
+    assert_eq!(rig.told(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_session_is_told_before_the_next_one_counts() {
+    let mut rig = Rig::up(with_session()).await;
+    let session = rig.backend.tuning().leases.session().unwrap().clone();
+    rig.events.heartbeat().answered(TIMEOUT);
+    let late = rig.events.heartbeat();
+    rig.events.session_lost();
+    rig.script.is_quiet().await;
+    assert_eq!(rig.told(), [Told::SessionLost]);
+    late.answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    assert!(session.is_over(clock::now()), "the heartbeat was the old session's");
+    rig.events.heartbeat().answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    assert!(!session.is_over(clock::now()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_deadline_has_passed_is_lost_although_its_heartbeat_comes_back() {
+    let mut rig = Rig::up(with_session()).await;
+    let session = rig.backend.tuning().leases.session().unwrap().clone();
+    // Its answers take so long that it is over when they come.
+    session.answered(clock::now().before(TIMEOUT), TIMEOUT);
+    assert!(session.has_begun() && session.is_over(clock::now()));
+    rig.events.heartbeat().answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    assert_eq!(rig.told(), [Told::SessionLost]);
+    assert!(session.is_over(clock::now()), "it counts from the next heartbeat on");
+}

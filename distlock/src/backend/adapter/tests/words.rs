@@ -1,0 +1,210 @@
+//! What the store is asked, what its answers mean, and what is not asked at all.
+
+use std::time::Duration;
+
+use super::*;
+use crate::backend::{Demand, Failure, OpResult, Remaining, Reply};
+use crate::key::LockKey;
+use crate::store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
+
+async fn says(rig: &mut Rig, op: Op, reply: Result<AcquireReply, StoreError>) -> OpResult {
+    let sent = rig.send("k", op);
+    let (_, answer) = rig.script.next_acquire().await;
+    answer.send(reply).unwrap();
+    sent.await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coarse_ttl_is_rounded_up_for_the_store() {
+    let second = Duration::from_secs(1);
+    let abilities = queueing().lease(LeaseRule::PerLock { granularity: second }).min_hold();
+    let mut rig = Rig::up(abilities).await;
+    let ttl = Duration::from_millis(2_001);
+    let claim = Duration::from_millis(10);
+    let op = Op::Acquire {
+        token: Token(1),
+        kind: Kind::Exclusive,
+        ttl,
+        claim,
+        mode: AcquireMode::Wait,
+        fences: 0,
+    };
+    let sent = rig.send("k", op);
+    let (request, answer) = rig.script.next_acquire().await;
+    assert_eq!((request.ttl, request.queue.unwrap().claim), (second * 3, second));
+    answer.send(acquired()).unwrap();
+    sent.await.unwrap().unwrap();
+    let sent = rig
+        .send("k", Op::Release { token: Token(1), keep_taken_for: Some(ttl), handoffs_began: ServerTime(0) });
+    let (request, answer) = rig.script.next_release().await;
+    assert_eq!(request.keep, Some(second * 3));
+    answer.send(Ok(ReleaseReply::Released)).unwrap();
+    sent.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_has_a_later_time_than_the_one_before() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let mut last = ServerTime(0);
+    for _ in 0..100 {
+        let Ok(Reply::AlreadyHeld { server_time: Some(server_time), .. }) =
+            says(&mut rig, attempt(1), Ok(AcquireReply::AlreadyHeld { fence: None })).await
+        else {
+            panic!("not ours")
+        };
+        assert!(server_time > last, "{server_time:?} after {last:?}");
+        last = server_time;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_says_by_whom_and_for_how_long() {
+    let mut rig = Rig::up(queueing()).await;
+    let left = Duration::from_secs(4);
+    let reply = AcquireReply::Busy(Busy::by("dl1:other:1").remaining(left).behind_others());
+    let Ok(Reply::Busy { holder, remaining, front, .. }) =
+        says(&mut rig, enter(1, AcquireMode::Wait, 0), Ok(reply)).await
+    else {
+        panic!("not busy")
+    };
+    assert_eq!((&*holder, remaining, front), ("dl1:other:1", Remaining::For(left), false));
+    let Ok(Reply::Busy { holder, remaining, front, .. }) =
+        says(&mut rig, attempt(1), Ok(AcquireReply::Busy(Busy::by_somebody()))).await
+    else {
+        panic!("not busy")
+    };
+    assert_eq!((&*holder, remaining, front), ("dl1:unknown", Remaining::Unknown, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_breaks_its_contract_is_not_believed() {
+    let mut rig = Rig::up(Abilities::default().fencing(Fencing::Blocks)).await;
+    let ourselves = AcquireReply::Busy(Busy::by(owner(1).as_str()));
+    for (op, reply) in [(attempt(1), Ok(ourselves)), (enter(1, AcquireMode::Try, 1), acquired())] {
+        let error = says(&mut rig, op, reply).await.unwrap_err();
+        assert_eq!(error.kind, Failure::Unknown);
+        assert!(error.to_string().contains("breaks its contract"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_keep_their_promise_and_their_text() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    for (error, kind) in [
+        (StoreError::not_sent("a"), Failure::NotSent),
+        (StoreError::later("a"), Failure::Later),
+        (StoreError::unknown("a"), Failure::Unknown),
+        (StoreError::refused("a"), Failure::Refused),
+    ] {
+        let error = says(&mut rig, attempt(1), Err(error)).await.unwrap_err();
+        assert_eq!((error.kind, error.to_string().as_str()), (kind, "a"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
+    let mut rig = Rig::up(Abilities::default().renews_together(2)).await;
+    let batch = ["a", "b", "c", "c"].map(|key| (Arc::from(key), renew(1))).to_vec();
+    let results = tokio::spawn(rig.backend.send_batch(batch));
+    for expected in [vec!["p:a", "p:b"], vec!["p:c"], vec!["p:c"]] {
+        let Call::RenewAll(requests, answer) = rig.script.next().await else { panic!("not together") };
+        assert_eq!(requests.iter().map(|request| &*request.key).collect::<Vec<_>>(), expected);
+        let held = |request: &Renew| {
+            if &*request.key == "p:b" { RenewReply::NotHeld } else { RenewReply::Renewed }
+        };
+        answer.send(Ok(requests.iter().map(held).collect())).unwrap();
+    }
+    let results = results.await.unwrap();
+    assert_eq!(results.len(), 4);
+    assert!(matches!(results[1], Ok(Reply::NotHeld)));
+    assert!(matches!(results[3], Ok(Reply::Renewed { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_keys_are_one_command_and_those_behind_the_first_busy_one_were_not_tried() {
+    let mut rig = Rig::up(Abilities::default().acquires_together(3)).await;
+    let keys = ["a", "b", "c", "d"].map(Arc::from);
+    assert_eq!(rig.backend.acquires_all(&keys), 3);
+    let batch = keys[..3].iter().map(|key| (key.clone(), enter(1, AcquireMode::Try, 0))).collect();
+    let results = tokio::spawn(rig.backend.send_acquire_all(batch));
+    // Behind it on one of its keys.
+    let release = rig.send("b", leave(1));
+    let Call::AcquireAll(requests, answer) = rig.script.next().await else { panic!("not together") };
+    assert_eq!(requests.len(), 3);
+    rig.script.is_quiet().await;
+    let busy = AcquireReply::Busy(Busy::by("dl1:other:1"));
+    answer.send(Ok(vec![AcquireReply::Acquired { fence: None }, busy])).unwrap();
+    let results = results.await.unwrap();
+    assert!(matches!(
+        results.as_slice(),
+        [Ok(Reply::Acquired { .. }), Ok(Reply::Busy { .. }), Ok(Reply::Skipped)]
+    ));
+    let (_, answer) = rig.script.next_release().await;
+    answer.send(Ok(ReleaseReply::NotHeld)).unwrap();
+    release.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_for_several_keys_that_answers_late_is_undone_key_by_key() {
+    let mut rig = Rig::up(Abilities::default().acquires_together(3)).await;
+    let batch = ["a", "b"].map(|key| (Arc::from(key), enter(1, AcquireMode::Try, 0))).to_vec();
+    let results = tokio::spawn(rig.backend.send_acquire_all(batch));
+    let Call::AcquireAll(_, answer) = rig.script.next().await else { panic!("not together") };
+    assert!(
+        results
+            .await
+            .unwrap()
+            .iter()
+            .all(|result| result.as_ref().is_err_and(|error| error.may_be_applied()))
+    );
+    answer.send(Ok(vec![AcquireReply::Acquired { fence: None }; 2])).unwrap();
+    rig.script.is_quiet().await;
+    let undone = |key: &str| Told::Notice(Notice::Unproven { key: key.into(), token: Token(1) });
+    assert_eq!(rig.told(), [undone("a"), undone("b")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_are_about_our_keys_and_owners_only() {
+    let mut rig = Rig::up(queueing()).await;
+    rig.events.released("q:k");
+    rig.events.granted("p:k", "dl1:another:1", Grant::new());
+    rig.events.granted("p:k", "somebody", Grant::new().at_most_old(Duration::ZERO));
+    rig.events.released("p:k");
+    rig.events.granted("p:k", owner(7).as_str(), Grant::new().fence(5));
+    rig.events.granted("p:k", owner(7).as_str(), Grant::new().fence(5).at_most_old(Duration::ZERO));
+    rig.script.is_quiet().await;
+    let told = rig.told();
+    let (key, token): (Arc<str>, _) = ("k".into(), Token(7));
+    assert_eq!(told[0], Told::Notice(Notice::Free { key: key.clone() }));
+    assert_eq!(told[1], Told::Notice(Notice::Unproven { key, token }));
+    assert!(matches!(&told[2], Told::Push(Push::Grant { token: Token(7), fence: Some(5), .. })));
+    assert_eq!(told.len(), 3);
+}
+
+#[tokio::test]
+async fn what_the_store_cannot_do_is_refused_with_the_reason() {
+    let (store, _script) = scripted(
+        Abilities::default()
+            .longest_ttl(TTL)
+            .keys(KeyRules::any().at_most(5).without(|c| c == ' ', "spaces")),
+    );
+    let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+    let least = Demand { kind: Kind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
+    backend.check(&least).unwrap();
+    for (demand, reason) in [
+        (Demand { kind: Kind::Shared, ..least }, "a shared lock"),
+        (Demand { kind: Kind::Limited(2), ..least }, "2 holders"),
+        (Demand { fenced: true, ..least }, "fencing tokens"),
+        (Demand { min_hold: Some(TTL), ..least }, "min_hold"),
+        (Demand { ttl: TTL * 2, ..least }, "10s at most"),
+    ] {
+        let error = backend.check(&demand).unwrap_err();
+        assert!(matches!(error, crate::LockError::InvalidOptions { .. }));
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    backend.check_key(&LockKey::new("abc").unwrap()).unwrap();
+    for key in ["abcd", "a b"] {
+        let error = backend.check_key(&LockKey::new(key).unwrap()).unwrap_err();
+        assert!(matches!(error, crate::LockError::InvalidKey { .. }), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Between the engine's words and the store's: everything that the adapter knows of the engine's contract.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{
+    AcquireMode, Clocks, Demand, Failure, Inspection, Kind, LeaseEnds, Op, OpError, OpResult, Remaining,
+    Reply, ServerTime, Token, Tuning,
+};
+use crate::error::LockError;
+use crate::protocol::session::Session;
+use crate::store::{
+    Abilities, Acquire, AcquireReply, Fencing, LeaseRule, Owner, Promise, Queue, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoredLock, Waiting,
+};
+
+/// Who holds a lock if the store does not say: one of ours.
+const SOMEBODY: &str = "dl1:unknown";
+
+/// What the engine asks, in the store's words.
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Acquire(Token, Acquire),
+    Renew(Renew),
+    Release(Release),
+}
+
+/// What the requests to one store have in common.
+#[derive(Debug)]
+pub(super) struct Translator {
+    pub(super) client: Arc<str>,
+    pub(super) prefix: String,
+    waiting: Waiting,
+    granularity: Duration,
+    tuning: Tuning,
+}
+
+impl Translator {
+    pub(super) fn new(client: Arc<str>, prefix: String, abilities: &Abilities) -> Self {
+        let granularity = match abilities.lease {
+            LeaseRule::PerLock { granularity } => granularity.max(Duration::from_millis(1)),
+            LeaseRule::Session => Duration::from_millis(1),
+        };
+        let leases = match abilities.lease {
+            LeaseRule::PerLock { .. } => LeaseEnds::WithTtl { granularity },
+            LeaseRule::Session => LeaseEnds::WithSession(Arc::new(Session::default())),
+        };
+        let most_fences = match abilities.fencing {
+            Some(Fencing::OneByOne) => 1,
+            Some(Fencing::Blocks) | None => Tuning::default().most_fences,
+        };
+        // A store has no use for gaps, and its times are only those of the moment at which we asked.
+        let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
+        let tuning = Tuning { poll_gap, clocks, leases, most_fences, ..Tuning::default() };
+        Translator { client, prefix, waiting: abilities.waiting, granularity, tuning }
+    }
+
+    pub(super) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+        self.tuning.leases.session()
+    }
+
+    /// The key as the store knows it.
+    pub(super) fn full(&self, key: &str) -> Arc<str> {
+        format!("{}{key}", self.prefix).into()
+    }
+
+    /// The key as the engine knows it.
+    pub(super) fn logical(&self, key: &str) -> Option<Arc<str>> {
+        key.strip_prefix(&*self.prefix).map(Arc::from)
+    }
+
+    fn owner(&self, token: Token) -> Owner {
+        Owner::new(&self.client, token.0)
+    }
+
+    /// Never less than was asked for, and what the store can tell apart.
+    fn rounded(&self, d: Duration) -> Duration {
+        round_up(d, self.granularity)
+    }
+
+    pub(super) fn request(&self, key: &str, op: &Op) -> Result<Request, OpError> {
+        let key = self.full(key);
+        Ok(match *op {
+            Op::TryAcquire { token, ttl } => {
+                Request::Acquire(token, Acquire::new(key, &self.owner(token), self.rounded(ttl)))
+            }
+            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
+                let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
+                let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
+                let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
+                let request = Acquire::new(key, &self.owner(token), self.rounded(ttl));
+                Request::Acquire(token, Acquire { kind: kind.into(), fences, queue, ..request })
+            }
+            Op::Renew { token, kind, ttl } => {
+                let request = Renew::new(key, &self.owner(token), self.rounded(ttl));
+                Request::Renew(Renew { kind: kind.into(), ..request })
+            }
+            Op::Release { token, keep_taken_for, .. } => {
+                let keep = keep_taken_for.map(|time| self.rounded(time));
+                Request::Release(Release { keep, ..Release::new(key, &self.owner(token)) })
+            }
+            Op::Fence { .. } => {
+                return Err(OpError::new(Failure::Refused, "a store mints its fencing tokens by itself"));
+            }
+        })
+    }
+
+    /// The answer to a request that the store was asked at `asked`.
+    pub(super) fn acquired(&self, request: &Acquire, reply: AcquireReply, asked: ServerTime) -> OpResult {
+        let server_time = Some(asked);
+        let fence = |fence: Option<u64>| match fence {
+            _ if request.fences == 0 => Ok(None),
+            Some(first) => Ok(Some(first)),
+            None => Err(broken(format!("no fencing token for `{}`, which was asked for", request.key))),
+        };
+        Ok(match reply {
+            AcquireReply::Acquired { fence: first } => Reply::Acquired { server_time, fence: fence(first)? },
+            AcquireReply::AlreadyHeld { fence: first } => {
+                Reply::AlreadyHeld { server_time, fence: fence(first)? }
+            }
+            AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
+                let owner = &request.owner;
+                return Err(broken(format!(
+                    "`{}` is busy, held by {owner}, which is who asked",
+                    request.key
+                )));
+            }
+            AcquireReply::Busy(busy) => Reply::Busy {
+                server_time,
+                holder: busy.holder.map_or_else(|| SOMEBODY.into(), Arc::from),
+                remaining: busy.remaining.map_or(Remaining::Unknown, Remaining::For),
+                front: busy.front,
+            },
+            AcquireReply::WrongKind { found } => {
+                Reply::WrongKind { found: Kind::from(found).to_string().into() }
+            }
+        })
+    }
+
+    pub(super) fn renewed(reply: RenewReply, asked: ServerTime) -> Reply {
+        match reply {
+            RenewReply::Renewed => Reply::Renewed { server_time: asked },
+            RenewReply::NotHeld => Reply::NotHeld,
+        }
+    }
+
+    pub(super) fn released(reply: ReleaseReply) -> Reply {
+        match reply {
+            ReleaseReply::Released => Reply::Released { gap: false },
+            ReleaseReply::NotHeld => Reply::NotHeld,
+        }
+    }
+}
+
+/// The store breaks a rule: what it has done is not known.
+fn broken(text: String) -> OpError {
+    OpError::new(Failure::Unknown, format!("the store breaks its contract: {text}"))
+}
+
+pub(super) fn error(error: StoreError) -> OpError {
+    let kind = match error.promise {
+        Promise::NotSent => Failure::NotSent,
+        Promise::Later => Failure::Later,
+        Promise::Unknown => Failure::Unknown,
+        Promise::Refused => Failure::Refused,
+    };
+    OpError { kind, source: error.source }
+}
+
+pub(super) fn inspection(found: StoredLock) -> Inspection {
+    let StoredLock { kind, mut holders, waiters } = found;
+    // Those without an end last longest.
+    holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));
+    let (holder, remaining) = match holders.first() {
+        Some((holder, remaining)) => (Arc::from(holder.as_str()), *remaining),
+        None => (Arc::from(SOMEBODY), None),
+    };
+    let holders = holders.into_iter().map(|(holder, left)| (Arc::from(holder), left)).collect();
+    Inspection { kind: kind.into(), holder, holders, remaining, waiters }
+}
+
+/// Refuses what the store cannot do.
+pub(super) fn check(abilities: &Abilities, store: &str, demand: &Demand) -> Result<(), LockError> {
+    let Demand { kind, ttl, fenced, min_hold, .. } = *demand;
+    let refused = |what: String| Err(LockError::options(format!("{store} {what}")));
+    if !abilities.keeps(kind.into()) {
+        return refused(format!("does not keep {kind}"));
+    }
+    if fenced && abilities.fencing.is_none() {
+        return refused("has no fencing tokens".to_owned());
+    }
+    if min_hold.is_some() && !abilities.min_hold {
+        return refused("cannot keep a key after its release (`min_hold`)".to_owned());
+    }
+    let longest = ttl.max(min_hold.unwrap_or_default());
+    match abilities.longest_ttl.filter(|most| longest > *most) {
+        Some(most) => {
+            refused(format!("keeps a lock for {most:?} at most: a ttl or `min_hold` of {longest:?}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The next multiple of `granularity`.
+fn round_up(d: Duration, granularity: Duration) -> Duration {
+    let steps = d.as_nanos().div_ceil(granularity.as_nanos().max(1)).max(1);
+    let nanos = steps.saturating_mul(granularity.as_nanos());
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

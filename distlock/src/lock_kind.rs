@@ -1,0 +1,38 @@
+//! Kinds of locks, for those who look from outside.
+
+use crate::protocol::Kind;
+
+/// What a lock is held as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// By one, and nobody else.
+    Exclusive,
+    /// By readers.
+    Shared,
+    /// By at most so many.
+    Limited {
+        /// The limit.
+        max_holders: u32,
+    },
+}
+
+impl From<Kind> for LockKind {
+    fn from(kind: Kind) -> LockKind {
+        match kind {
+            Kind::Exclusive => LockKind::Exclusive,
+            Kind::Shared => LockKind::Shared,
+            Kind::Limited(max_holders) => LockKind::Limited { max_holders },
+        }
+    }
+}
+
+impl From<LockKind> for Kind {
+    fn from(kind: LockKind) -> Kind {
+        match kind {
+            LockKind::Exclusive => Kind::Exclusive,
+            LockKind::Shared => Kind::Shared,
+            LockKind::Limited { max_holders } => Kind::Limited(max_holders),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Where the locks may be kept: which scheme of a URL stands for what, and how a manager for it is made.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::builder::Url;
+use super::connecting::Built;
+use super::{LockManager, LockManagerBuilder};
+use crate::backend::adapter::StoreBackend;
+use crate::error::LockError;
+use crate::nearest::nearest;
+use crate::store::LockStore;
+
+#[cfg(feature = "redis")]
+use crate::backend::{
+    Backend,
+    quorum::QuorumBackend,
+    redis::{self, ClusterBackend, RedisBackend, RedisConfig},
+};
+
+/// Makes a manager: of the options, the URL, the name of the process; `true` to connect on first use.
+type Open = fn(LockManagerBuilder, Url, &Arc<str>, bool) -> Result<Built, LockError>;
+
+/// What schemes stand for.
+struct Scheme {
+    /// In lower case.
+    names: &'static [&'static str],
+    /// What distlock must be built with.
+    feature: Option<&'static str>,
+    /// `None`: built without the feature.
+    open: Option<Open>,
+}
+
+/// Every scheme there is. To add a store, add a line.
+const SCHEMES: &[Scheme] = &[
+    Scheme { names: &["memory"], feature: None, open: Some(open_memory) },
+    Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
+    Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
+];
+
+const REDIS: &[&str] = &[
+    "redis",
+    "valkey",
+    "unix",
+    "redis+unix",
+    "valkey+unix",
+    "redis+sentinel",
+    "valkey+sentinel",
+    "redis+cluster",
+    "valkey+cluster",
+    "redis+quorum",
+    "valkey+quorum",
+];
+
+const REDIS_OVER_TLS: &[&str] = &[
+    "rediss",
+    "valkeys",
+    "rediss+sentinel",
+    "valkeys+sentinel",
+    "rediss+cluster",
+    "valkeys+cluster",
+    "rediss+quorum",
+    "valkeys+quorum",
+];
+
+#[cfg(feature = "redis")]
+const OPEN_REDIS: Option<Open> = Some(open_redis);
+#[cfg(not(feature = "redis"))]
+const OPEN_REDIS: Option<Open> = None;
+#[cfg(feature = "tls")]
+const OPEN_REDIS_OVER_TLS: Option<Open> = Some(open_redis);
+#[cfg(not(feature = "tls"))]
+const OPEN_REDIS_OVER_TLS: Option<Open> = None;
+
+/// The manager for a URL.
+pub(super) fn open(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    let name = scheme_of(&url.0).ok_or_else(|| {
+        LockError::options(format!("the URL has no scheme: it must begin with one of {}", listed()))
+    })?;
+    let Some(scheme) = SCHEMES.iter().find(|scheme| scheme.names.contains(&&*name)) else {
+        return Err(LockError::options(unknown(&name)));
+    };
+    match (scheme.open, scheme.feature) {
+        (Some(open), _) => open(builder, url, client, lazy),
+        (None, feature) => Err(LockError::options(switched_off(&name, feature.unwrap_or_default()))),
+    }
+}
+
+/// In lower case. `None`: it is a host, a path, or nothing.
+fn scheme_of(url: &str) -> Option<String> {
+    let (name, rest) = url.trim().split_once(':')?;
+    let name = name.to_ascii_lowercase();
+    (rest.starts_with("//") || name == "memory").then_some(name)
+}
+
+fn unknown(name: &str) -> String {
+    let names = SCHEMES.iter().flat_map(|scheme| scheme.names).map(|name| (*name).to_owned());
+    match nearest(name, names) {
+        Some(near) => format!("`{name}://` is not a scheme of distlock: did you mean {}?", shown(&near)),
+        None => format!("`{name}://` is not a scheme of distlock: expected one of {}", listed()),
+    }
+}
+
+fn switched_off(name: &str, feature: &str) -> String {
+    format!(
+        "`{name}://` needs the feature `{feature}` of distlock: \
+         `distlock = {{ version = \"..\", features = [\"{feature}\"] }}`"
+    )
+}
+
+fn listed() -> String {
+    let names: Vec<String> = SCHEMES.iter().flat_map(|scheme| scheme.names).map(|name| shown(name)).collect();
+    names.join(", ")
+}
+
+/// As it stands in a URL.
+fn shown(name: &str) -> String {
+    if name == "memory" { "`memory:`".to_owned() } else { format!("`{name}://`") }
+}
+
+fn open_memory(
+    builder: LockManagerBuilder,
+    _url: Url,
+    client: &Arc<str>,
+    _lazy: bool,
+) -> Result<Built, LockError> {
+    no_replicas(&builder)?;
+    Ok(Built::at_once(LockManager::memory(client.clone(), builder.defaults)))
+}
+
+fn no_replicas(builder: &LockManagerBuilder) -> Result<(), LockError> {
+    match builder.replicas {
+        Some(1..) => Err(LockError::options("`replicas` is for Redis: other places have none of its kind")),
+        Some(0) | None => Ok(()),
+    }
+}
+
+#[cfg(feature = "redis")]
+fn open_redis(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    if redis::is_quorum(&url.0) {
+        return open_quorum(LockManagerBuilder { quorum: vec![url], ..builder }, client, lazy);
+    }
+    let mut config = RedisConfig::with(&url.0, client, &builder.connection).map_err(LockError::options)?;
+    config.prefix = builder.prefix;
+    config.lazy = lazy;
+    config.tuning.poll_gap = builder.gap;
+    config.replicas = builder.replicas.unwrap_or(config.replicas);
+    let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
+    let backend: Arc<dyn Backend> = if config.is_cluster() {
+        ClusterBackend::new(config).map_err(LockError::options)?
+    } else {
+        RedisBackend::new(config).map_err(LockError::options)?
+    };
+    let manager = LockManager::start(client.clone(), backend, &tuning, builder.defaults);
+    Ok(Built { manager, longest_attempt })
+}
+
+/// Of one URL that lists them, or of one for each.
+#[cfg(feature = "redis")]
+pub(super) fn open_quorum(
+    builder: LockManagerBuilder,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    let connection = &builder.connection;
+    let configs = match builder.quorum.as_slice() {
+        [one] if redis::is_quorum(&one.0) => RedisConfig::of_quorum(&one.0, client, connection),
+        each => each.iter().map(|url| RedisConfig::with(&url.0, client, connection)).collect(),
+    };
+    let mut configs = configs.map_err(LockError::options)?;
+    if builder.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
+        return Err(LockError::options(
+            "`replicas` on a quorum: a lock there is safe by being on several masters already",
+        ));
+    }
+    for config in &mut configs {
+        config.prefix.clone_from(&builder.prefix);
+        config.lazy = lazy;
+    }
+    let longest_attempt = configs.iter().map(|config| config.connect_timeout).max().unwrap_or_default();
+    let backend = QuorumBackend::new(configs, builder.defaults.ttl).map_err(LockError::options)?;
+    let manager = LockManager::start(client.clone(), backend, &QuorumBackend::tuning(), builder.defaults);
+    Ok(Built { manager, longest_attempt })
+}
+
+#[cfg(not(feature = "redis"))]
+pub(super) fn open_quorum(
+    _builder: LockManagerBuilder,
+    _client: &Arc<str>,
+    _lazy: bool,
+) -> Result<Built, LockError> {
+    Err(LockError::options(switched_off("redis+quorum", "redis")))
+}
+
+/// A store that nobody has yet: clones of a builder share it.
+#[derive(Clone)]
+pub(super) struct StoreSlot(Arc<Mutex<Option<OpenStore>>>);
+
+type OpenStore = Box<dyn FnOnce(LockManagerBuilder, &Arc<str>, bool) -> Result<Built, LockError> + Send>;
+
+impl StoreSlot {
+    pub(super) fn new(store: impl LockStore) -> Self {
+        let open =
+            |builder: LockManagerBuilder, client: &Arc<str>, lazy| open_store(store, builder, client, lazy);
+        StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
+    }
+
+    pub(super) fn open(
+        self,
+        builder: LockManagerBuilder,
+        client: &Arc<str>,
+        lazy: bool,
+    ) -> Result<Built, LockError> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = open.ok_or_else(|| {
+            LockError::options("the store has a manager already: give each builder a store of its own")
+        })?;
+        open(builder, client, lazy)
+    }
+}
+
+impl fmt::Debug for StoreSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreSlot(..)")
+    }
+}
+
+/// The manager of a store that keeps the public contract.
+fn open_store(
+    store: impl LockStore,
+    builder: LockManagerBuilder,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    no_replicas(&builder)?;
+    let backend = StoreBackend::new(store, client.clone(), builder.prefix, lazy);
+    let default = builder.defaults.ttl;
+    if let Some(most) = backend.longest_ttl().filter(|most| default > *most) {
+        return Err(LockError::options(format!(
+            "the store keeps a lock for {most:?} at most, and the default ttl is {default:?}: \
+             set a shorter `default_ttl`"
+        )));
+    }
+    let tuning = backend.tuning().clone();
+    Ok(Built::at_once(LockManager::start(client.clone(), backend, &tuning, builder.defaults)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        LockManager::builder().url(url).connect_lazy().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_refused_with_the_nearest_or_all() {
+        assert!(refusal("memry:").contains("no scheme"), "{}", refusal("memry:"));
+        assert!(refusal("memry://").contains("did you mean `memory:`?"), "{}", refusal("memry://"));
+        assert!(refusal("redis+clustr://h").contains("`redis+cluster://`"));
+        let far = refusal("http://h");
+        for name in ["`redis://`", "`valkeys+quorum://`", "`memory:`"] {
+            assert!(far.contains(name), "{far}");
+        }
+        assert!(refusal("localhost:6379").contains("no scheme"));
+    }
+
+    #[test]
+    fn a_scheme_that_is_not_built_names_its_feature() {
+        for scheme in SCHEMES.iter().filter(|scheme| scheme.open.is_none()) {
+            let feature = scheme.feature.unwrap();
+            for name in scheme.names {
+                let text = refusal(&format!("{name}://h"));
+                assert!(text.contains(&format!("the feature `{feature}`")), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_scheme_stands_for_two_things() {
+        let mut names: Vec<_> = SCHEMES.iter().flat_map(|scheme| scheme.names).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.iter().all(|name| **name == name.to_ascii_lowercase()));
+    }
+}

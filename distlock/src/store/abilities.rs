@@ -1,0 +1,255 @@
+//! What a store can do, and where its limits are.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::lock_kind::LockKind;
+
+/// What a store can do. A request for anything else fails before a command is sent:
+/// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions), or
+/// [`InvalidKey`](crate::LockError::InvalidKey) for a key that breaks the [`KeyRules`].
+///
+/// The default is the least that a store must do: exclusive locks with a lease of their own, in milliseconds,
+/// which waiters poll for.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
+///
+/// let abilities = Abilities::default()
+///     .shared()
+///     .fencing(Fencing::OneByOne)
+///     .waiting(Waiting::Notified)
+///     .lease(LeaseRule::PerLock { granularity: Duration::from_secs(1) })
+///     .longest_ttl(Duration::from_secs(30 * 24 * 3600))
+///     .keys(KeyRules::any().at_most(250));
+/// assert!(format!("{abilities:?}").contains("Notified"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Abilities {
+    pub(crate) shared: bool,
+    pub(crate) limited: bool,
+    pub(crate) min_hold: bool,
+    pub(crate) fencing: Option<Fencing>,
+    pub(crate) waiting: Waiting,
+    pub(crate) lease: LeaseRule,
+    pub(crate) longest_ttl: Option<Duration>,
+    pub(crate) keys: KeyRules,
+    pub(crate) acquires_together: usize,
+    pub(crate) renews_together: usize,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Abilities {
+            shared: false,
+            limited: false,
+            min_hold: false,
+            fencing: None,
+            waiting: Waiting::Polling,
+            lease: LeaseRule::PerLock { granularity: Duration::from_millis(1) },
+            longest_ttl: None,
+            keys: KeyRules::any(),
+            acquires_together: 1,
+            renews_together: 1,
+        }
+    }
+}
+
+impl Abilities {
+    /// It keeps [shared](LockKind::Shared) locks, too.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Abilities { shared: true, ..self }
+    }
+
+    /// It keeps [limited](LockKind::Limited) locks (semaphores), too.
+    #[must_use]
+    pub fn limited(self) -> Self {
+        Abilities { limited: true, ..self }
+    }
+
+    /// A release can leave the key taken for a while: [`Release::keep`](super::Release::keep).
+    #[must_use]
+    pub fn min_hold(self) -> Self {
+        Abilities { min_hold: true, ..self }
+    }
+
+    /// Exclusive locks have fencing tokens if that is asked for.
+    #[must_use]
+    pub fn fencing(self, fencing: Fencing) -> Self {
+        Abilities { fencing: Some(fencing), ..self }
+    }
+
+    /// How waiters learn that a lock is free.
+    #[must_use]
+    pub fn waiting(self, waiting: Waiting) -> Self {
+        Abilities { waiting, ..self }
+    }
+
+    /// What ends the lease of a holder that has died.
+    #[must_use]
+    pub fn lease(self, lease: LeaseRule) -> Self {
+        Abilities { lease, ..self }
+    }
+
+    /// The longest ttl that it can keep. Nothing is subtracted: what is rounded up must still fit.
+    #[must_use]
+    pub fn longest_ttl(self, longest: Duration) -> Self {
+        Abilities { longest_ttl: Some(longest), ..self }
+    }
+
+    /// Which keys it can keep. The manager's prefix counts as a part of the key.
+    #[must_use]
+    pub fn keys(self, keys: KeyRules) -> Self {
+        Abilities { keys, ..self }
+    }
+
+    /// [`LockStore::acquire_all`](super::LockStore::acquire_all) takes so many keys by one command. Requests
+    /// for several keys need no ability: a store without this one is asked for one key after the other.
+    #[must_use]
+    pub fn acquires_together(self, most: usize) -> Self {
+        Abilities { acquires_together: most.max(1), ..self }
+    }
+
+    /// [`LockStore::renew_all`](super::LockStore::renew_all) renews so many leases by one command.
+    #[must_use]
+    pub fn renews_together(self, most: usize) -> Self {
+        Abilities { renews_together: most.max(1), ..self }
+    }
+
+    /// Whether it keeps locks of this kind.
+    #[must_use]
+    pub fn keeps(&self, kind: LockKind) -> bool {
+        match kind {
+            LockKind::Exclusive => true,
+            LockKind::Shared => self.shared,
+            LockKind::Limited { .. } => self.limited,
+        }
+    }
+}
+
+/// How a store makes fencing tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// It can reserve as many consecutive numbers as [`Acquire::fences`](super::Acquire::fences) says, so that
+    /// tasks of one process hand the lock on without asking. A counter of its own can.
+    Blocks,
+    /// One number at a time: `fences` is never above one. A number that others use up too, as a revision of the
+    /// whole store, must be declared so: the ones after it belong to somebody else.
+    OneByOne,
+}
+
+/// How waiters learn that a lock is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// They ask again: after 10 ms at first, after 100 ms in the end, each time after a random part of that.
+    /// [`Acquire::queue`](super::Acquire::queue) is always `None`.
+    Polling,
+    /// The store reports [`StoreEvents::released`](super::StoreEvents::released) and keeps no queue; who asks
+    /// first gets the lock. A report that is lost costs a waiter up to 2.4 s.
+    /// [`Acquire::queue`](super::Acquire::queue) says that somebody waits.
+    Notified,
+    /// The store keeps a queue, and tells the next in it by
+    /// [`StoreEvents::granted`](super::StoreEvents::granted) or
+    /// [`released`](super::StoreEvents::released).
+    Queued,
+}
+
+/// What ends the lease of a holder that has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseRule {
+    /// Every lock has a ttl of its own, which the store counts.
+    ///
+    /// Ttls are passed in whole multiples of `granularity`, rounded up. The holder counts what was asked for: a
+    /// coarse ttl keeps others out a little longer, and never makes two holders.
+    PerLock {
+        /// The smallest difference between two ttls that the store can tell; at least 1 ms.
+        granularity: Duration,
+    },
+    /// All locks of the process live as long as its session with the store, which the store keeps alive by
+    /// itself and reports by [`StoreEvents::heartbeat`](super::StoreEvents::heartbeat) and
+    /// [`session_lost`](super::StoreEvents::session_lost).
+    ///
+    /// A lock is held until the last heartbeat that was answered, plus the time-out of the session, has passed,
+    /// and not beyond its own ttl, which this process counts: a lock whose ttl is over is released by it. A
+    /// crashed holder delays others by the time-out instead of its ttl.
+    /// [`LockStore::renew`](super::LockStore::renew) only says whether the lock is still ours.
+    Session,
+}
+
+/// Which keys a store can keep, prefix included.
+#[derive(Clone)]
+pub struct KeyRules {
+    at_most: Option<usize>,
+    refuses: Option<Refused>,
+}
+
+/// Which characters, and what they are called.
+type Refused = (fn(char) -> bool, &'static str);
+
+impl KeyRules {
+    /// Every key: up to 1 280 bytes of UTF-8 with any characters in them.
+    #[must_use]
+    pub fn any() -> Self {
+        KeyRules { at_most: None, refuses: None }
+    }
+
+    /// No key of more than so many bytes.
+    #[must_use]
+    pub fn at_most(self, bytes: usize) -> Self {
+        KeyRules { at_most: Some(bytes), ..self }
+    }
+
+    /// No key with a character for which `refuses` is true; `which` names them in the error, as in "white
+    /// space".
+    #[must_use]
+    pub fn without(self, refuses: fn(char) -> bool, which: &'static str) -> Self {
+        KeyRules { refuses: Some((refuses, which)), ..self }
+    }
+
+    /// What is wrong with `key`, if something is.
+    pub(crate) fn objection(&self, key: &str) -> Option<String> {
+        if let Some(most) = self.at_most.filter(|most| key.len() > *most) {
+            let length = key.len();
+            return Some(format!(
+                "the key has {length} bytes with its prefix, the store takes {most}; hash the long part of it"
+            ));
+        }
+        let (refuses, which) = self.refuses?;
+        key.contains(refuses).then(|| format!("the store takes no key with {which} in it"))
+    }
+}
+
+impl fmt::Debug for KeyRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRules")
+            .field("at_most", &self.at_most)
+            .field("without", &self.refuses.map(|(_, which)| which))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_measured_and_read() {
+        let rules = KeyRules::any().at_most(4).without(char::is_whitespace, "white space");
+        assert_eq!(rules.objection("abcd"), None);
+        assert!(rules.objection("abcde").is_some_and(|text| text.contains("5 bytes")));
+        assert!(rules.objection("a b").is_some_and(|text| text.contains("white space")));
+        assert_eq!(KeyRules::any().objection("a b"), None);
+    }
+
+    #[test]
+    fn a_store_keeps_exclusive_locks_at_least() {
+        let least = Abilities::default();
+        assert!(least.keeps(LockKind::Exclusive) && !least.keeps(LockKind::Shared));
+        assert!(least.limited().keeps(LockKind::Limited { max_holders: 2 }));
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a store has no answer.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why there is no answer, and what that says about the command. What it promises counts: choose
+/// [`unknown`](StoreError::unknown) when in doubt.
+///
+/// | error | the command | what follows | if it is not true |
+/// |---|---|---|---|
+/// | [`not_sent`](StoreError::not_sent) | has not left this process | it is repeated | a lock or a place in the queue stays behind until its ttl is over |
+/// | [`later`](StoreError::later) | did nothing; the store refuses for now | it is repeated, less and less often | the same |
+/// | [`unknown`](StoreError::unknown) | was carried out, or is, or will be within 5 s, or never | it is repeated, and what it may have done is undone | – |
+/// | [`refused`](StoreError::refused) | did nothing or a part, and will be refused again | the request fails at once, and what may have been done is undone | requests fail that might have gone through |
+#[derive(Clone, Debug)]
+pub struct StoreError {
+    pub(crate) promise: Promise,
+    pub(crate) source: Arc<dyn Error + Send + Sync>,
+}
+
+/// What an error says about its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    NotSent,
+    Later,
+    Unknown,
+    Refused,
+}
+
+impl StoreError {
+    /// There is no connection: the command has not left this process, and never will.
+    pub fn not_sent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError::new(Promise::NotSent, source)
+    }
+
+    /// The store has refused for now, and has done nothing: it starts, it is overloaded, a transaction lost
+    /// against another one and was rolled back.
+    pub fn later(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError::new(Promise::Later, source)
+    }
+
+    /// The connection broke, the answer did not come or was not understood. The command may have been carried
+    /// out, or may still be.
+    pub fn unknown(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError::new(Promise::Unknown, source)
+    }
+
+    /// The store has refused, and will refuse again: no permission, a wrong password, a table that is missing.
+    pub fn refused(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError::new(Promise::Refused, source)
+    }
+
+    fn new(promise: Promise, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError { promise, source: Arc::from(source.into()) }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.source()
+    }
+}

@@ -1,0 +1,181 @@
+//! What a store reports by itself.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::StoreError;
+use crate::clock::{self, Time};
+
+/// So many hints may wait to be delivered; more are dropped, since hints may be lost.
+const MOST_HINTS: usize = 1 << 16;
+
+/// Whether commands of earlier connections may still be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EarlierCommands {
+    /// The server has ended them, or there were none: nothing that was sent before can be carried out any more.
+    Ended,
+    /// Some may be, within 5 s. Releases that may have overtaken what they undo are sent once more after that.
+    MayArrive,
+}
+
+/// One report, on its way to the manager.
+#[derive(Debug)]
+pub(crate) enum Report {
+    Up(EarlierCommands),
+    Down(StoreError),
+    Released { key: String },
+    Granted { key: String, owner: String, fence: Option<u64>, made: Option<Time> },
+    HeartbeatAnswered { sent: Time, timeout: Duration },
+    SessionLost,
+}
+
+/// Where [`LockStore::run`](super::LockStore::run) reports what it sees. May be cloned and used on any thread;
+/// reports are taken in the order in which they are made, on the manager's own thread.
+#[derive(Clone)]
+pub struct StoreEvents {
+    client: Arc<str>,
+    reports: mpsc::UnboundedSender<Report>,
+    hints: Arc<AtomicUsize>,
+    wanted: watch::Receiver<bool>,
+}
+
+impl StoreEvents {
+    /// The other end takes one from `hints` for every hint that it takes out.
+    pub(crate) fn new(
+        client: Arc<str>,
+        reports: mpsc::UnboundedSender<Report>,
+        hints: Arc<AtomicUsize>,
+        wanted: watch::Receiver<bool>,
+    ) -> Self {
+        StoreEvents { client, reports, hints, wanted }
+    }
+
+    /// This process, as its owners name it: [`Owner::client`](super::Owner::client).
+    #[must_use]
+    pub fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Becomes ready when somebody needs the store: at once, unless the manager was made by `connect_lazy`; then
+    /// with the first request. Await it before connecting. Cancel-safe.
+    pub async fn wanted(&self) {
+        let mut wanted = self.wanted.clone();
+        // The manager's end drops this future too.
+        if wanted.wait_for(|wanted| *wanted).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Commands can be sent. Nothing is sent before this is said for the first time, nor between
+    /// [`down`](Self::down) and this.
+    ///
+    /// Everybody who waits asks again, and every lease is renewed: what was reported in between may have been
+    /// missed.
+    pub fn up(&self, earlier: EarlierCommands) {
+        self.report(Report::Up(earlier));
+    }
+
+    /// The connection is lost, or could not be made. Leases go on until their deadlines.
+    pub fn down(&self, cause: StoreError) {
+        self.report(Report::Down(cause));
+    }
+
+    /// `key` (with its prefix) may be free. A hint: it may be late, doubled, or missing, and is ignored where
+    /// nobody waits for the key.
+    pub fn released(&self, key: &str) {
+        self.hint(Report::Released { key: key.to_owned() });
+    }
+
+    /// The store has given `key` (with its prefix) to `owner`, who stood in its queue, for the claim time. A hint:
+    /// it may be late, doubled, or missing. A grant that nobody waits for any more is released.
+    pub fn granted(&self, key: &str, owner: &str, grant: Grant) {
+        let made = grant.age.map(|age| clock::now().before(age));
+        let Grant { fence, .. } = grant;
+        self.hint(Report::Granted { key: key.to_owned(), owner: owner.to_owned(), fence, made });
+    }
+
+    /// Begins a heartbeat of the session. Call it before the heartbeat is sent, and
+    /// [`answered`](Heartbeat::answered) when the store has confirmed it.
+    #[must_use = "a heartbeat counts when it is answered"]
+    pub fn heartbeat(&self) -> Heartbeat {
+        Heartbeat { sent: clock::now(), reports: self.reports.clone() }
+    }
+
+    /// The session has ended, or may have: every lock is lost. To be said before a new session is begun.
+    pub fn session_lost(&self) {
+        self.report(Report::SessionLost);
+    }
+
+    fn report(&self, report: Report) {
+        // Without a manager there is nobody to tell.
+        drop(self.reports.send(report));
+    }
+
+    fn hint(&self, hint: Report) {
+        if self.hints.fetch_add(1, Ordering::Relaxed) >= MOST_HINTS {
+            self.hints.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        self.report(hint);
+    }
+}
+
+impl fmt::Debug for StoreEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreEvents").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+/// How [`StoreEvents::granted`] tells of a grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Grant {
+    fence: Option<u64>,
+    age: Option<Duration>,
+}
+
+impl Grant {
+    /// A grant of unknown age: its owner asks the store before it believes it, which costs a round trip.
+    pub fn new() -> Self {
+        Grant::default()
+    }
+
+    /// The first of the fencing tokens that were reserved, as in
+    /// [`AcquireReply::Acquired`](super::AcquireReply::Acquired): as many as the owner asked for when it last
+    /// queued.
+    pub fn fence(self, first: u64) -> Self {
+        Grant { fence: Some(first), ..self }
+    }
+
+    /// No more time than this has passed since the store made the grant. Its owner then holds the lock at once,
+    /// for what is left of the claim.
+    ///
+    /// An age that is too small makes two holders: the claim ends in the store while its owner relies on it. Take
+    /// it from one clock, or from two whose difference is bounded.
+    pub fn at_most_old(self, age: Duration) -> Self {
+        Grant { age: Some(age), ..self }
+    }
+}
+
+/// A heartbeat of the session, on its way.
+#[derive(Debug)]
+#[must_use = "a heartbeat counts when it is answered"]
+pub struct Heartbeat {
+    sent: Time,
+    reports: mpsc::UnboundedSender<Report>,
+}
+
+impl Heartbeat {
+    /// The store has answered: the session lives for `timeout` from the moment at which the heartbeat was begun,
+    /// at least. Each heartbeat may name another time-out, as the server grants it.
+    ///
+    /// A time-out longer than the store's makes two holders.
+    pub fn answered(self, timeout: Duration) {
+        drop(self.reports.send(Report::HeartbeatAnswered { sent: self.sent, timeout }));
+    }
+}

@@ -1,0 +1,140 @@
+//! Stores of one's own: what keeps the locks, if it is not one of those that come with this crate.
+//!
+//! A [`LockStore`] takes, keeps and gives back a key by owner and ttl. Everything else is done for it: the queue of
+//! the process's own tasks and threads and the hand-off among them, waiting and its limits, renewal, deadlines and
+//! their check without I/O, the loss of a lease, re-entrance, cancellation at any await, several keys at once,
+//! releases that are repeated until they are confirmed, the end of the manager, forks, tracing. A store is given to
+//! the manager's builder:
+//!
+//! ```no_run
+//! # use distlock::store::*;
+//! # #[derive(Debug)] struct MyStore;
+//! # impl LockStore for MyStore {
+//! #     fn describe(&self) -> String { "mine".into() }
+//! #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> { Ok(AcquireReply::Acquired { fence: None }) }
+//! #     async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+//! #     async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
+//! #     async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }
+//! #     async fn force_release(&self, _: &str) -> Result<bool, StoreError> { Ok(false) }
+//! # }
+//! # async fn doc() -> Result<(), distlock::LockError> {
+//! let manager = distlock::LockManager::builder().store(MyStore).connect().await?;
+//! let guard = manager.lock("order:42").acquire().await?;
+//! # guard.release().await }
+//! ```
+//!
+//! Test it with the suite that every store of this crate passes: module `testing`, feature `testing`.
+//!
+//! This module is young: before 1.0 a minor release may change it. Types grow without that where they can.
+
+mod abilities;
+mod error;
+mod events;
+mod reply;
+mod request;
+
+use std::fmt;
+use std::future::{Future, pending};
+
+pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
+pub(crate) use error::Promise;
+pub use error::StoreError;
+pub(crate) use events::Report;
+pub use events::{EarlierCommands, Grant, Heartbeat, StoreEvents};
+pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
+pub use request::{Acquire, Owner, Queue, Release, Renew};
+
+/// Takes, keeps and gives back a key by owner and ttl.
+///
+/// Write its methods as `async fn`; their futures must be `Send`.
+///
+/// # What the store promises
+/// The manager relies on each of these rules.
+///
+/// | rule | what happens if it is broken |
+/// |---|---|
+/// | The operations on one key are linearizable: each takes place at one moment between call and answer, for all processes. | two holders |
+/// | A ttl is never counted from before the call. (Later is allowed: it only keeps others out longer.) | two holders: the lease ends while its holder relies on it |
+/// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
+/// | `acquire` is idempotent by owner: repeated by who holds the lock, it answers [`AlreadyHeld`](AcquireReply::AlreadyHeld), makes the lease last for the ttl at least, and never answers [`Busy`](AcquireReply::Busy) naming the owner itself. | a process waits for itself; the request ends as unavailable |
+/// | [`Acquired`](AcquireReply::Acquired) is answered only if the lock was not the owner's just before. | after a lease was lost and taken anew, its former holder is not told |
+/// | `renew` never creates a lock, and never shortens a lease. | a lock that was taken away comes back: two holders |
+/// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |
+/// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
+/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s, or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
+/// | Nothing is repeated after its future has ended. | the same |
+///
+/// # What the manager promises
+/// - The operations of this process on one key follow each other: the next one is called when the future of the
+///   last one has ended, in the order in which the manager decided on them, an `acquire` before the `release` that
+///   undoes it. An operation that has not ended after 10 s is not waited for any longer. Operations on different
+///   keys run at the same time.
+/// - Futures are polled on the manager's own thread, within a tokio runtime (current-thread, with I/O and time), so
+///   they must not block. They are not dropped before they are ready, unless the manager ends. One that takes
+///   longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken into account, and
+///   undone if nobody wants it. A panic counts as `unknown`, too.
+/// - Requests that the [`Abilities`] rule out are never made.
+/// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
+/// - Keys come with the manager's prefix, and events name them with it.
+pub trait LockStore: fmt::Debug + Send + Sync + 'static {
+    /// What it can do. Asked once, when the manager is made.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// What this is and where, without credentials: for errors and logs.
+    fn describe(&self) -> String;
+
+    /// Takes the lock if there is room, or extends the lease of the owner who has it. If somebody else is in the
+    /// way and [`Acquire::queue`] is given, puts the owner into the queue, or keeps its place alive.
+    fn acquire(&self, request: &Acquire) -> impl Future<Output = Result<AcquireReply, StoreError>> + Send;
+
+    /// Makes the owner's lease last for the ttl from now, unless it lasts longer. With
+    /// [sessions](LeaseRule::Session) it only says whether the lock is the owner's.
+    fn renew(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send;
+
+    /// Ends the owner's lease or its place in the queue, whichever there is, and lets the next in.
+    fn release(&self, request: &Release) -> impl Future<Output = Result<ReleaseReply, StoreError>> + Send;
+
+    /// Reads who holds the key. `None`: it is free.
+    fn inspect(&self, key: &str) -> impl Future<Output = Result<Option<StoredLock>, StoreError>> + Send;
+
+    /// Frees the key, whoever holds it, and lets the next in. Returns whether somebody held it.
+    fn force_release(&self, key: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Takes several unfenced locks by one command: in order, up to and including the first that is not
+    /// acquired. One reply for each that was tried. Called only for as many keys as
+    /// [`Abilities::acquires_together`] says.
+    ///
+    /// An error counts for all of them: some may have been acquired.
+    fn acquire_all(
+        &self,
+        requests: &[Acquire],
+    ) -> impl Future<Output = Result<Vec<AcquireReply>, StoreError>> + Send {
+        let count = requests.len();
+        async move { Err(StoreError::refused(format!("{count} keys by one command: not implemented"))) }
+    }
+
+    /// Renews several leases, of different keys, by one command; one reply for each, in order. Called only for as
+    /// many as [`Abilities::renews_together`] says.
+    fn renew_all(
+        &self,
+        requests: &[Renew],
+    ) -> impl Future<Output = Result<Vec<RenewReply>, StoreError>> + Send {
+        let count = requests.len();
+        async move { Err(StoreError::refused(format!("{count} renewals by one command: not implemented"))) }
+    }
+
+    /// Looks after the connection, the session and the notifications, for ever, reporting to `events`. Polled and
+    /// dropped like the other futures; after a panic it is called again. If it returns, the manager fails: every
+    /// lock is lost.
+    ///
+    /// A store that connects by itself with every operation, and has nothing to report, does not need it: this
+    /// one says that the store is [up](StoreEvents::up).
+    fn run(&self, events: StoreEvents) -> impl Future<Output = ()> + Send {
+        async move {
+            events.up(EarlierCommands::Ended);
+            pending().await
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a store says.
+
+use std::time::Duration;
+
+use crate::lock_kind::LockKind;
+
+/// Who stands as the holder of a key that [`Release::keep`](super::Release::keep) keeps.
+pub const KEPT: &str = "dl1:hold";
+
+/// What [`LockStore::acquire`](super::LockStore::acquire) found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireReply {
+    /// There was room, and the lock is the owner's now.
+    Acquired {
+        /// The first of the fencing tokens that were reserved, if some were asked for: below 2^53, and above
+        /// every number that was ever handed out for this key.
+        fence: Option<u64>,
+    },
+    /// The lock was the owner's already. Its lease lasts for the ttl asked for, at least.
+    AlreadyHeld {
+        /// As above: new numbers, above those that the owner has got before.
+        fence: Option<u64>,
+    },
+    /// Somebody else is in the way.
+    Busy(Busy),
+    /// The key is in use as a lock of a kind that does not go together with the one asked for, or with another
+    /// limit.
+    WrongKind {
+        /// What it is in use as.
+        found: LockKind,
+    },
+}
+
+impl AcquireReply {
+    /// The owner has the lock.
+    #[must_use]
+    pub fn is_acquired(&self) -> bool {
+        matches!(self, AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. })
+    }
+}
+
+/// Who is in the way, and for how long.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{AcquireReply, Busy};
+///
+/// let reply = AcquireReply::Busy(Busy::by("dl1:checkout:7").remaining(Duration::from_secs(3)));
+/// assert!(!reply.is_acquired());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Busy {
+    pub(crate) holder: Option<String>,
+    pub(crate) remaining: Option<Duration>,
+    pub(crate) front: bool,
+}
+
+impl Busy {
+    /// Held by the owner with this text: never the one who asks.
+    ///
+    /// While the holder is one of ours (its text is an [`Owner`](super::Owner)'s or [`KEPT`](super::KEPT)), a
+    /// waiter that is told when it goes sleeps until then. Behind any other holder, who tells nobody, the first
+    /// waiter polls.
+    pub fn by(holder: impl Into<String>) -> Self {
+        Busy { holder: Some(holder.into()), remaining: None, front: true }
+    }
+
+    /// Held by one of ours; the reply does not say by whom.
+    pub fn by_somebody() -> Self {
+        Busy { holder: None, remaining: None, front: true }
+    }
+
+    /// How long the lease lasts that is in the way, if it is not renewed. The first waiter asks again when it is
+    /// over. Not said: it asks again every two seconds or so.
+    pub fn remaining(self, remaining: Duration) -> Self {
+        Busy { remaining: Some(remaining), ..self }
+    }
+
+    /// Others stand before this owner in the queue: they are the ones who look after a holder that has died.
+    pub fn behind_others(self) -> Self {
+        Busy { front: false, ..self }
+    }
+}
+
+/// What [`LockStore::renew`](super::LockStore::renew) found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RenewReply {
+    /// The lease lasts for the ttl asked for, at least.
+    Renewed,
+    /// The lock is not the owner's (any more). Its holder is told that it is lost.
+    NotHeld,
+}
+
+/// What [`LockStore::release`](super::LockStore::release) found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReleaseReply {
+    /// The lock, or the place in the queue, was the owner's and is not any more.
+    Released,
+    /// Neither of them was the owner's.
+    NotHeld,
+}
+
+/// What [`LockStore::inspect`](super::LockStore::inspect) found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct StoredLock {
+    pub(crate) kind: LockKind,
+    pub(crate) holders: Vec<(String, Option<Duration>)>,
+    pub(crate) waiters: u64,
+}
+
+impl StoredLock {
+    /// A lock of this kind. Name its holders.
+    pub fn new(kind: LockKind) -> Self {
+        StoredLock { kind, holders: Vec::new(), waiters: 0 }
+    }
+
+    /// One of those who hold it, and how long its lease lasts. `None`: it never ends, or with a session.
+    pub fn holder(mut self, holder: impl Into<String>, remaining: Option<Duration>) -> Self {
+        self.holders.push((holder.into(), remaining));
+        self
+    }
+
+    /// How many owners stand in the store's queue.
+    pub fn waiters(self, waiters: u64) -> Self {
+        StoredLock { waiters, ..self }
+    }
+}

@@ -1,0 +1,17 @@
+//! A store of locks in a crate of its own: the worked example of `distlock::store`, and the proof that its contract can
+//! be kept without any door that is not public.
+//!
+//! [`ToyServer`] keeps locks in memory and talks lines of text over TCP; [`ToyStore`] is what a program gives to
+//! `LockManager::builder().store(..)`. It can do whatever can be asked of a store: all kinds of locks, fencing tokens,
+//! `min_hold`; waiters are notified.
+//!
+//! One line is one request: its number, what to do, and arguments, keys in hexadecimal. The answer begins with the same
+//! number. Requests are answered in the order in which they came. A line that begins with `!` names a key that may be
+//! free.
+
+mod line;
+mod server;
+mod store;
+
+pub use server::ToyServer;
+pub use store::ToyStore;

@@ -1,0 +1,185 @@
+//! The client: what a program gives to its manager.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use distlock::store::{
+    Abilities, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LockStore, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::line::{Words, hex, kind_word, millis, unhex};
+
+/// How long it waits before it connects again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Locks on a [`ToyServer`](crate::ToyServer).
+#[derive(Debug)]
+pub struct ToyStore {
+    address: SocketAddr,
+    /// `None`: not connected.
+    connection: Mutex<Option<Connection>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    lines: mpsc::UnboundedSender<String>,
+    /// Those who await an answer, by the numbers of their requests.
+    awaited: HashMap<u64, oneshot::Sender<String>>,
+    next: u64,
+}
+
+impl ToyStore {
+    /// Locks on the server at this address. Connects when the manager is made.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        ToyStore { address, connection: Mutex::default() }
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, request: String) -> Result<String, StoreError> {
+        let (answer, reply) = oneshot::channel();
+        match self.connection().as_mut() {
+            // It has not left this process.
+            None => return Err(StoreError::not_sent("not connected")),
+            Some(connection) => {
+                let id = connection.next;
+                connection.next += 1;
+                connection.awaited.insert(id, answer);
+                // If the connection ends now, so does the answer.
+                drop(connection.lines.send(format!("{id} {request}\n")));
+            }
+        }
+        // It may have arrived, or not.
+        let reply = reply.await.map_err(|_| StoreError::unknown("the connection was lost"))?;
+        if reply == "REFUSED" {
+            Err(StoreError::refused(format!("the server refuses `{request}`")))
+        } else {
+            Ok(reply)
+        }
+    }
+
+    /// Talks until the connection ends.
+    async fn talk(&self, events: &StoreEvents) -> io::Result<()> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let (reader, mut writer) = stream.into_split();
+        let (sender, mut requests) = mpsc::unbounded_channel::<String>();
+        *self.connection() = Some(Connection { lines: sender, awaited: HashMap::new(), next: 0 });
+        // What was sent on an earlier connection may be on its way still.
+        events.up(EarlierCommands::MayArrive);
+        let mut lines = BufReader::new(reader).lines();
+        loop {
+            tokio::select! {
+                Some(request) = requests.recv() => writer.write_all(request.as_bytes()).await?,
+                line = lines.next_line() => {
+                    let line = line?.ok_or(io::ErrorKind::UnexpectedEof)?;
+                    self.heard(&line, events);
+                }
+            }
+        }
+    }
+
+    fn heard(&self, line: &str, events: &StoreEvents) {
+        if let Some(key) = line.strip_prefix('!') {
+            if let Some(key) = unhex(key) {
+                events.released(&key);
+            }
+            return;
+        }
+        let Some((id, answer)) = line.split_once(' ') else { return };
+        let awaited = id.parse().ok().and_then(|id: u64| self.connection().as_mut()?.awaited.remove(&id));
+        if let Some(awaited) = awaited {
+            // Whoever asked may have gone.
+            drop(awaited.send(answer.to_owned()));
+        }
+    }
+}
+
+impl LockStore for ToyStore {
+    fn abilities(&self) -> Abilities {
+        Abilities::default().shared().limited().min_hold().fencing(Fencing::Blocks).waiting(Waiting::Notified)
+    }
+
+    fn describe(&self) -> String {
+        format!("the toy server at {}", self.address)
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        let Acquire { key, owner, ttl, kind, fences, .. } = request;
+        let (key, ttl, kind) = (hex(key), millis(*ttl), kind_word(*kind));
+        let reply = self.ask(format!("ACQUIRE {key} {owner} {ttl} {kind} {fences}")).await?;
+        let mut words = Words::of(&reply);
+        let reply = match words.text() {
+            Some("ACQUIRED") => Some(AcquireReply::Acquired { fence: words.number() }),
+            Some("HELD") => Some(AcquireReply::AlreadyHeld { fence: words.number() }),
+            Some("WRONG-KIND") => words.kind().map(|found| AcquireReply::WrongKind { found }),
+            Some("BUSY") => words
+                .text()
+                .zip(words.span())
+                .map(|(holder, remaining)| AcquireReply::Busy(Busy::by(holder).remaining(remaining))),
+            _ => None,
+        };
+        reply.ok_or_else(garbled)
+    }
+
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let Renew { key, owner, ttl, .. } = request;
+        match &*self.ask(format!("RENEW {} {owner} {}", hex(key), millis(*ttl))).await? {
+            "RENEWED" => Ok(RenewReply::Renewed),
+            "NOT-HELD" => Ok(RenewReply::NotHeld),
+            _ => Err(garbled()),
+        }
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        let keep = request.keep.map(|keep| millis(keep).to_string()).unwrap_or_default();
+        match &*self.ask(format!("RELEASE {} {} {keep}", hex(&request.key), request.owner)).await? {
+            "RELEASED" => Ok(ReleaseReply::Released),
+            "NOT-HELD" => Ok(ReleaseReply::NotHeld),
+            _ => Err(garbled()),
+        }
+    }
+
+    async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+        let reply = self.ask(format!("INSPECT {}", hex(key))).await?;
+        let mut words = Words::of(&reply);
+        if words.text() == Some("FREE") {
+            return Ok(None);
+        }
+        let mut found = StoredLock::new(words.kind().ok_or_else(garbled)?);
+        while let (Some(holder), remaining @ Some(_)) = (words.text(), words.span()) {
+            found = found.holder(holder, remaining);
+        }
+        Ok(Some(found))
+    }
+
+    async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.ask(format!("FORCE {}", hex(key))).await? == "RELEASED")
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        events.wanted().await;
+        loop {
+            let ended = self.talk(&events).await;
+            // Those who await an answer learn that there is none.
+            *self.connection() = None;
+            let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+            events.down(StoreError::unknown(cause));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+fn garbled() -> StoreError {
+    StoreError::unknown("an answer that is not understood")
+}
