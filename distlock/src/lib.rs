@@ -33,6 +33,10 @@
 //!
 //! A process that ends or forks: see [`LockManager`].
 
+// The attribute's expansion names the crate from outside, also in the rules of the module `testing`.
+#[cfg(feature = "testing")]
+extern crate self as distlock;
+
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
@@ -68,6 +72,8 @@ mod shrink;
 mod single_attempt;
 pub mod store;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod token;
 mod trace;
 

@@ -1,16 +1,35 @@
-//! What every backend has to do, written once: each rule is an `async fn(Backend)` named after what it checks.
+//! What every store has to do, on each of those that come with the crate. The rules stand in
+//! `distlock::testing::conformance`, where stores of others find them too; beside them, here, is what only servers that
+//! are looked at from outside can show.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod attribute;
-mod exclusion;
-mod fencing;
-mod lease;
-mod loss;
-mod operations;
-mod reentry;
-mod release;
-mod several_keys;
-mod shared;
-mod threads;
-mod waiting;
+mod fixtures;
+mod on_redis;
+mod on_servers;
+mod quorum_alone;
+
+mod memory {
+    use crate::fixtures::OnMemory;
+    distlock::testing::conformance::conformance!(OnMemory, lacks: processes, link);
+}
+
+mod redis {
+    use crate::fixtures::OnRedis;
+    distlock::testing::conformance::conformance!(OnRedis);
+}
+
+mod sentinel {
+    use crate::fixtures::OnSentinel;
+    distlock::testing::conformance::conformance!(OnSentinel, lacks: link);
+}
+
+mod cluster {
+    use crate::fixtures::OnCluster;
+    distlock::testing::conformance::conformance!(OnCluster, lacks: link);
+}
+
+mod quorum {
+    use crate::fixtures::OnQuorum;
+    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, link);
+}

@@ -31,6 +31,21 @@ pub async fn none(server: &RedisServer) {
     none_below(std::slice::from_ref(server), "").await;
 }
 
+/// What is left on these servers below `prefix` and is not kept on purpose; and of what is, whatever would stay for
+/// ever.
+#[must_use]
+pub fn left_below(servers: &[RedisServer], prefix: &str) -> Vec<String> {
+    let mut left = Vec::new();
+    for server in servers {
+        left.extend(describe(server, &keys_below(server, prefix)));
+        let bound = i64::try_from(KEPT.as_millis()).unwrap();
+        let lasting = |key: &String| !(1..=bound).contains(&server.pttl(key));
+        let kept = server.keys_below(prefix).into_iter().filter(|key| is_kept(key) && lasting(key));
+        left.extend(kept.map(|key| format!("{key}, without a ttl")));
+    }
+    left
+}
+
 /// [`none`], on several servers, of the keys that begin with `prefix`.
 ///
 /// # Panics

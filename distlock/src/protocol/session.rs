@@ -53,7 +53,7 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_session_is_not_revived_by_its_own_late_heartbeat() {
+    pub(crate) fn a_lost_session_is_not_revived_by_its_own_late_heartbeat() {
         let session = Session::default();
         session.answered(ms(1_000), TIMEOUT);
         session.lose(ms(2_000));

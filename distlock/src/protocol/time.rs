@@ -42,6 +42,12 @@ pub(crate) fn lease_end(sent: Time, ttl: Duration) -> Time {
     sent.after(ttl).before(drift).before(MARGIN).max(sent)
 }
 
+/// When the ttl is over, on our clock, of a lease that may be relied on until `deadline`: what [`lease_end`] takes off,
+/// put back.
+pub(crate) fn ttl_end(deadline: Time, ttl: Duration) -> Time {
+    deadline.after(drift(ttl)).after(MARGIN)
+}
+
 /// How far the two clocks may drift apart in `age`.
 pub(crate) fn drift(age: Duration) -> Duration {
     age * DRIFT_PERCENT / 100
@@ -61,6 +67,8 @@ mod tests {
         let end = lease_end(sent, Duration::from_secs(10));
         assert_eq!(end.duration_since(sent), Duration::from_millis(9_898));
         assert_eq!(lease_end(sent, Duration::from_millis(1)), sent);
+        let ttl = Duration::from_secs(10);
+        assert_eq!(ttl_end(end, ttl), sent.after(ttl));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) enum Report {
     Released { key: String },
     Granted { key: String, owner: String, fence: Option<u64>, made: Option<Time> },
     HeartbeatAnswered { sent: Time, timeout: Duration },
-    SessionLost,
+    SessionLost { at: Time },
 }
 
 /// Where [`LockStore::run`](super::LockStore::run) reports what it sees. May be cloned and used on any thread;
@@ -108,7 +108,8 @@ impl StoreEvents {
 
     /// The session has ended, or may have: every lock is lost. To be said before a new session is begun.
     pub fn session_lost(&self) {
-        self.report(Report::SessionLost);
+        // Heartbeats that are begun from now on are the next session's, whenever this is read.
+        self.report(Report::SessionLost { at: clock::now() });
     }
 
     fn report(&self, report: Report) {

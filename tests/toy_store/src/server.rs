@@ -32,6 +32,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     locks: HashMap<String, Lock>,
+    /// When they end, by their clients.
+    sessions: HashMap<String, Instant>,
     last_fence: u64,
 }
 
@@ -99,6 +101,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::spawn(async move {
             let mut reachable = shared.reachable.subscribe();
             tokio::select! {
+                // Nothing is read after a cut.
+                biased;
                 // Cut.
                 _ = reachable.wait_for(|reachable| !*reachable) => {}
                 // Closed by the other side.
@@ -133,14 +137,18 @@ async fn talk(stream: TcpStream, shared: &Shared) -> io::Result<()> {
 impl Shared {
     fn carry_out(&self, request: &str) -> Option<String> {
         let mut words = Words::of(request);
-        let (what, key) = (words.text()?, unhex(words.text()?)?);
+        let (what, key) = (words.text()?, words.text()?);
+        if what == "SESSION" {
+            return Some(self.table().heartbeat(key, words.span()?).to_owned());
+        }
+        let key = unhex(key)?;
         let mut table = self.table();
         if table.locks.get_mut(&key).is_some_and(|lock| !lock.is_held()) {
             table.locks.remove(&key);
         }
         let (answer, freed) = match what {
             "ACQUIRE" => (table.acquire(key.clone(), &mut words)?, false),
-            "RENEW" => (table.renew(&key, words.text()?, words.span()?).to_owned(), false),
+            "RENEW" => (table.renew(&key, words.text()?, words.span()).to_owned(), false),
             "RELEASE" => table.release(&key, words.text()?, words.span()),
             "FORCE" => {
                 let held = table.locks.remove(&key).is_some();
@@ -159,10 +167,31 @@ impl Shared {
 }
 
 impl Table {
+    /// What ends with the session lasts as long again.
+    fn heartbeat(&mut self, client: &str, timeout: Duration) -> &'static str {
+        let (now, until) = (Instant::now(), Instant::now() + timeout);
+        let before = self.sessions.insert(client.to_owned(), until);
+        if before.is_none_or(|end| end <= now) {
+            return "NEW";
+        }
+        let of_client =
+            |holder: &str| holder.strip_prefix("dl1:").and_then(|text| text.strip_prefix(client)).is_some();
+        for (holder, end) in self.locks.values_mut().flat_map(|lock| &mut lock.holders) {
+            if of_client(holder) && before == Some(*end) {
+                *end = until;
+            }
+        }
+        "ALIVE"
+    }
+
     fn acquire(&mut self, key: String, words: &mut Words<'_>) -> Option<String> {
-        let (owner, ttl, kind) = (words.text()?, words.span()?, words.kind()?);
+        let (owner, ttl, kind) = (words.text()?, words.text()?, words.kind()?);
         let fences: u64 = words.number()?;
-        let until = Instant::now() + ttl;
+        let until = match ttl.parse() {
+            Ok(ttl) => Instant::now() + Duration::from_millis(ttl),
+            // As long as the session of this client.
+            Err(_) => *self.sessions.get(ttl)?,
+        };
         let lock = self.locks.entry(key).or_insert_with(|| Lock { kind, holders: Vec::new() });
         let is_ours = lock.holders.iter().any(|(holder, _)| holder == owner);
         let mixed = |one, other| matches!(one, LockKind::Limited { .. }) && one != other;
@@ -178,10 +207,11 @@ impl Table {
         Some(format!("{} {first}", if is_ours { "HELD" } else { "ACQUIRED" }))
     }
 
-    fn renew(&mut self, key: &str, owner: &str, ttl: Duration) -> &'static str {
+    /// Without a ttl it only looks.
+    fn renew(&mut self, key: &str, owner: &str, ttl: Option<Duration>) -> &'static str {
         match self.locks.get_mut(key) {
             Some(lock) if lock.holders.iter().any(|(holder, _)| holder == owner) => {
-                lock.put(owner, Instant::now() + ttl);
+                lock.put(owner, Instant::now() + ttl.unwrap_or_default());
                 "RENEWED"
             }
             _ => "NOT-HELD",

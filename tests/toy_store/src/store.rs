@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock::store::{
-    Abilities, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LockStore, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct ToyStore {
     address: SocketAddr,
+    /// Locks live as long as a session with this time-out; `None`: each has its ttl.
+    session: Option<Duration>,
     /// `None`: not connected.
     connection: Mutex<Option<Connection>>,
 }
@@ -39,7 +41,13 @@ impl ToyStore {
     /// Locks on the server at this address. Connects when the manager is made.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        ToyStore { address, connection: Mutex::default() }
+        ToyStore { address, session: None, connection: Mutex::default() }
+    }
+
+    /// The same with leases that live as long as the process's session.
+    #[must_use]
+    pub fn with_sessions(address: SocketAddr, timeout: Duration) -> Self {
+        ToyStore { session: Some(timeout), ..ToyStore::new(address) }
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -89,6 +97,35 @@ impl ToyStore {
         }
     }
 
+    async fn stay_connected(&self, events: &StoreEvents) {
+        loop {
+            let ended = self.talk(events).await;
+            // Those who await an answer learn that there is none.
+            *self.connection() = None;
+            let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+            events.down(StoreError::unknown(cause));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn stay_in_session(&self, events: &StoreEvents) {
+        let Some(timeout) = self.session else { return };
+        let request = format!("SESSION {} {}", events.client(), millis(timeout));
+        loop {
+            // Before it is sent: the session lasts from here.
+            let heartbeat = events.heartbeat();
+            match self.ask(request.clone()).await.as_deref() {
+                Ok("ALIVE") => {
+                    heartbeat.answered(timeout);
+                    tokio::time::sleep(timeout / 5).await;
+                }
+                // Another one than before: its first heartbeat is the next.
+                Ok("NEW") => events.session_lost(),
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
     fn heard(&self, line: &str, events: &StoreEvents) {
         if let Some(key) = line.strip_prefix('!') {
             if let Some(key) = unhex(key) {
@@ -107,7 +144,11 @@ impl ToyStore {
 
 impl LockStore for ToyStore {
     fn abilities(&self) -> Abilities {
-        Abilities::default().shared().limited().min_hold().fencing(Fencing::Blocks).waiting(Waiting::Notified)
+        let all = Abilities::default().fencing(Fencing::Blocks).waiting(Waiting::Notified);
+        match self.session {
+            None => all.shared().limited().min_hold(),
+            Some(_) => all.lease(LeaseRule::Session),
+        }
     }
 
     fn describe(&self) -> String {
@@ -116,7 +157,8 @@ impl LockStore for ToyStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let Acquire { key, owner, ttl, kind, fences, .. } = request;
-        let (key, ttl, kind) = (hex(key), millis(*ttl), kind_word(*kind));
+        let ttl = self.session.map_or_else(|| millis(*ttl).to_string(), |_| owner.client().to_owned());
+        let (key, kind) = (hex(key), kind_word(*kind));
         let reply = self.ask(format!("ACQUIRE {key} {owner} {ttl} {kind} {fences}")).await?;
         let mut words = Words::of(&reply);
         let reply = match words.text() {
@@ -134,7 +176,8 @@ impl LockStore for ToyStore {
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
         let Renew { key, owner, ttl, .. } = request;
-        match &*self.ask(format!("RENEW {} {owner} {}", hex(key), millis(*ttl))).await? {
+        let ttl = self.session.map_or_else(|| millis(*ttl).to_string(), |_| String::new());
+        match &*self.ask(format!("RENEW {} {owner} {ttl}", hex(key))).await? {
             "RENEWED" => Ok(RenewReply::Renewed),
             "NOT-HELD" => Ok(RenewReply::NotHeld),
             _ => Err(garbled()),
@@ -169,14 +212,7 @@ impl LockStore for ToyStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
-        loop {
-            let ended = self.talk(&events).await;
-            // Those who await an answer learn that there is none.
-            *self.connection() = None;
-            let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
-            events.down(StoreError::unknown(cause));
-            tokio::time::sleep(PAUSE).await;
-        }
+        tokio::join!(self.stay_connected(&events), self.stay_in_session(&events));
     }
 }
 

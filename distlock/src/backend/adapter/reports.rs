@@ -89,9 +89,9 @@ impl<S: LockStore> StoreBackend<S> {
                 }
                 session.answered(sent, timeout);
             }
-            Report::SessionLost => {
+            Report::SessionLost { at } => {
                 let Some(session) = self.translator.session() else { return };
-                session.lose(clock::now());
+                session.lose(at);
                 events.session_lost();
             }
             Report::Released { .. } | Report::Granted { .. } => {
@@ -135,7 +135,7 @@ fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option
                 None => events.notice(Notice::Unproven { key, token }),
             }
         }
-        Report::Up(_) | Report::Down(_) | Report::HeartbeatAnswered { .. } | Report::SessionLost => {}
+        Report::Up(_) | Report::Down(_) | Report::HeartbeatAnswered { .. } | Report::SessionLost { .. } => {}
     }
     Some(())
 }

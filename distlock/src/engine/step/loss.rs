@@ -6,7 +6,7 @@ use crate::engine::rules;
 use crate::engine::state::{Grant, Holder, Lease, PendingRelease, When};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{Kind, Time, Token};
+use crate::protocol::{Kind, Time, Token, ttl_end};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -86,8 +86,8 @@ impl<W> Step<'_, W> {
     fn end_with_ttl(&mut self, grant: &Grant, keep_until: Option<Time>, reason: LostReason) {
         let lives_on = self.env.session().is_some() && reason != LostReason::Taken;
         if lives_on && rules::leases_of_sessions_are_ended() {
-            let Grant { token, deadline, .. } = *grant;
-            let (key, at) = (self.key.clone(), When::At(deadline.max(self.now)));
+            let Grant { token, deadline, longest, .. } = *grant;
+            let (key, at) = (self.key.clone(), When::At(ttl_end(deadline, longest).max(self.now)));
             self.pending.add(PendingRelease { key, token, sends: 0, at, until: Time::MAX, keep_until });
         }
     }

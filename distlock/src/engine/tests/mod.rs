@@ -16,6 +16,7 @@ mod pending;
 mod queueing;
 mod renewal;
 mod server_steps;
+mod session;
 mod shared;
 mod unclaimed;
 

@@ -3,9 +3,10 @@
 
 use std::panic::catch_unwind;
 
-use super::{acquiring, granting, loss};
+use super::{acquiring, granting, loss, session};
 use crate::protocol::mutant::{Mutant, switch};
 use crate::protocol::server_clock;
+use crate::protocol::session as sessions;
 
 /// A broken rule, and the test that notices it.
 const CASES: &[(Mutant, fn())] = &[
@@ -25,6 +26,16 @@ const CASES: &[(Mutant, fn())] = &[
     ),
     // The clock must have been set back as well: else the tokens that were not reserved are in the past.
     (Mutant::MostFencesAssumed, granting::a_grant_comes_with_as_many_tokens_as_the_most_modest_question),
+    // The simulation has no sessions.
+    (Mutant::AnswerOfLostSessionBelieved, session::an_answer_from_the_lost_session_is_not_believed),
+    (
+        Mutant::HeartbeatOfLostSessionCounts,
+        sessions::tests::a_lost_session_is_not_revived_by_its_own_late_heartbeat,
+    ),
+    (
+        Mutant::SessionLeaseLeftToItself,
+        session::a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended,
+    ),
     // Leases are shortened more than need be, which the promise after a step allows.
     (Mutant::ReplyBeforeStepIsAStep, server_clock::tests::a_reply_from_before_a_step_shows_no_other_step),
 ];

@@ -44,6 +44,8 @@ async fn a_lost_session_is_told_before_the_next_one_counts() {
     late.answered(TIMEOUT);
     rig.script.is_quiet().await;
     assert!(session.is_over(clock::now()), "the heartbeat was the old session's");
+    // Begun at once, before anybody has read of the loss.
+    rig.events.session_lost();
     rig.events.heartbeat().answered(TIMEOUT);
     rig.script.is_quiet().await;
     assert!(!session.is_over(clock::now()));

@@ -1,27 +1,14 @@
 //! What happens to a holder whose lock is taken away.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use distlock::{LockError, LockManager, LockRequest};
-use distlock_tests::Backend;
+use crate::testing::conformance::Place;
+use crate::{LockError, LockManager, LockRequest};
 
-distlock_tests::suite![
-    a_forced_release_reaches_the_holder_with_its_next_renewal,
-    a_forced_release_by_its_own_manager_reaches_the_holder_at_once,
-    the_body_of_run_stops_at_its_next_await,
-    a_body_that_completes_keeps_its_value;
-    not on quorum:
-    a_forced_release_reaches_the_holders_of_other_kinds_at_once,
-];
-
-async fn a_forced_release_reaches_the_holder_with_its_next_renewal(backend: Backend) {
-    let (one, other) = (backend.manager().await, backend.manager().await);
+pub async fn a_forced_release_reaches_the_holder_with_its_next_renewal(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
     let guard = one.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
     other.force_release("k").await.unwrap();
     tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
@@ -30,32 +17,22 @@ async fn a_forced_release_reaches_the_holder_with_its_next_renewal(backend: Back
 }
 
 /// None of these would be renewed within the test.
-async fn a_forced_release_by_its_own_manager_reaches_the_holder_at_once(backend: Backend) {
-    let manager = backend.manager().await;
+pub async fn a_forced_release_by_its_own_manager_reaches_the_holder_at_once(place: Place) {
+    let manager = place.manager().await;
     let ttl = Duration::from_secs(3_600);
     for (key, request) in
         [("renewed", manager.lock("renewed")), ("unrenewed", manager.lock("unrenewed").no_renew())]
     {
-        is_lost_at_once(&backend, &manager, key, request.ttl(ttl)).await;
+        is_lost_at_once(&place, &manager, key, request.ttl(ttl)).await;
     }
 }
 
-async fn a_forced_release_reaches_the_holders_of_other_kinds_at_once(backend: Backend) {
-    let manager = backend.manager().await;
-    let ttl = Duration::from_secs(3_600);
-    for (key, request) in
-        [("shared", manager.lock("shared").shared()), ("limited", manager.lock("limited").max_holders(2))]
-    {
-        is_lost_at_once(&backend, &manager, key, request.ttl(ttl)).await;
-    }
-}
-
-async fn is_lost_at_once(backend: &Backend, manager: &LockManager, key: &str, request: LockRequest) {
+pub(super) async fn is_lost_at_once(place: &Place, manager: &LockManager, key: &str, request: LockRequest) {
     let guard = request.acquire().await.unwrap();
     assert!(manager.force_release(key).await.unwrap());
     tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("the holder learns of it");
     assert!(guard.check().unwrap_err().is_lost());
-    backend.is_clean(key).await;
+    place.is_clean(key).await;
 }
 
 /// Set when dropped: the body has been stopped, not forgotten.
@@ -67,8 +44,8 @@ impl Drop for Dropped {
     }
 }
 
-async fn the_body_of_run_stops_at_its_next_await(backend: Backend) {
-    let manager = backend.manager().await;
+pub async fn the_body_of_run_stops_at_its_next_await(place: Place) {
+    let manager = place.manager().await;
     let stopped = Arc::new(AtomicBool::new(false));
     let dropped = Dropped(stopped.clone());
     let body = manager.lock("k").ttl(Duration::from_millis(400)).no_renew().run(async move |_| {
@@ -81,8 +58,8 @@ async fn the_body_of_run_stops_at_its_next_await(backend: Backend) {
     assert!(stopped.load(Ordering::SeqCst));
 }
 
-async fn a_body_that_completes_keeps_its_value(backend: Backend) {
-    let (one, other) = (backend.manager().await, backend.manager().await);
+pub async fn a_body_that_completes_keeps_its_value(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
     let value = one.lock("k").ttl(Duration::from_secs(30)).run(async |_| {
         other.force_release("k").await.unwrap();
         7

@@ -1,0 +1,223 @@
+//! One test for each rule that applies.
+
+/// Makes a test of every rule: `conformance!(MyFixture)`, or `conformance!(MyFixture, lacks: shared, queue)` with what
+/// does not apply; see [the module](crate::testing::conformance). The tests stand in modules by what they are about.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance {
+    ($fixture:ident $(,)?) => {
+        $crate::__conformance!($fixture, lacks:);
+    };
+    ($fixture:ident, lacks: $($lacking:ident),* $(,)?) => {
+        $crate::__conformance!(@tests $fixture exclusion:
+            one_holder_at_a_time_among_tasks_and_managers different_keys_do_not_exclude_each_other
+            a_busy_key_is_free_again_after_the_release keys_may_hold_any_text
+            a_lock_that_is_not_fenced_has_no_token
+        );
+        $crate::__conformance!(@tests $fixture waiting:
+            try_acquire_of_a_busy_key_is_none_at_once no_wait_is_busy_at_once
+            a_wait_ends_busy_and_says_for_what_and_how_long a_waiter_gets_the_lock_when_it_is_released
+            try_acquire_with_a_wait_waits wait_forever_outlives_the_default_wait
+            retries_are_so_many_further_attempts a_retry_gets_a_lock_that_became_free
+            every_waiter_gets_its_turn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over
+            a_request_that_was_not_polled_in_time_says_that_nothing_was_run
+            more_waiters_than_are_allowed_are_turned_away_at_once
+        );
+        $crate::__conformance!(@tests $fixture lease:
+            a_renewed_lease_outlives_its_ttl without_renewal_the_ttl_is_a_hard_limit max_hold_caps_renewal
+            remaining_lies_within_the_ttl extend_moves_the_end_of_the_lease extend_never_shortens
+            a_lost_guard_says_so_in_every_way
+        );
+        $crate::__conformance!(@tests $fixture loss:
+            a_forced_release_reaches_the_holder_with_its_next_renewal
+            a_forced_release_by_its_own_manager_reaches_the_holder_at_once
+            the_body_of_run_stops_at_its_next_await a_body_that_completes_keeps_its_value
+        );
+        $crate::__conformance!(@tests $fixture release:
+            a_dropped_guard_is_released a_guard_may_be_dropped_on_a_plain_thread
+            the_body_of_run_is_over_before_the_release_and_the_release_before_run_returns
+            a_panicking_body_releases a_cancelled_run_releases
+            a_release_after_force_release_is_reported_as_lost a_late_release_does_not_free_the_next_holder
+            managers_may_be_dropped_before_their_guards
+        );
+        $crate::__conformance!(@tests $fixture operations:
+            a_free_lock_has_nothing_to_inspect inspect_shows_the_holder
+            force_release_frees_the_lock force_release_of_a_free_lock_changes_nothing
+        );
+        $crate::__conformance!(@tests $fixture several_keys:
+            all_of_them_are_held_and_all_are_released one_busy_key_keeps_all_the_others_free
+            while_one_is_awaited_those_before_it_are_held_and_those_behind_it_are_free
+            keys_that_are_in_use_in_this_process_are_awaited_in_order_too max_hold_counts_from_the_guard
+            a_guard_that_is_not_renewed_lives_for_its_ttl
+            what_is_in_hand_is_given_back_if_nobody_looks_after_it an_acquire_may_be_dropped_anywhere
+            a_waiting_acquire_may_be_dropped a_release_may_be_dropped_anywhere
+            the_order_of_the_keys_and_repetitions_do_not_matter
+            callers_with_overlapping_keys_do_not_wait_in_a_circle no_key_at_all_or_a_bad_one_is_invalid
+        );
+        $crate::__conformance!(@tests $fixture reentry:
+            the_same_key_inside_its_own_section_would_deadlock another_key_inside_a_section_is_fine
+            a_spawned_task_is_not_nested is_held_here_knows_the_section
+        );
+        $crate::__conformance!(@tests $fixture threads:
+            a_thousand_threads_take_turns a_worker_of_a_runtime_may_block a_thread_enters_again_what_it_holds
+            several_keys_are_for_threads_too
+        );
+        $crate::__conformance!(@tests $fixture attribute:
+            an_async_function_holds_its_key_while_it_runs a_method_takes_its_manager_and_key_from_self
+            a_plain_function_locks_on_its_thread a_busy_lock_is_an_error_or_the_value_asked_for
+            several_keys_are_held_together a_dropped_call_releases
+        );
+        $crate::__conformance!(@shared $fixture [$($lacking)*]);
+        $crate::__conformance!(@limited $fixture [$($lacking)*]);
+        $crate::__conformance!(@fencing $fixture [$($lacking)*]);
+        $crate::__conformance!(@min_hold $fixture [$($lacking)*]);
+        $crate::__conformance!(@processes $fixture [$($lacking)*]);
+        $crate::__conformance!(@queue $fixture [$($lacking)*]);
+        $crate::__conformance!(@link $fixture [$($lacking)*]);
+        $crate::__conformance!(@ttl $fixture [$($lacking)*]);
+        $crate::__conformance!(@kinds $fixture [$($lacking)*]);
+        $($crate::__conformance!(@is_known $lacking);)*
+    };
+    (@tests $fixture:ident $about:ident: $($rule:ident)*) => {
+        mod $about {
+            use super::*;
+            $(
+                #[test]
+                fn $rule() {
+                    $crate::testing::conformance::run::<$fixture>(|place| {
+                        ::std::boxed::Box::pin($crate::testing::conformance::rules::$about::$rule(place))
+                    });
+                }
+            )*
+        }
+    };
+    (@not_applicable $fixture:ident $about:ident) => {
+        mod $about {
+            use super::*;
+            #[test]
+            fn not_applicable() {
+                $crate::testing::conformance::run::<$fixture>(|place| {
+                    ::std::boxed::Box::pin($crate::testing::conformance::rules::lacking::$about(place))
+                });
+            }
+        }
+    };
+    (@shared $fixture:ident [shared $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture shared);
+    };
+    (@shared $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@shared $fixture [$($rest)*]);
+    };
+    (@shared $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture shared:
+            readers_share_and_exclude_a_writer a_writer_excludes_readers a_waiting_writer_gets_its_turn
+            readers_share_all_of_them_and_writers_none inspect_and_busy_name_those_who_hold_a_shared_lock
+            a_forced_release_reaches_the_readers_at_once readers_may_be_threads
+            readers_come_together_and_keep_writers_out
+        );
+    };
+    (@limited $fixture:ident [limited $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture limited);
+    };
+    (@limited $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@limited $fixture [$($rest)*]);
+    };
+    (@limited $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture limited:
+            no_more_holders_than_the_limit the_place_of_a_lost_holder_is_free_again
+            kinds_and_limits_do_not_mix a_limited_lock_among_several_keys_is_named_and_nothing_is_kept
+            inspect_and_busy_name_those_who_hold_a_limited_lock a_forced_release_reaches_the_holders_at_once
+            holders_may_be_threads no_more_than_the_limit_run_at_once
+        );
+    };
+    (@fencing $fixture:ident [fencing $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture fencing);
+    };
+    (@fencing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@fencing $fixture [$($rest)*]);
+    };
+    (@fencing $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture fencing:
+            tokens_increase_from_holder_to_holder tokens_increase_over_an_expiry
+            tokens_increase_among_tasks_and_managers tokens_increase_from_call_to_call
+        );
+    };
+    (@min_hold $fixture:ident [min_hold $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture min_hold);
+    };
+    (@min_hold $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@min_hold $fixture [$($rest)*]);
+    };
+    (@min_hold $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture min_hold:
+            min_hold_keeps_the_key_after_the_release min_hold_keeps_the_key_after_a_drop
+            min_hold_outlives_a_loss_by_max_hold min_hold_outlives_a_shutdown min_hold_counts_from_the_guard
+        );
+    };
+    (@processes $fixture:ident [processes $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture processes);
+    };
+    (@processes $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@processes $fixture [$($rest)*]);
+    };
+    (@processes $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture processes:
+            a_key_prefix_separates_managers_and_is_not_shown one_that_ends_gives_back_what_it_holds
+        );
+    };
+    (@queue $fixture:ident [queue $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture queue);
+    };
+    (@queue $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@queue $fixture [$($rest)*]);
+    };
+    (@queue $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture queue:
+            a_thousand_threads_are_one_place_in_it who_has_gone_does_not_stand_in_it
+        );
+    };
+    (@link $fixture:ident [link $($rest:ident)*]) => {};
+    (@link $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@link $fixture [$($rest)*]);
+    };
+    (@link $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture link:
+            without_a_link_a_request_is_unavailable_in_time
+            a_holder_outlives_a_cut_that_is_shorter_than_its_lease
+            a_holder_without_a_link_knows_when_its_lease_is_over a_release_without_a_link_is_made_up_for
+            a_waiter_gets_the_lock_although_the_link_was_cut an_acquire_may_be_cut_off_anywhere
+        );
+    };
+    (@ttl $fixture:ident [ttl $($rest:ident)*]) => {};
+    (@ttl $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@ttl $fixture [$($rest)*]);
+    };
+    (@ttl $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture ttl: inspect_shows_the_remaining_time);
+    };
+    // Of two kinds at a time.
+    (@kinds $fixture:ident [shared $($rest:ident)*]) => {};
+    (@kinds $fixture:ident [limited $($rest:ident)*]) => {};
+    (@kinds $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@kinds $fixture [$($rest)*]);
+    };
+    (@kinds $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture kinds:
+            shared_and_limited_locks_do_not_mix a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept
+        );
+    };
+    (@is_known shared) => {};
+    (@is_known limited) => {};
+    (@is_known fencing) => {};
+    (@is_known min_hold) => {};
+    (@is_known processes) => {};
+    (@is_known queue) => {};
+    (@is_known link) => {};
+    (@is_known ttl) => {};
+    (@is_known $word:ident) => {
+        compile_error!(concat!(
+            "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
+             `min_hold`, `processes`, `queue`, `link` or `ttl`"
+        ));
+    };
+}

@@ -1,0 +1,174 @@
+//! The suite that every store passes: exclusion, waiting, leases and their loss, release, several keys, fencing, shared
+//! and limited locks, threads, the attribute.
+//!
+//! A [`Fixture`] makes a place for locks that a test has to itself; [`conformance!`] makes a test of every rule.
+//!
+//! ```
+//! use distlock::testing::conformance::{Fixture, Processes, Queue, conformance};
+//! use distlock::{LockManager, LockManagerBuilder};
+//!
+//! struct InMemory(LockManager);
+//!
+//! impl Fixture for InMemory {
+//!     const PROCESSES: Processes = Processes::One;
+//!     const QUEUE: Queue = Queue::Shown;
+//!
+//!     async fn start() -> Self {
+//!         InMemory(LockManager::in_memory())
+//!     }
+//!
+//!     fn builder(&self) -> LockManagerBuilder {
+//!         LockManager::builder().url("memory:")
+//!     }
+//!
+//!     async fn manager(&self) -> LockManager {
+//!         self.0.clone()
+//!     }
+//! }
+//!
+//! conformance!(InMemory, lacks: processes, link);
+//! # fn main() {}
+//! ```
+//!
+//! # What does not apply
+//! What a store cannot do, or a fixture cannot show, is named after `lacks:`. The rules that need it are not made into
+//! tests; in their place stands one that what is lacking is really lacking: a kind of lock is refused with the reason.
+//! So nothing passes without having been looked at.
+//!
+//! | word | what is lacking | in place of its rules |
+//! |---|---|---|
+//! | `shared` | read locks | they are refused |
+//! | `limited` | semaphores | they are refused |
+//! | `fencing` | fencing tokens | they are refused |
+//! | `min_hold` | a key that stays taken after its release | it is refused |
+//! | `processes` | managers that know nothing of each other | [`Fixture::PROCESSES`] says so |
+//! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
+//! | `link` | a link that can be cut | nothing |
+//! | `ttl` | leases that end by themselves in the store, where sessions keep them | nothing |
+//!
+//! The tests take up to half a minute each where a bound is generous, and some have a thousand threads: run them with
+//! the parallelism that the store's server can take.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "rules panic when they are broken")]
+
+mod macros;
+mod place;
+#[doc(hidden)]
+pub mod rules;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::manager::{LockManager, LockManagerBuilder};
+
+pub use crate::__conformance as conformance;
+pub use place::Place;
+
+/// Makes a place for locks. A test has its own: what other tests do must not show.
+pub trait Fixture: Sized + Send + Sync + 'static {
+    /// Whether managers are like processes of their own. One, where the store is in the manager.
+    const PROCESSES: Processes = Processes::Many;
+
+    /// Whether [`LockInfo::waiters`](crate::LockInfo::waiters) counts the waiters of other processes.
+    const QUEUE: Queue = Queue::Hidden;
+
+    /// Makes a place: a server or a table of its own, or a key prefix that nobody else has.
+    fn start() -> impl Future<Output = Self> + Send;
+
+    /// Options of a manager for this place.
+    fn builder(&self) -> LockManagerBuilder;
+
+    /// The key prefix that [`builder`](Fixture::builder) sets, if it does.
+    fn prefix(&self) -> &str {
+        ""
+    }
+
+    /// A manager, as another process would have it.
+    fn manager(&self) -> impl Future<Output = LockManager> + Send {
+        async { self.builder().connect().await.expect("the store can be reached") }
+    }
+
+    /// What is left in the store, for errors: nothing, once every lock was released and every waiter has gone. What
+    /// is kept on purpose, as a counter of fencing tokens, does not count.
+    fn residue(&self) -> impl Future<Output = Vec<String>> + Send {
+        async { Vec::new() }
+    }
+
+    /// Cuts the links of all managers to the store, and keeps them cut. (Unless it lacks `link`.)
+    fn cut(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// Lets them connect again.
+    fn mend(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// What two managers of a [`Fixture`] are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// They know of each other by the store alone.
+    Many,
+    /// They are one and the same.
+    One,
+}
+
+/// What a [`Fixture`] shows of those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// The store has a queue, and shows it.
+    Shown,
+    /// Waiters are known to their own managers only.
+    Hidden,
+}
+
+/// Runs one rule. What [`conformance!`] calls.
+///
+/// # Panics
+/// If the rule is broken.
+#[doc(hidden)]
+pub fn run<F: Fixture>(rule: fn(Place) -> Pin<Box<dyn Future<Output = ()>>>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async { rule(Place::new(F::start().await)).await });
+}
+
+#[cfg(test)]
+mod tests {
+    const MACROS: &str = include_str!("macros.rs");
+
+    /// Every rule is made into a test: a name that stands in no list would be forgotten in silence.
+    #[test]
+    fn every_rule_stands_in_a_list() {
+        let mut rules = 0;
+        for source in [
+            include_str!("rules/attribute.rs"),
+            include_str!("rules/exclusion.rs"),
+            include_str!("rules/fencing.rs"),
+            include_str!("rules/kinds.rs"),
+            include_str!("rules/lease.rs"),
+            include_str!("rules/limited.rs"),
+            include_str!("rules/link.rs"),
+            include_str!("rules/loss.rs"),
+            include_str!("rules/min_hold.rs"),
+            include_str!("rules/operations.rs"),
+            include_str!("rules/processes.rs"),
+            include_str!("rules/queue.rs"),
+            include_str!("rules/reentry.rs"),
+            include_str!("rules/release.rs"),
+            include_str!("rules/several_keys.rs"),
+            include_str!("rules/shared.rs"),
+            include_str!("rules/threads.rs"),
+            include_str!("rules/ttl.rs"),
+            include_str!("rules/waiting.rs"),
+        ] {
+            for after in source.split("\npub async fn ").skip(1) {
+                let name = after.split('(').next().unwrap_or_default();
+                let words = MACROS.split(|c: char| !c.is_alphanumeric() && c != '_');
+                assert!(words.into_iter().any(|word| word == name), "`{name}` is no test");
+                rules += 1;
+            }
+        }
+        assert!(rules > 80, "{rules} rules");
+    }
+}

@@ -1,0 +1,204 @@
+//! What rules do with a fixture, and what they share.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::{Fixture, Processes, Queue};
+use crate::manager::{LockManager, LockManagerBuilder};
+
+/// Longer than anything that works can take on a loaded machine.
+const BOUND: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A fixture in use. The rules are compiled once, whatever they run on.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Place(Box<dyn Erased>);
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A [`Fixture`] of any type.
+trait Erased: Send + Sync {
+    fn processes(&self) -> Processes;
+    fn queue(&self) -> Queue;
+    fn builder(&self) -> LockManagerBuilder;
+    fn prefix(&self) -> &str;
+    fn manager(&self) -> BoxFuture<'_, LockManager>;
+    fn residue(&self) -> BoxFuture<'_, Vec<String>>;
+    fn cut(&self) -> BoxFuture<'_, ()>;
+    fn mend(&self) -> BoxFuture<'_, ()>;
+}
+
+impl<F: Fixture> Erased for F {
+    fn processes(&self) -> Processes {
+        F::PROCESSES
+    }
+
+    fn queue(&self) -> Queue {
+        F::QUEUE
+    }
+
+    fn builder(&self) -> LockManagerBuilder {
+        Fixture::builder(self)
+    }
+
+    fn prefix(&self) -> &str {
+        Fixture::prefix(self)
+    }
+
+    fn manager(&self) -> BoxFuture<'_, LockManager> {
+        Box::pin(Fixture::manager(self))
+    }
+
+    fn residue(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(Fixture::residue(self))
+    }
+
+    fn cut(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Fixture::cut(self))
+    }
+
+    fn mend(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Fixture::mend(self))
+    }
+}
+
+impl fmt::Debug for dyn Erased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fixture")
+    }
+}
+
+impl Place {
+    pub(super) fn new(fixture: impl Fixture) -> Self {
+        Place(Box::new(fixture))
+    }
+
+    pub(super) fn processes(&self) -> Processes {
+        self.0.processes()
+    }
+
+    pub(super) fn queue(&self) -> Queue {
+        self.0.queue()
+    }
+
+    pub(super) fn builder(&self) -> LockManagerBuilder {
+        self.0.builder()
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        self.0.prefix()
+    }
+
+    pub(super) async fn manager(&self) -> LockManager {
+        self.0.manager().await
+    }
+
+    pub(super) async fn cut(&self) {
+        self.0.cut().await;
+    }
+
+    pub(super) async fn mend(&self) {
+        self.0.mend().await;
+    }
+
+    /// All managers are the same one.
+    pub(super) fn is_one_process(&self) -> bool {
+        self.processes() == Processes::One
+    }
+
+    /// Waits until nobody holds `key` and nothing is left of it.
+    pub(super) async fn is_clean(&self, key: &str) {
+        let manager = self.manager().await;
+        eventually("the lock is free", async || manager.inspect(key).await.unwrap().is_none()).await;
+        let start = Instant::now();
+        loop {
+            let left = self.0.residue().await;
+            if left.is_empty() {
+                return;
+            }
+            assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {left:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until so many stand in line for `key`, which is held: requests of `waiting`, which `observer` sees in
+    /// the store's queue, if that is shown. (A process stands there once.)
+    pub(super) async fn until_waiting(
+        &self,
+        observer: &LockManager,
+        waiting: &LockManager,
+        key: &str,
+        count: usize,
+    ) {
+        eventually("they wait", async || self.waiters(observer, waiting, key).await >= count).await;
+    }
+
+    /// Waits until nobody stands in line any more.
+    pub(super) async fn until_nobody_waits(&self, observer: &LockManager, waiting: &LockManager, key: &str) {
+        eventually("nobody waits", async || self.waiters(observer, waiting, key).await == 0).await;
+    }
+
+    async fn waiters(&self, observer: &LockManager, waiting: &LockManager, key: &str) -> usize {
+        let who = if self.queue() == Queue::Shown { observer } else { waiting };
+        let info = who.inspect(key).await.unwrap().expect("somebody holds the lock");
+        info.waiters_here.max(usize::try_from(info.waiters).unwrap_or(usize::MAX))
+    }
+}
+
+/// Polls `condition` until it holds.
+pub(super) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Polls `future` at most `polls` times and drops it; its output, when it was quicker than that.
+pub(super) async fn drop_after<T: Future>(polls: usize, future: T) -> Option<T::Output> {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Counts in steps that two holders at a time would tear.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    value: AtomicU64,
+}
+
+impl Tally {
+    /// Reads, lets others run, writes: loses an update when two do it at a time.
+    pub(super) async fn increment(&self) {
+        let read = self.value.load(Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.value.store(read + 1, Ordering::SeqCst);
+    }
+
+    /// The same for threads.
+    pub(super) fn increment_blocking(&self) {
+        let read = self.value.load(Ordering::SeqCst);
+        std::thread::yield_now();
+        self.value.store(read + 1, Ordering::SeqCst);
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.value.load(Ordering::SeqCst)
+    }
+}

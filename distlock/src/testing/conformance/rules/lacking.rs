@@ -1,0 +1,44 @@
+//! In place of the rules that do not apply: what is lacking is really lacking.
+
+use std::time::Duration;
+
+use crate::testing::conformance::{Place, Processes, Queue};
+use crate::{LockError, LockRequest};
+
+/// Refused with a reason, before anything is asked.
+async fn is_refused(place: &Place, request: LockRequest) {
+    let error = request.acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    place.is_clean("k").await;
+}
+
+pub async fn shared(place: Place) {
+    is_refused(&place, place.manager().await.lock("k").shared()).await;
+}
+
+pub async fn limited(place: Place) {
+    is_refused(&place, place.manager().await.lock("k").max_holders(2)).await;
+}
+
+pub async fn fencing(place: Place) {
+    is_refused(&place, place.manager().await.lock("k").fenced()).await;
+}
+
+pub async fn min_hold(place: Place) {
+    is_refused(&place, place.manager().await.lock("k").min_hold(Duration::from_secs(1))).await;
+}
+
+pub async fn processes(place: Place) {
+    assert_eq!(place.processes(), Processes::One, "managers are like processes of their own");
+}
+
+pub async fn queue(place: Place) {
+    assert_eq!(place.queue(), Queue::Hidden, "the queue is shown");
+    let (one, other) = (place.manager().await, place.manager().await);
+    let guard = one.lock("k").acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").wait(Duration::from_secs(600)).acquire());
+    place.until_waiting(&one, &other, "k", 1).await;
+    assert_eq!(one.inspect("k").await.unwrap().unwrap().waiters, 0, "it shows a queue");
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -1,0 +1,77 @@
+//! A key that stays taken after its release.
+
+use std::time::{Duration, Instant};
+
+use super::lease::{SHORT, assert_lost};
+use super::several_keys::{LONG, while_the_second_is_awaited};
+use crate::testing::conformance::Place;
+use crate::testing::conformance::place::eventually;
+
+pub async fn min_hold_keeps_the_key_after_the_release(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let hold = Duration::from_millis(800);
+    let start = Instant::now();
+    one.lock("k").min_hold(hold).acquire().await.unwrap().release().await.unwrap();
+    if start.elapsed() < hold / 2 {
+        assert!(one.lock("k").try_acquire().await.unwrap().is_none());
+        assert!(other.lock("k").try_acquire().await.unwrap().is_none());
+    }
+    let guard = other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+    guard.release().await.unwrap();
+    place.is_clean("k").await;
+}
+
+pub async fn min_hold_keeps_the_key_after_a_drop(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let hold = Duration::from_millis(800);
+    let start = Instant::now();
+    drop(one.lock("k").min_hold(hold).acquire().await.unwrap());
+    other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+}
+
+pub async fn min_hold_outlives_a_loss_by_max_hold(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let hold = Duration::from_millis(1500);
+    let start = Instant::now();
+    let body = one.lock("k").min_hold(hold).max_hold(SHORT).run(async |_| std::future::pending::<()>().await);
+    assert_lost(&body.await.unwrap_err(), "MaxHold");
+    other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+    place.is_clean("k").await;
+}
+
+pub async fn min_hold_outlives_a_shutdown(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let hold = Duration::from_millis(1500);
+    let start = Instant::now();
+    let guard = one.lock("k").min_hold(hold).acquire().await.unwrap();
+    let body = tokio::spawn(async move {
+        let lost = guard.lost().await;
+        drop(guard);
+        lost
+    });
+    let _report = one.shutdown(Duration::from_millis(50)).await;
+    assert_lost(&body.await.unwrap(), "Shutdown");
+    eventually("the key is free", async || other.inspect("k").await.unwrap().is_none()).await;
+    let elapsed = start.elapsed();
+    assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
+}
+
+/// Of several keys it counts from the last one.
+pub async fn min_hold_counts_from_the_guard(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let short = Duration::from_millis(800);
+    let request = one.lock_all(["a", "b"]).min_hold(short);
+    let guard = while_the_second_is_awaited(&place, &one, request).await.unwrap();
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    for key in ["a", "b"] {
+        other.lock(key).wait(LONG).acquire().await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() >= short / 2, "{key} was free after {:?}", start.elapsed());
+    }
+}

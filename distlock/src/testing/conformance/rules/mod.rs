@@ -1,0 +1,22 @@
+//! The rules, one function each, by what they are about.
+
+pub mod attribute;
+pub mod exclusion;
+pub mod fencing;
+pub mod kinds;
+pub mod lacking;
+pub mod lease;
+pub mod limited;
+pub mod link;
+pub mod loss;
+pub mod min_hold;
+pub mod operations;
+pub mod processes;
+pub mod queue;
+pub mod reentry;
+pub mod release;
+pub mod several_keys;
+pub mod shared;
+pub mod threads;
+pub mod ttl;
+pub mod waiting;

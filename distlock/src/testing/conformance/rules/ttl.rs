@@ -1,0 +1,15 @@
+//! Leases that end in the store by themselves, each with its own ttl.
+
+use std::time::Duration;
+
+use crate::testing::conformance::Place;
+
+pub async fn inspect_shows_the_remaining_time(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let ttl = Duration::from_secs(20);
+    let guard = one.lock("k").ttl(ttl).acquire().await.unwrap();
+    let info = other.inspect("k").await.unwrap().expect("somebody holds it");
+    let remaining = info.remaining.expect("a lease has an end");
+    assert!(remaining <= ttl + Duration::from_secs(2) && remaining > ttl / 2, "{info:?}");
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,89 @@
+//! Places for locks on the stores that come with the crate.
+
+use distlock::testing::conformance::{Fixture, Processes, Queue};
+use distlock::{LockManager, LockManagerBuilder};
+use distlock_tests::{Backend, Proxy, RedisServer, residue};
+
+/// A fixture over keys of its own on a [`Backend`].
+macro_rules! on {
+    ($(#[$doc:meta])* $name:ident, $backend:ident) => {
+        $(#[$doc])*
+        pub(crate) struct $name(Backend);
+
+        impl Fixture for $name {
+            const QUEUE: Queue = Queue::Shown;
+
+            async fn start() -> Self {
+                $name(Backend::$backend())
+            }
+
+            fn builder(&self) -> LockManagerBuilder {
+                self.0.builder().expect("it is a server")
+            }
+
+            fn prefix(&self) -> &str {
+                self.0.prefix()
+            }
+
+            async fn residue(&self) -> Vec<String> {
+                residue::left_below(self.0.servers(), self.0.prefix())
+            }
+        }
+    };
+}
+
+on!(/** Keys of its own on the master that sentinels watch. */ OnSentinel, sentinel);
+on!(/** Keys of its own in a cluster. */ OnCluster, cluster);
+on!(/** Keys of its own on five independent servers. */ OnQuorum, quorum);
+
+/// A server of its own, with a proxy before it.
+pub(crate) struct OnRedis {
+    server: RedisServer,
+    proxy: Proxy,
+}
+
+impl Fixture for OnRedis {
+    const QUEUE: Queue = Queue::Shown;
+
+    async fn start() -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::to(&server.address());
+        OnRedis { server, proxy }
+    }
+
+    fn builder(&self) -> LockManagerBuilder {
+        LockManager::builder().url(self.proxy.url())
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        residue::left_below(std::slice::from_ref(&self.server), "")
+    }
+
+    async fn cut(&self) {
+        self.proxy.refuse();
+    }
+
+    async fn mend(&self) {
+        self.proxy.pass();
+    }
+}
+
+/// The memory of one manager.
+pub(crate) struct OnMemory(LockManager);
+
+impl Fixture for OnMemory {
+    const PROCESSES: Processes = Processes::One;
+    const QUEUE: Queue = Queue::Shown;
+
+    async fn start() -> Self {
+        OnMemory(LockManager::in_memory())
+    }
+
+    fn builder(&self) -> LockManagerBuilder {
+        LockManager::builder().url("memory:")
+    }
+
+    async fn manager(&self) -> LockManager {
+        self.0.clone()
+    }
+}

@@ -1,0 +1,75 @@
+//! The toy store passes the suite that every store passes, whatever ends its leases.
+
+use std::time::{Duration, Instant};
+
+use distlock::testing::conformance::{Fixture, conformance};
+use distlock::{LockManager, LockManagerBuilder};
+use distlock_toy_store::{ToyServer, ToyStore};
+
+/// What both have in common.
+macro_rules! on_the_toy_server {
+    ($name:ident, $store:expr) => {
+        struct $name(ToyServer);
+
+        impl Fixture for $name {
+            async fn start() -> Self {
+                $name(ToyServer::start().await.expect("there is a free port"))
+            }
+
+            fn builder(&self) -> LockManagerBuilder {
+                LockManager::builder().store($store(self.0.address()))
+            }
+
+            async fn residue(&self) -> Vec<String> {
+                self.0.keys()
+            }
+
+            async fn cut(&self) {
+                self.0.cut();
+            }
+
+            async fn mend(&self) {
+                self.0.mend();
+            }
+        }
+    };
+}
+
+mod with_ttls {
+    use super::*;
+
+    on_the_toy_server!(Toy, ToyStore::new);
+    conformance!(Toy, lacks: queue);
+}
+
+mod with_sessions {
+    use super::*;
+
+    on_the_toy_server!(Toy, |address| ToyStore::with_sessions(address, Duration::from_secs(60)));
+    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl);
+}
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+async fn process(server: &ToyServer) -> LockManager {
+    let store = ToyStore::with_sessions(server.address(), TIMEOUT);
+    LockManager::builder().store(store).connect().await.expect("the server runs")
+}
+
+/// The ttl does not matter: the process keeps its session alive, or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_lives_as_long_as_the_session_of_its_process() {
+    let server = ToyServer::start().await.expect("there is a free port");
+    let (one, other) = (process(&server).await, process(&server).await);
+    let guard = one.lock("k").ttl(Duration::from_secs(3_600)).acquire().await.expect("it is free");
+    let start = Instant::now();
+    assert!(other.lock("k").wait(TIMEOUT * 2).acquire().await.is_err_and(|error| error.is_busy()));
+    guard.check().expect("the session lives");
+    // Nobody reaches the server for longer than that.
+    server.cut();
+    assert!(guard.lost().await.is_lost());
+    assert!(start.elapsed() > TIMEOUT * 2, "{:?}", start.elapsed());
+    server.mend();
+    let next = other.lock("k").wait(Duration::from_secs(60)).acquire().await.expect("the session is over");
+    assert!(next.is_held() && !guard.is_held());
+}
