@@ -1,5 +1,7 @@
 //! The toy store passes the suite that every store passes, whatever ends its leases.
 
+#![allow(clippy::expect_used)]
+
 use std::time::{Duration, Instant};
 
 use distlock::testing::conformance::{Fixture, conformance};

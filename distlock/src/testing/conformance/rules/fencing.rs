@@ -50,7 +50,7 @@ pub async fn tokens_increase_among_tasks_and_managers(place: Place) {
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
-    let tokens = tokens.lock().unwrap();
+    let tokens = std::mem::take(&mut *tokens.lock().unwrap());
     assert_eq!(tokens.len(), 240);
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
     place.is_clean("hot").await;
