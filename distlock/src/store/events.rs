@@ -74,6 +74,9 @@ impl StoreEvents {
     /// Commands can be sent. Nothing is sent before this is said for the first time, nor between
     /// [`down`](Self::down) and this.
     ///
+    /// With [sessions](super::LeaseRule::Session) it counts from the first heartbeat of a session on that is answered;
+    /// until then nothing is acquired.
+    ///
     /// Everybody who waits asks again, and every lease is renewed: what was reported in between may have been
     /// missed.
     pub fn up(&self, earlier: EarlierCommands) {

@@ -17,6 +17,8 @@ pub(super) struct Link {
     state: State,
     /// Commands may have been sent.
     was_up: bool,
+    /// It is up, and is to be announced with the session that nothing can be acquired without.
+    unannounced: Option<EarlierCommands>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ impl Link {
     /// Nothing is known any more.
     pub(super) fn close(&mut self) {
         self.state = State::NotYet;
+        self.unannounced = None;
     }
 }
 
@@ -88,6 +91,10 @@ impl<S: LockStore> StoreBackend<S> {
                     events.session_lost();
                 }
                 session.answered(sent, timeout);
+                if !session.is_over(now) {
+                    let unannounced = lock(&self.link).unannounced.take();
+                    unannounced.into_iter().for_each(|earlier| self.announce(earlier, events));
+                }
             }
             Report::SessionLost { at } => {
                 let Some(session) = self.translator.session() else { return };
@@ -102,9 +109,18 @@ impl<S: LockStore> StoreBackend<S> {
 
     fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
         let mut link = lock(&self.link);
-        let former_links_dead = earlier == EarlierCommands::Ended || !link.was_up;
+        let earlier = if link.was_up { earlier } else { EarlierCommands::Ended };
         (link.state, link.was_up) = (State::Up, true);
+        let no_session = self.translator.session().is_some_and(|session| session.is_over(clock::now()));
+        link.unannounced = no_session.then_some(earlier);
         drop(link);
+        if !no_session {
+            self.announce(earlier, events);
+        }
+    }
+
+    fn announce(&self, earlier: EarlierCommands, events: &dyn Events) {
+        let former_links_dead = earlier == EarlierCommands::Ended;
         let pushes = match self.abilities.waiting {
             Waiting::Polling => Pushes::Off,
             Waiting::Notified | Waiting::Queued => Pushes::On,
@@ -114,7 +130,9 @@ impl<S: LockStore> StoreBackend<S> {
 
     fn is_down(&self, cause: StoreError, events: &dyn Events) {
         let cause = translate::error(cause);
-        lock(&self.link).state = State::Down(cause.clone());
+        let mut link = lock(&self.link);
+        (link.state, link.unannounced) = (State::Down(cause.clone()), None);
+        drop(link);
         events.link(LinkEvent::Down { cause });
     }
 }

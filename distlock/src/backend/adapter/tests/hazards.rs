@@ -8,10 +8,16 @@ use crate::{LockError, LockManager};
 
 /// A manager, and the script of its store.
 async fn manager(abilities: Abilities) -> (LockManager, Script, StoreEvents) {
+    manager_in_session(abilities, Duration::from_secs(3_600)).await
+}
+
+/// The same; if there are sessions, its first lives so long.
+async fn manager_in_session(abilities: Abilities, timeout: Duration) -> (LockManager, Script, StoreEvents) {
     let (store, mut script) = scripted(abilities);
     let connecting = tokio::spawn(LockManager::builder().store(store).connect());
     let events = script.events().await;
     events.up(EarlierCommands::Ended);
+    events.heartbeat().answered(timeout);
     (connecting.await.unwrap().unwrap(), script, events)
 }
 
@@ -176,7 +182,6 @@ async fn obliging(script: &mut Script) -> Call {
 #[tokio::test]
 async fn a_lost_session_loses_every_lock_at_once() {
     let (manager, mut script, events) = manager(queueing().lease(LeaseRule::Session)).await;
-    events.heartbeat().answered(Duration::from_secs(3_600));
     let acquire = async {
         let a = manager.lock("a").ttl(Duration::from_secs(3_600)).wait_forever().acquire().await.unwrap();
         let b = manager.lock("b").ttl(Duration::from_secs(3_600)).no_renew().acquire().await.unwrap();
@@ -194,8 +199,9 @@ async fn a_lost_session_loses_every_lock_at_once() {
 
 #[tokio::test]
 async fn holders_know_when_the_session_is_over_without_being_told() {
-    let (manager, mut script, events) = manager(queueing().lease(LeaseRule::Session)).await;
-    events.heartbeat().answered(Duration::from_millis(1_500));
+    let short = Duration::from_millis(1_500);
+    let (manager, mut script, _events) =
+        manager_in_session(queueing().lease(LeaseRule::Session), short).await;
     let acquire = manager.lock("k").ttl(Duration::from_secs(3_600)).wait_forever().acquire();
     let guard = tokio::select! { guard = acquire => guard.unwrap(), other = obliging(&mut script) => panic!("{other:?}") };
     assert!(guard.remaining() < Duration::from_millis(1_500), "{:?}", guard.remaining());
@@ -207,8 +213,7 @@ async fn holders_know_when_the_session_is_over_without_being_told() {
 /// Nothing but this process ends a lease that lives as long as its session.
 #[tokio::test]
 async fn a_lock_whose_ttl_is_over_is_released_although_its_guard_lives() {
-    let (manager, mut script, events) = manager(queueing().lease(LeaseRule::Session)).await;
-    events.heartbeat().answered(Duration::from_secs(3_600));
+    let (manager, mut script, _events) = manager(queueing().lease(LeaseRule::Session)).await;
     let acquire = manager.lock("k").ttl(Duration::from_millis(300)).no_renew().acquire();
     let guard = tokio::select! { guard = acquire => guard.unwrap(), other = obliging(&mut script) => panic!("{other:?}") };
     let Call::Release(_, answer) = obliging(&mut script).await else { panic!("not released") };

@@ -15,7 +15,10 @@ fn with_session() -> Abilities {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_session_nothing_is_acquired_but_everything_is_given_back() {
-    let mut rig = Rig::up(with_session()).await;
+    let mut rig = Rig::down(with_session()).await;
+    rig.events.up(EarlierCommands::Ended);
+    rig.script.is_quiet().await;
+    assert_eq!(rig.told(), [], "who connects waits for the session, too");
     let error = rig.send("k", attempt(1)).await.unwrap().unwrap_err();
     assert_eq!(error.kind, Failure::NotSent);
     assert!(error.to_string().contains("session"), "{error}");
@@ -29,18 +32,19 @@ async fn without_a_session_nothing_is_acquired_but_everything_is_given_back() {
     let (_, answer) = rig.script.next_acquire().await;
     answer.send(acquired()).unwrap();
     acquiring.await.unwrap().unwrap();
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.told(), [Told::Up { former_links_dead: true }]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_session_is_told_before_the_next_one_counts() {
-    let mut rig = Rig::up(with_session()).await;
+    let mut rig = Rig::down(with_session()).await;
+    rig.events.up(EarlierCommands::Ended);
     let session = rig.backend.tuning().leases.session().unwrap().clone();
     rig.events.heartbeat().answered(TIMEOUT);
     let late = rig.events.heartbeat();
     rig.events.session_lost();
     rig.script.is_quiet().await;
-    assert_eq!(rig.told(), [Told::SessionLost]);
+    assert_eq!(rig.told(), [Told::Up { former_links_dead: true }, Told::SessionLost]);
     late.answered(TIMEOUT);
     rig.script.is_quiet().await;
     assert!(session.is_over(clock::now()), "the heartbeat was the old session's");
@@ -53,7 +57,7 @@ async fn a_lost_session_is_told_before_the_next_one_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_deadline_has_passed_is_lost_although_its_heartbeat_comes_back() {
-    let mut rig = Rig::up(with_session()).await;
+    let mut rig = Rig::down(with_session()).await;
     let session = rig.backend.tuning().leases.session().unwrap().clone();
     // Its answers take so long that it is over when they come.
     session.answered(clock::now().before(TIMEOUT), TIMEOUT);
