@@ -48,7 +48,8 @@ const ROOMS: &[Room] = &[
             "single_attempt.rs",
         ],
     ),
-    Room("crate", 8, &["lib.rs"]),
+    Room("test kit", 8, &["testing/"]),
+    Room("crate", 9, &["lib.rs"]),
 ];
 
 /// What the pure rooms use of the world, and of no other crate anything.
