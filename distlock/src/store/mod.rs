@@ -11,7 +11,9 @@
 //! # #[derive(Debug)] struct MyStore;
 //! # impl LockStore for MyStore {
 //! #     fn describe(&self) -> String { "mine".into() }
-//! #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> { Ok(AcquireReply::Acquired { fence: None }) }
+//! #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+//! #         Ok(AcquireReply::Acquired { fence: None })
+//! #     }
 //! #     async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
 //! #     async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
 //! #     async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }

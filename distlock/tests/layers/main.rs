@@ -48,7 +48,7 @@ const ROOMS: &[Room] = &[
             "single_attempt.rs",
         ],
     ),
-    Room("test kit", 8, &["testing/"]),
+    Room("test kit", 10, &["testing/"]),
     Room("crate", 9, &["lib.rs"]),
 ];
 

@@ -12,6 +12,7 @@ mod trace;
 mod client;
 pub(crate) mod clocks;
 mod config;
+pub(crate) mod digest;
 mod faults;
 mod foreign;
 mod hand_over;
@@ -74,14 +75,7 @@ fn profile_of(seed: u64) -> Profile {
 
 /// Runs one seed. A violation is found without a trace; the run is repeated to get one.
 fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violation>> {
-    let once = |traced: bool| {
-        let mut rng = Rng::with_seed(seed);
-        let mut config = Config::draw(profile, &mut rng);
-        search.apply(&mut config);
-        let mut world = World::new(config, rng, traced);
-        world.run();
-        world
-    };
+    let once = |traced: bool| run_once(seed, profile, search, traced);
     let world = once(false);
     if world.failure.is_none() {
         return Ok(world.stats);
@@ -94,4 +88,13 @@ fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violati
         what: world.failure.unwrap_or_default(),
         trace: world.trace.unwrap_or_default(),
     }))
+}
+
+fn run_once(seed: u64, profile: Profile, search: Search, traced: bool) -> World {
+    let mut rng = Rng::with_seed(seed);
+    let mut config = Config::draw(profile, &mut rng);
+    search.apply(&mut config);
+    let mut world = World::new(config, rng, traced);
+    world.run();
+    world
 }

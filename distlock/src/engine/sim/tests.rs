@@ -1,8 +1,9 @@
 //! The runs that the test command makes.
 
-use super::config::{Use, Uses};
+use super::config::{PROFILES, Use, Uses};
+use super::digest::Digest;
 use super::search::{Search, profile_named};
-use super::{Violation, profile_of, run};
+use super::{Violation, profile_of, run, run_once};
 use crate::protocol::mutant::switch;
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
@@ -68,5 +69,24 @@ fn replay() {
     match run(seed, profile, search) {
         Ok(stats) => println!("seed {seed}: {stats:?}"),
         Err(violation) => panic!("{}", violation.report()),
+    }
+}
+
+/// For each profile, one number for all that happens in some of its runs; see [`digest`](super::digest).
+#[test]
+#[ignore = "a tool, see the module"]
+fn trace_digests() {
+    let seeds = number("SEEDS").unwrap_or(60);
+    let searches = [Search::One(EXCLUSIVE), Search::One(Uses::Drawn), Search::Several(EXCLUSIVE)];
+    for profile in PROFILES {
+        for search in searches {
+            let mut digest = Digest::default();
+            for seed in 0..seeds {
+                let world = run_once(seed, profile, search, true);
+                digest
+                    .add(&world.trace.unwrap_or_default(), &format!("{:?} {:?}", world.stats, world.failure));
+            }
+            println!("engine {profile:?} {search}: {}", digest.finish());
+        }
     }
 }

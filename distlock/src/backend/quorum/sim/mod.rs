@@ -44,17 +44,19 @@ struct Stats {
 
 /// Runs one seed; again with a trace if it broke a rule.
 fn run(seed: u64, bias: impl Fn(&mut Config)) -> Result<Stats, Violation> {
-    let once = |traced: bool| {
-        let mut rng = Rng::with_seed(seed);
-        let mut config = Config::draw(&mut rng);
-        bias(&mut config);
-        let mut world = World::new(config, rng, traced);
-        world.run();
-        world
-    };
+    let once = |traced: bool| run_once(seed, &bias, traced);
     let world = once(false);
     match world.failure {
         None => Ok(world.stats),
         Some(what) => Err(Violation { seed, what, trace: once(true).trace.unwrap_or_default() }),
     }
+}
+
+fn run_once(seed: u64, bias: &impl Fn(&mut Config), traced: bool) -> World {
+    let mut rng = Rng::with_seed(seed);
+    let mut config = Config::draw(&mut rng);
+    bias(&mut config);
+    let mut world = World::new(config, rng, traced);
+    world.run();
+    world
 }

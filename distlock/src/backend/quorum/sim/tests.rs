@@ -2,7 +2,8 @@
 //! time, and must be found.
 
 use super::config::{Config, MILLI, SECOND};
-use super::{Stats, Violation, run};
+use super::{Stats, Violation, run, run_once};
+use crate::engine::sim::digest::Digest;
 use crate::protocol::mutant::{Mutant, hunt};
 
 /// Where a fault shows best.
@@ -81,6 +82,30 @@ fn survey() {
     println!("{seeds} seeds: {all:?}");
     for (kind, (count, seed, what)) in found {
         println!("{kind}: {count}, first {seed}: {}", &what[..what.len().min(200)]);
+    }
+}
+
+/// For each bias, one number for all that happens in some runs; see [`Digest`].
+#[test]
+#[ignore = "a tool, see the module"]
+fn trace_digests() {
+    let biases: [(&str, Bias); 8] = [
+        ("as drawn", |_| {}),
+        ("crowded", crowded),
+        ("fenced", fenced),
+        ("restarted", restarted),
+        ("cut off", cut_off),
+        ("set forward", set_forward),
+        ("flushed", flushed),
+        ("held long", held_long),
+    ];
+    for (name, bias) in biases {
+        let mut digest = Digest::default();
+        for seed in 0..number("SEEDS").unwrap_or(60) {
+            let world = run_once(seed, &bias, true);
+            digest.add(&world.trace.unwrap_or_default(), &format!("{:?} {:?}", world.stats, world.failure));
+        }
+        println!("quorum {name}: {}", digest.finish());
     }
 }
 
