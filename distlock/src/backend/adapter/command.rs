@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
 use super::{lock, translate};
-use crate::backend::{BoxFuture, Failure, OpError, TCP_USER_TIMEOUT};
+use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND, OpError};
 use crate::clock::{self, Time};
 use crate::contained::poll_contained;
 use crate::store::StoreError;
@@ -67,7 +67,7 @@ impl Submitted {
 
     /// Whoever asked has given it up.
     pub(super) fn is_outdated(self) -> bool {
-        clock::now().duration_since(self.0) > TCP_USER_TIMEOUT
+        clock::now().duration_since(self.0) > LATE_COMMANDS_BOUND
     }
 }
 
@@ -84,11 +84,11 @@ pub(super) async fn in_time<T>(
             Err(panicked) => Err(OpError::new(Failure::Unknown, panicked)),
         })
     });
-    if let Ok(said) = timeout(TCP_USER_TIMEOUT, &mut said).await {
+    if let Ok(said) = timeout(LATE_COMMANDS_BOUND, &mut said).await {
         answer(said);
         return;
     }
-    let silence = format!("the store did not answer within {TCP_USER_TIMEOUT:?}");
+    let silence = format!("the store did not answer within {LATE_COMMANDS_BOUND:?}");
     answer(Err(OpError::new(Failure::Unknown, silence)));
     let said = match timeout(LATE_COMMANDS, &mut said).await {
         Ok(said) => {
@@ -109,4 +109,4 @@ pub(super) async fn in_time<T>(
 }
 
 /// After its time-out a command may be carried out for so long, and keeps its turn.
-const LATE_COMMANDS: Duration = TCP_USER_TIMEOUT;
+const LATE_COMMANDS: Duration = LATE_COMMANDS_BOUND;

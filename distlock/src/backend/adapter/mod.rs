@@ -1,12 +1,12 @@
 //! Makes a backend of a [`LockStore`]: whatever a store need not know of the engine.
 //!
 //! Commands take their place in the order when they are sent (see [`lanes`]), and are carried out on the I/O thread,
-//! each by a task of its own, which always answers: when the store does, or after [`TCP_USER_TIMEOUT`] with
+//! each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS_BOUND`] with
 //! [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
 //! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
 //! nothing of the command can be carried out any more.
 //!
-//! [`TCP_USER_TIMEOUT`]: super::TCP_USER_TIMEOUT
+//! [`LATE_COMMANDS_BOUND`]: super::LATE_COMMANDS_BOUND
 
 mod command;
 mod lanes;

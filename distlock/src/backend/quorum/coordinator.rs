@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Failure, Op, OpError, OpResult, Reply, ServerTime, TCP_USER_TIMEOUT, Token, Tuning};
+use super::super::{Failure, LATE_COMMANDS_BOUND, Op, OpError, OpResult, Reply, ServerTime, Token, Tuning};
 use super::effect::{Effect, Job, Now};
 use super::formation::Formation;
 use super::member::{Member, PendingRelease};
@@ -425,7 +425,7 @@ impl Coordinator {
     /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
         let longest = ttl.max(self.queue_entry_ttl);
-        longest + drift(longest) + TCP_USER_TIMEOUT
+        longest + drift(longest) + LATE_COMMANDS_BOUND
     }
 
     /// Nothing is left of an attempt that did not queue.

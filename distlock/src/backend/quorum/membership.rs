@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
-use super::super::{Failure, LinkEvent, OpError, Pushes, ServerTime, TCP_USER_TIMEOUT};
+use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, OpError, Pushes, ServerTime};
 use super::coordinator::Coordinator;
 use super::effect::{Effect, Now};
 use super::formation::Stage;
@@ -48,7 +48,7 @@ impl Coordinator {
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
         if !former_links_dead {
-            member.former_commands_until = now.time.after(TCP_USER_TIMEOUT);
+            member.former_commands_until = now.time.after(LATE_COMMANDS_BOUND);
         }
         member.misconfigured = None;
         member.cause = None;
