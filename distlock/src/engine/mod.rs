@@ -10,7 +10,7 @@
 //! this process was given: one for an exclusive lock, one for each holder of a limited lock, one for a group
 //! of readers that acquired together.
 //!
-//! The main rules of the protocol, each with a counterexample in its description:
+//! The main rules of the protocol (`docs/protocol.md` has their counterexamples):
 //!
 //! - Time first: a deadline that has passed is a loss before anything else is looked at.
 //! - A deadline counts from the instant before the command was sent.
