@@ -1,16 +1,17 @@
-//! Several keys that one request collects: what it has counts from the moment at which it has all of them.
+//! Several keys that one request collects. Their time limits count from the moment at which the request has
+//! all of them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Shared by the holds of one request for several keys, until it has all of them.
+/// Shared by the holds of one request for several keys until it has all of them.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCollection {
-    /// Answers that whoever made the request has not looked at.
+    /// The number of outcomes that the requester has not noticed.
     unseen: AtomicU32,
 }
 
 impl KeyCollection {
-    /// It asks for more keys; whoever was to be told of earlier ones is gone.
+    /// The request asks for more keys: receivers of earlier outcomes are gone.
     pub(crate) fn asks(&self) {
         self.unseen.store(0, Ordering::SeqCst);
     }
@@ -19,14 +20,14 @@ impl KeyCollection {
         self.unseen.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// An answer was looked at.
+    /// The requester has noticed an outcome.
     pub(crate) fn looked(&self) {
         let less = |unseen: u32| unseen.checked_sub(1);
-        // Fails if there is none, as for an answer that was made up because the engine is gone.
+        // Fails at zero, which is normal for an outcome that was made up because the engine is gone.
         let _ = self.unseen.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
-    /// The request is waiting for the locks, not for whoever made it.
+    /// True if the request waits for locks; false if it waits to be polled.
     pub(crate) fn is_attended(&self) -> bool {
         self.unseen.load(Ordering::SeqCst) == 0
     }

@@ -1,5 +1,5 @@
-//! Calling code that is not ours, a log subscriber or the waker of somebody's task, where a panic of it must
-//! not end what we are doing.
+//! Calls code that is not ours (a log subscriber, the waker of a task) in places where its panic must not end
+//! what we are doing.
 
 use std::any::Any;
 use std::error::Error;
@@ -29,18 +29,18 @@ impl fmt::Display for Panicked {
 
 impl Error for Panicked {}
 
-/// What `work` returns, unless it panics.
+/// Returns what `work` returns, unless it panics.
 ///
-/// What it shares with others may be in the middle of a change when it panics. That is sound here: data is
-/// shared through atomics and through mutexes that are locked by our own code only, for one step of its
-/// bookkeeping, and never while foreign code runs. (If our own code panics in such a step, that key's
-/// bookkeeping may be wrong, but the lease deadlines of its holders and the owner tokens on the server still
-/// keep every lock exclusive.)
+/// What `work` shares with other code may be half changed when it panics. That is sound here: data is shared
+/// through atomics, and through mutexes that only our own code locks, for one step of its bookkeeping, and
+/// never while foreign code runs. (If our own code panics in such a step, the bookkeeping of that key may be
+/// wrong, but the lease deadlines of its holders and the owner tokens on the server still keep every lock
+/// exclusive.)
 pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::from_payload(&*payload))
 }
 
-/// Polls a future, which must not be polled again after a panic.
+/// Polls a future. It must not be polled again after a panic.
 pub(crate) fn poll_contained<T>(
     future: Pin<&mut (dyn Future<Output = T> + Send)>,
     cx: &mut Context<'_>,
@@ -52,8 +52,8 @@ pub(crate) fn poll_contained<T>(
     }
 }
 
-/// Lends out wakers that a panic of the program's own does not get out of: for lists of listeners, which are
-/// left half told by one.
+/// Wraps wakers so that a panic of the program's waker does not propagate. A list of listeners would
+/// otherwise be left half woken.
 #[derive(Debug, Default)]
 pub(crate) struct ContainedWakers {
     last: Option<(Waker, Waker)>,
@@ -76,7 +76,7 @@ impl Wake for ContainedWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The panic hook has reported it, and its task is for the program to look after.
+        // The panic hook has reported it. The program has to deal with its task.
         drop(contained(|| self.0.wake_by_ref()));
     }
 }

@@ -1,4 +1,4 @@
-//! A lock in hand.
+//! Guards of acquired locks.
 
 use std::error::Error;
 use std::fmt;
@@ -24,31 +24,31 @@ use crate::section::Held;
 use crate::token::FencingToken;
 use crate::trace;
 
-/// One lock in hand.
+/// One acquired lock.
 #[derive(Debug)]
 struct HeldLock {
     lease_handle: Arc<LeaseHandle>,
-    /// Entered again inside a section that holds it: the outer one releases.
+    /// Acquired again inside a section that holds it: the outer section releases it.
     nested: bool,
 }
 
-/// A lock that is held, until it is released, dropped, or lost; or several of them
-/// ([`lock_all`](crate::LockManager::lock_all)), which are held as long as each of them is.
+/// An acquired lock. It is held until it is released, dropped, or lost. A guard of several locks
+/// ([`lock_all`](crate::LockManager::lock_all)) is held as long as each of them is.
 ///
-/// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release goes
-/// out in the background. [`release`](Guard::release) waits for it and reports. A program that is about to end
-/// should wait: see [`LockManager`](crate::LockManager#at-the-end-of-the-process).
+/// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release is
+/// sent in the background. [`release`](Guard::release) waits for the reply and reports the result. A program
+/// that is about to end should wait: see [`LockManager`](crate::LockManager#at-the-end-of-the-process).
 ///
 /// A guard does not stop anything when its lease is lost: check it, await [`lost`](Guard::lost), or let
-/// [`run`](crate::LockRequest::run) or the attribute hold it, which stop the body.
+/// [`run`](crate::LockRequest::run) or the attribute hold the lock, which stop the body.
 #[must_use = "a guard that is dropped at once protects nothing"]
 pub struct Guard {
     rest: Rest,
-    /// Acquired before those. It stands behind them because fields are dropped from the first on.
+    /// Acquired before the others. Declared last, because fields are dropped in the order of declaration.
     first: HeldLock,
 }
 
-/// The locks behind the first, in the order of acquisition. Let go from the last on.
+/// The locks after the first, in the order of acquisition. Released in reverse order.
 #[derive(Debug, Default)]
 struct Rest(Vec<HeldLock>);
 
@@ -66,7 +66,7 @@ impl Guard {
         }
     }
 
-    /// Enters `key` again inside the section of `outer`, which holds it.
+    /// Acquires `key` again inside the section of `outer`, which holds it.
     pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
         let lock = outer.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
         Some(Guard {
@@ -75,14 +75,14 @@ impl Guard {
         })
     }
 
-    /// All of the locks are in hand: what `want` says of time counts from now on.
+    /// All of the locks are acquired: the time limits in `want` count from now on.
     pub(crate) fn begin(&self, want: &Want) {
         for lock in self.locks().filter(|lock| !lock.nested) {
             driver::begin_hold(&lock.lease_handle, want);
         }
     }
 
-    /// `Ok` if no outer section has lost one of the locks that were entered again.
+    /// `Ok` if no outer section has lost one of the locks that were acquired again.
     pub(crate) fn check_nested(&self) -> Result<(), LockError> {
         let now = clock::now();
         self.locks().filter(|lock| lock.nested).try_for_each(|lock| check(&lock.lease_handle.cell, now))
@@ -103,13 +103,13 @@ impl Guard {
         self.locks().map(|lock| &*lock.lease_handle.cell)
     }
 
-    /// Copied by `fork` into a process that has no part in the lock.
+    /// True if `fork` has copied the guard into a process that has no part in the lock.
     fn is_forked(&self) -> bool {
         self.first.lease_handle.is_forked()
     }
 
-    /// The section ends without having come to its end: gives back, in the background, what it has acquired
-    /// itself, whoever else has a handle to it.
+    /// The section was dropped or has panicked: releases, in the background, the locks that it has acquired
+    /// itself, even if other handles to them exist.
     pub(crate) fn abandon(&self) {
         for lock in self.locks().rev().filter(|lock| !lock.nested) {
             lock.lease_handle.abandon();
@@ -133,7 +133,7 @@ impl Guard {
         })
     }
 
-    /// The key, without the manager's prefix; of several, the first in order.
+    /// The key, without the manager's prefix. If there are several, the first in order.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.cell().key
@@ -150,7 +150,7 @@ impl Guard {
         self.cell().fence.map(FencingToken::new)
     }
 
-    /// For how long the lock is certainly held still, if nothing renews it; zero if it is not. No I/O.
+    /// How long the lock is still certainly held if nothing renews it; zero if it is not held. No I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.is_forked() {
@@ -164,8 +164,8 @@ impl Guard {
         self.cells().map(remaining).min().unwrap_or_default()
     }
 
-    /// Whether the lock is certainly held at this moment. No I/O: the local deadline lies before the
-    /// server's expiry. Once false, false for ever.
+    /// Whether the lock is certainly held at this moment. No I/O: the local deadline lies before the server's
+    /// expiry. Once it returns false, it never returns true again.
     #[must_use]
     pub fn is_held(&self) -> bool {
         let now = clock::now();
@@ -175,9 +175,9 @@ impl Guard {
     /// `Ok` if the lock is certainly held at this moment. No I/O.
     ///
     /// # Errors
-    /// [`LockError::Lost`]; once lost, for ever. It is lost for every handle as soon as it was given back
-    /// ([`LostReason::Released`]). [`LockError::Unavailable`] in a process that was forked while the lock was
-    /// held: the lock is its parent's.
+    /// [`LockError::Lost`] if the lock was lost, which is final. For every handle the lock counts as lost as
+    /// soon as it is released ([`LostReason::Released`]). [`LockError::Unavailable`] in a process that was
+    /// forked while the lock was held: the lock belongs to the parent.
     pub fn check(&self) -> Result<(), LockError> {
         if self.is_forked() {
             return Err(forked(self.cell()));
@@ -185,19 +185,19 @@ impl Guard {
         self.check_here()
     }
 
-    /// [`check`](Guard::check) for callers who find out elsewhere whether this process was forked.
+    /// [`check`](Guard::check) for callers that have checked themselves whether this process was forked.
     pub(crate) fn check_here(&self) -> Result<(), LockError> {
         let now = clock::now();
         self.cells().try_for_each(|cell| check(cell, now))
     }
 
-    /// Becomes ready when the lock is lost, with the error that says why. For tasks that the body spawns: the
-    /// future borrows nothing.
+    /// Becomes ready when the lock is lost, with the error that tells the reason. The future borrows nothing,
+    /// so tasks that the body spawns can await it.
     ///
-    /// A lock that is released is not lost: the future never becomes ready then. But it does
-    /// ([`LostReason::Released`]) when the section that holds the lock is dropped (by a time-out, an abort, a
-    /// client that went away) or panics: what it has spawned must not go on as if it were protected. Section
-    /// means [`run`](crate::LockRequest::run) or an annotated function.
+    /// Releasing a lock does not lose it: the future then never becomes ready. It does become ready, with
+    /// [`LostReason::Released`], when the section that holds the lock is dropped (by a timeout, an abort, a
+    /// client that disconnects) or panics, because tasks that the section has spawned must not go on as if
+    /// they were protected. A section is [`run`](crate::LockRequest::run) or an annotated function.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -211,13 +211,14 @@ impl Guard {
         }
     }
 
-    /// Makes the lease end `ttl` from now, unless it ends later already. Later renewals use the longer of
-    /// this and the request's ttl. Does not reach beyond `max_hold`.
+    /// Makes the lease last at least `ttl` from now. A lease that lasts longer already is not shortened.
+    /// Later renewals use the longer of this and the request's ttl. The lease does not last beyond
+    /// `max_hold`.
     ///
     /// # Errors
     /// [`LockError::Lost`] if the lock is not held any more, [`LockError::Unavailable`] if the server did not
-    /// answer (the lock is still held until its deadline), [`LockError::InvalidOptions`] if `ttl` is below
-    /// 10 ms or above 365 days.
+    /// answer (the lock is still held until its deadline), [`LockError::InvalidOptions`] if `ttl` is below 10
+    /// ms or above 365 days.
     ///
     /// # Cancel safety
     /// Cancel-safe: once polled, the extension takes place anyway.
@@ -240,12 +241,12 @@ impl Guard {
         result
     }
 
-    /// Gives the lock back and waits for the server's word.
+    /// Releases the lock and waits for the server's reply.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock had been lost before: what was done may have overlapped with another
-    /// holder. [`LockError::Unavailable`] if the server did not answer: the release is repeated in the
-    /// background, and the lease ends by itself.
+    /// [`LockError::Lost`] if the lock was lost before: the protected work may have overlapped with that of
+    /// another holder. [`LockError::Unavailable`] if the server did not answer: the release is repeated in
+    /// the background, and the lease ends with its ttl.
     ///
     /// # Cancel safety
     /// Cancel-safe: dropping the future releases in the background.
@@ -253,7 +254,8 @@ impl Guard {
         self.release_shared().await
     }
 
-    /// In reverse order, without waiting for one before the next is on its way; reports the first failure.
+    /// Releases in reverse order, and sends each release without waiting for the previous reply. Returns the
+    /// first failure.
     pub(crate) async fn release_shared(&self) -> Result<(), LockError> {
         if self.rest.0.is_empty() {
             return self.first.release().confirmed().await;
@@ -271,8 +273,7 @@ impl Guard {
         result
     }
 
-    /// The end of a section: whatever becomes of the release, it does not take the place of the body's
-    /// result. It is traced.
+    /// The end of a section: the result of the release is traced and does not replace the body's result.
     pub(crate) async fn release_and_trace(&self) {
         drop(self.release_shared().await);
     }
@@ -294,13 +295,13 @@ impl fmt::Debug for Guard {
 
 /// A release under way.
 enum Releasing<'a> {
-    /// The outer section releases.
+    /// The outer section releases the lock.
     Nested(Result<(), LockError>),
     Own {
         cell: &'a LeaseCell,
         held: Duration,
         released: Released,
-        /// Nobody has to be asked how it went, and whatever was lost was traced when that happened.
+        /// The result is known already, and a loss was traced when it happened.
         known: bool,
     },
 }
@@ -354,7 +355,7 @@ const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in th
                             with its lease at the latest";
 const NOT_EXTENDED: &str = "the extension was not confirmed; the lock is held until its deadline";
 
-/// What became of a lock when the server did not do what was asked, and why it did not.
+/// The state of a lock when the server did not do what was asked, and the reason.
 #[derive(Debug)]
 struct Unconfirmed {
     what: &'static str,
@@ -373,7 +374,7 @@ impl Error for Unconfirmed {
     }
 }
 
-/// `what` says what became of the lock if the server's answer is missing.
+/// `what` describes the state of the lock if the server's reply is missing.
 fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
     match failed {
         Failed::Lost(reason) => lost_error(cell, reason),
@@ -384,7 +385,7 @@ fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
     }
 }
 
-/// The end of a hold, to be waited for.
+/// Waits for the end of a hold.
 pub(crate) struct Ended {
     cells: Vec<Arc<LeaseCell>>,
     made_in: Process,

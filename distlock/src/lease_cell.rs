@@ -1,8 +1,8 @@
 //! What a holder and the engine share: one word that says until when the lock is held.
 //!
-//! Whoever finds the deadline passed, the engine or the holder's own check, turns the word into `lost`, and a
-//! word that says `lost` never changes again. So "lost" is final whichever of the two looked first, and a
-//! check needs no lock and no I/O.
+//! If the engine or the holder's own check finds the deadline passed, it changes the word to `lost`. A word
+//! that says `lost` never changes again. So a loss is final whichever of the two sees it first, and a check
+//! needs no mutex and no I/O.
 
 #[cfg(all(test, distlock_loom))]
 mod loom_tests;
@@ -28,13 +28,13 @@ const EXPIRED: u64 = 2;
 const TAKEN: u64 = 3;
 const MAX_HOLD: u64 = 4;
 const SHUTDOWN: u64 = 5;
-/// Words from here on are deadlines.
+/// Words from this value on are deadlines.
 const FIRST_DEADLINE: u64 = 16;
 
-/// Granted, and nobody has noticed.
+/// Granted, and the requester has not noticed.
 const UNCLAIMED: u8 = 0;
 const CLAIMED: u8 = 1;
-/// Lost before anybody noticed.
+/// Lost before the requester noticed.
 const GIVEN_UP: u8 = 2;
 
 /// Whether the lock is held.
@@ -45,14 +45,14 @@ pub(crate) enum CellState {
     Released,
 }
 
-/// What a lost hold leaves to do once its body has ended.
+/// What is left to do for a lost hold once its body has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remains {
-    /// `min_hold`: the key is to stay taken until then, although the hold was lost.
+    /// `min_hold`: the key stays taken until then, although the hold was lost.
     pub(crate) keep_until: Option<Time>,
-    /// The lease was given back when it was lost: nothing is left to do.
+    /// The lease was released when it was lost: nothing is left to do.
     pub(crate) given_back: bool,
-    /// The longest ttl that any command for the lease has asked for.
+    /// The longest ttl that any command for the lease asked for.
     pub(crate) longest: Duration,
 }
 
@@ -66,15 +66,15 @@ pub(crate) struct LeaseCell {
     pub(crate) fence: Option<u64>,
     /// When the hold began.
     pub(crate) held_since: Time,
-    /// The holder said `max_hold`: never held beyond this.
+    /// `max_hold`: the hold never lasts beyond this.
     cap: AtomicU64,
     word: AtomicU64,
     /// The section that held it was dropped or has panicked.
     abandoned: AtomicBool,
     claim: AtomicU8,
-    /// One of several keys that are being collected.
+    /// Set while this is one of several keys that a request collects.
     collection: Option<Arc<KeyCollection>>,
-    /// What else must last, if leases end with a session.
+    /// Set if leases end with a session: the hold ends with it, too.
     session: Option<Arc<Session>>,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
@@ -118,40 +118,40 @@ impl LeaseCell {
         Time(self.cap.load(Ordering::Acquire))
     }
 
-    /// `until`, or when `max_hold` ends if that is earlier.
+    /// `until`, or the end of `max_hold` if that is earlier.
     pub(crate) fn capped(&self, until: Time) -> Time {
         until.min(self.cap())
     }
 
-    /// `max_hold` does not end by then.
+    /// True if `max_hold` ends after `until`.
     pub(crate) fn may_last_beyond(&self, until: Time) -> bool {
         until < self.cap()
     }
 
-    /// Never held beyond `cap` from now on.
+    /// From now on the hold does not last beyond `cap`.
     pub(crate) fn limit(&self, now: Time, cap: Time) {
         self.cap.store(cap.0, Ordering::Release);
         self.shorten(now, cap);
     }
 
-    /// Whoever asked for the lock has it in hand. Of no effect if the engine has given it up before, which the
-    /// state says too.
+    /// The requester has noticed the grant. No effect if the engine has given the hold up before; then the
+    /// state says so, too.
     pub(crate) fn claim(&self) {
         let _ = self.claim.compare_exchange(UNCLAIMED, CLAIMED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Somebody has it in hand, or looks after the request that it is a part of.
+    /// The requester has noticed the grant, or still polls the request for several keys that it belongs to.
     pub(crate) fn is_claimed(&self) -> bool {
         let attended = self.collection.as_ref().is_none_or(|collection| collection.is_attended());
         attended && self.claim.load(Ordering::Acquire) == CLAIMED
     }
 
-    /// After a loss: true if nobody has it in hand, nor ever will.
+    /// After a loss: true if the requester has not noticed the grant and never will.
     pub(crate) fn give_up(&self) -> bool {
         self.claim.compare_exchange(UNCLAIMED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// When the session ends that it depends on, as far as is known.
+    /// When the session that it depends on ends, as far as is known.
     pub(crate) fn session_end(&self) -> Time {
         self.session.as_ref().map_or(Time::MAX, |session| session.deadline())
     }
@@ -164,7 +164,7 @@ impl LeaseCell {
         }
     }
 
-    /// The same; the deadline is this hold's own.
+    /// The same, but the deadline returned is this hold's own, without the session's.
     fn own_state(&self, now: Time) -> CellState {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -180,7 +180,7 @@ impl LeaseCell {
         }
     }
 
-    /// The state at `now`, for an observer: nothing changes.
+    /// The state at `now`, for an observer: changes nothing.
     #[cfg(test)]
     pub(crate) fn peek(&self, now: Time) -> CellState {
         match state_of(self.word.load(Ordering::Acquire)) {
@@ -189,7 +189,7 @@ impl LeaseCell {
         }
     }
 
-    /// Moves the deadline to `until` unless it is later already. False if the lock is not held any more.
+    /// Moves the deadline to `until` unless it is already later. False if the lock is not held any more.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
         let wanted = until.min(self.cap());
         loop {
@@ -200,7 +200,7 @@ impl LeaseCell {
         }
     }
 
-    /// Moves the deadline to `until` unless it is earlier already.
+    /// Moves the deadline to `until` unless it is already earlier.
     pub(crate) fn shorten(&self, now: Time, until: Time) {
         while let CellState::Until(deadline) = self.own_state(now) {
             if until >= deadline || self.replace(word_of(deadline), word_of(until)).is_ok() {
@@ -217,7 +217,7 @@ impl LeaseCell {
         }
     }
 
-    /// Ends the hold as released. `Err` says why it was lost before.
+    /// Ends the hold as released. `Err`: it was lost before, with the reason.
     pub(crate) fn release(&self, now: Time) -> Result<(), LostReason> {
         match self.end(now, RELEASED) {
             CellState::Lost(reason) => Err(reason),
@@ -225,17 +225,17 @@ impl LeaseCell {
         }
     }
 
-    /// The section that holds it does not come to its end. To be said before the release.
+    /// The section that holds it was dropped or has panicked. Must be called before the release.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }
 
-    /// Asked once the hold has ended.
+    /// Only valid once the hold has ended.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// The hold was lost, and its lease is over for this process.
+    /// The hold was lost: stores what is left to do for its lease.
     pub(crate) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
     }
@@ -244,12 +244,12 @@ impl LeaseCell {
         self.remains.get().copied()
     }
 
-    /// Becomes ready when the hold has ended. Check the state after creating it, then wait.
+    /// Becomes ready when the hold has ended. Create it, then check the state, then wait.
     pub(crate) fn listen(&self) -> EventListener {
         self.ended.listen()
     }
 
-    /// Wakes everybody who listens; after the word says that the hold has ended.
+    /// Wakes all listeners. Must be called after the word says that the hold has ended.
     pub(crate) fn notify(&self) {
         self.ended.notify(usize::MAX);
     }

@@ -1,4 +1,4 @@
-//! A request for a lock: what is wanted, and ways to go about it.
+//! A request for a lock: its options, and the ways to acquire.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::section::{Held, Holding, OnLost, hold};
 use crate::single_attempt;
 use crate::trace;
 
-/// Below this, network and scheduling take more than the lease.
+/// With a shorter ttl, network and scheduling take longer than the lease lasts.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
-/// Beyond this, it is a mistake.
+/// A longer ttl is probably a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
 
-/// How long to wait for a lock that is held by somebody else.
+/// How long to wait for a lock that another holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// The manager's default; for `try_acquire`, not at all.
@@ -87,46 +87,46 @@ impl LockRequest {
         LockRequest { wait: Wait::For(wait), ..self }
     }
 
-    /// One attempt.
+    /// One attempt, without waiting.
     pub fn no_wait(self) -> Self {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits as long as it takes. (A server that cannot be reached is an error all the same.)
+    /// Waits without a time limit. (A server that cannot be reached is an error all the same.)
     pub fn wait_forever(self) -> Self {
         LockRequest { wait: Wait::Forever, ..self }
     }
 
-    /// Tries again some times, without queueing, instead of waiting.
+    /// Instead of waiting in the queue, tries again a number of times.
     pub fn retry(self, retry: Retry) -> Self {
         LockRequest { wait: Wait::Retry(retry), ..self }
     }
 
-    /// Does not renew: the ttl is a hard limit. Of several keys it counts from the moment at which all of them
-    /// are in hand; until then they are renewed.
+    /// Does not renew: the ttl is a hard limit. For several keys it counts from the moment at which all of
+    /// them are acquired; until then they are renewed.
     pub fn no_renew(self) -> Self {
         LockRequest { renewal: Renewal::Never, ..self }
     }
 
-    /// The longest that the lock is held, from acquisition (of several keys, of the last one); then it is lost
-    /// ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
+    /// The longest time for which the lock is held, from acquisition (of several keys, of the last one). Then
+    /// it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
     pub fn max_hold(self, max_hold: Duration) -> Self {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
 
-    /// Keeps others out for so long from acquisition (of several keys, of the last one), even if the lock is released
-    /// earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For scheduled jobs and throttles. It ends
-    /// early if the key is taken away on the server, and with the lease if the process dies or cannot reach the server.
-    /// Without renewal it may not be longer than the ttl.
+    /// Excludes others for at least this long from acquisition (of several keys, of the last one), even if
+    /// the lock is released earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For
+    /// scheduled jobs and throttles. It ends early if the key is taken away on the server, and with the lease
+    /// if the process dies or cannot reach the server. Without renewal it may not be longer than the ttl.
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
     }
 
-    /// At most so many requests of this process wait for the key: if as many do already, this one ends as
-    /// [`LockError::Busy`] at once. Counts the requests of this process only, the one whose command is under way
-    /// included, and not the holder; other processes have limits of their own. At least one; the manager's
-    /// default is no limit. For keys that a crowd wants, where it is better to turn people away than to let
-    /// them wait.
+    /// The most requests of this process that may wait for the key. If as many wait already, this request
+    /// ends as [`LockError::Busy`] at once. Only the requests of this process count, including the one whose
+    /// command is under way, but not the holder; other processes have limits of their own. At least one; the
+    /// manager's default is no limit. For very popular keys, where it is better to turn requests away than to
+    /// let them wait.
     pub fn max_waiters(self, most: u32) -> Self {
         LockRequest { max_waiters: Some(most), ..self }
     }
@@ -136,8 +136,8 @@ impl LockRequest {
         LockRequest { fenced: true, ..self }
     }
 
-    /// A read lock: any number of shared holders, or one exclusive one. A writer that waits lets no later
-    /// reader pass. Has no fencing token.
+    /// A read lock: any number of shared holders, or one exclusive holder. A later reader does not pass a
+    /// writer that waits. Has no fencing token.
     pub fn shared(self) -> Self {
         LockRequest { kind: Kind::Shared, ..self }
     }
@@ -149,9 +149,9 @@ impl LockRequest {
         LockRequest { kind: Kind::Limited(limit), ..self }
     }
 
-    /// Inside a section of this task that holds the same key of the same manager: enters without acquiring,
-    /// instead of [`LockError::WouldDeadlock`]. The outer section releases, and if it loses the lock the
-    /// inner one has lost it too.
+    /// Inside a section of this task that holds the same key of the same manager: succeeds without acquiring,
+    /// instead of failing with [`LockError::WouldDeadlock`]. The outer section releases the lock. If the
+    /// outer section loses the lock, the inner one has lost it, too.
     pub fn reentrant(self) -> Self {
         LockRequest { reentrant: true, ..self }
     }
@@ -164,22 +164,27 @@ impl LockRequest {
     /// Acquires the lock.
     ///
     /// # Errors
-    /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`] if the server cannot be reached for
-    /// the `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
-    /// shorter (a single attempt: 1 s at most, for all of its keys together); at once, if it refuses for good, in a
-    /// process that was forked after the manager was made, once the manager's I/O thread has ended, and if the
-    /// lease ended before the guard existed and the wait is over (nothing was run). [`LockError::WrongKind`],
-    /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOptions`],
-    /// [`LockError::Closed`].
+    /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`]:
+    ///
+    /// - if the server cannot be reached for the `wait` or for
+    ///   [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter (a
+    ///   single attempt: 1 s at most, for all of its keys together);
+    /// - at once, if the server refuses permanently, in a process that was forked after the manager was
+    ///   created, or once the manager's I/O thread has ended;
+    /// - if the lease ended before the guard existed and the wait is over (nothing was run).
+    ///
+    /// [`LockError::WrongKind`], [`LockError::WouldDeadlock`], [`LockError::InvalidKey`],
+    /// [`LockError::InvalidOptions`], [`LockError::Closed`].
     ///
     /// # Cancel safety
     /// Dropping the future at any time leaves nothing behind: a waiter leaves the queue at once, and a lock
     /// that was just acquired is released in the background. The place in the queue is lost.
     ///
-    /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be granted
-    /// the lock all the same. Such a lock is not renewed: it is given back when its ttl is over, and passed on to
-    /// whoever waits. Polled again, the request goes on waiting if its time allows, else it is
-    /// [`LockError::Unavailable`]. The same holds for those of several keys that it has already.
+    /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be
+    /// granted the lock all the same. Such a lock is not renewed: when its ttl is over, it is released and
+    /// passed on to the next waiter. If the future is polled again, the request goes on waiting if its time
+    /// allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of several keys
+    /// that it has already acquired.
     pub async fn acquire(self) -> Result<Guard, LockError> {
         let started = clock::now();
         let result = trace::acquiring(&self.label, self.go()).await;
@@ -190,8 +195,8 @@ impl LockRequest {
         result
     }
 
-    /// Acquires the lock if it is free: one attempt, or as long as [`wait`](LockRequest::wait) or
-    /// [`retry`](LockRequest::retry) say. `None`: it is busy.
+    /// Acquires the lock if it is free: with one attempt, or for as long as [`wait`](LockRequest::wait) or
+    /// [`retry`](LockRequest::retry) allow. `None`: it is busy.
     ///
     /// # Errors
     /// As [`acquire`](LockRequest::acquire), except `Busy`.
@@ -207,8 +212,8 @@ impl LockRequest {
         }
     }
 
-    /// Acquires the lock, runs `body` while keeping it, and releases it before returning. If the lock is
-    /// lost the body is dropped at its next await point.
+    /// Acquires the lock, runs `body` while holding it, and releases it before returning. If the lock is
+    /// lost, the body is dropped at its next await point.
     ///
     /// ```
     /// # async fn doc() -> Result<(), distlock::LockError> {
@@ -222,12 +227,12 @@ impl LockRequest {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. A body that
-    /// completes keeps its value: a failed release is traced, not returned.
+    /// As [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. If the body
+    /// completes, its value is returned: a failed release is traced, not returned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then releases in the background, whatever clones of its handle the
-    /// body has handed out: they report the lock as not held from then on ([`lost`](Guard::lost) too).
+    /// Dropping the future drops the body, then releases in the background, even if the body has passed on
+    /// clones of its handle: from then on they report the lock as not held ([`lost`](Guard::lost) too).
     ///
     /// # Panics
     /// If the body does; the lock is released in the background, as if the future were dropped.
@@ -278,7 +283,8 @@ impl LockRequest {
         }
     }
 
-    /// A lease that ends before anybody could use it is no loss: the request goes on as long as it may wait.
+    /// A lease that ends before its guard existed is not reported as a loss: the request goes on for as long
+    /// as it may wait.
     async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         loop {
             let guard = match keys {
@@ -289,7 +295,7 @@ impl LockRequest {
                 // Boxed because it is rare: it would add to the size of every acquisition.
                 keys => Box::pin(self.in_order(keys, want)).await?,
             };
-            // Each of the ways here has just asked in which process this is.
+            // Each of these ways has just checked whether the process was forked.
             let Err(lost) = guard.check_here() else { return Ok(guard) };
             guard.check_nested()?;
             drop(guard);
@@ -299,12 +305,12 @@ impl LockRequest {
         }
     }
 
-    /// One key after the other, in order: whoever names the same keys in another order cannot deadlock with
-    /// us. What was acquired is given back if one fails.
+    /// Acquires one key after the other, in order, so that requests that name the same keys in another order
+    /// cannot deadlock with this one. If one fails, those that were acquired are released.
     async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;
-        // Until all are in hand they are kept alive, and nothing else counts.
+        // Until all keys are acquired they are renewed, and no other time limit applies.
         let mut collecting = Want {
             renewal: Renewal::Keep,
             max_hold: None,
@@ -332,7 +338,8 @@ impl LockRequest {
                 }
             }
             if let Some(error) = error {
-                // A server that does not answer is not waited for once more: the guard's end gives back what it holds.
+                // If the server does not answer, do not wait for it a second time: dropping the guard
+                // releases.
                 if let Some(guard) = guard.filter(|_| !error.is_unavailable()) {
                     guard.release_and_trace().await;
                 }
@@ -362,8 +369,8 @@ impl LockRequest {
         Guard::nested_in(&outer, key.as_str()).map(Ok)
     }
 
-    /// Acquires the first of `keys`, and with it as many of the next as one command can take; or says why
-    /// the key behind those was not acquired.
+    /// Acquires the first of `keys`, and with it as many of the next ones as one command can; or returns why
+    /// the key after those was not acquired.
     async fn ask_for_some(&self, keys: &[LockKey], want: &Want) -> (Vec<Guard>, Option<LockError>) {
         if let (Some(error), Some(key)) = (self.manager.core().refusal(), keys.first()) {
             let error = LockError::Unavailable { key: key.clone(), source: error.source };
@@ -450,7 +457,7 @@ impl LockRequest {
     }
 }
 
-/// The round trip of a single attempt is no wait.
+/// The round trip of a single attempt does not count as waiting.
 fn not_waited(error: LockError) -> LockError {
     match error {
         LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
@@ -478,7 +485,7 @@ fn too_slow(key: &LockKey) -> LockError {
     )
 }
 
-/// A wait of zero is one attempt, and the server gets a moment to answer it.
+/// A wait of zero is one attempt. The server has a short time to answer it.
 fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
         (WaitLimit::Once, single_attempt::reach(unavailable_after))

@@ -1,7 +1,7 @@
-//! What a task carries with it: the manager that `with_manager` chose, and the locks held around it.
+//! What a task carries with it: the manager chosen by `with_manager`, and the locks held around the task.
 //!
-//! The scope is a thread-local that is put in place for each poll of the future it belongs to, so it follows
-//! the task from thread to thread and is not seen by what the task spawns. Every branch of a `join!` inside
+//! The scope is a thread-local that is set for each poll of the future it belongs to. So it follows the task
+//! from thread to thread, and tasks that it spawns do not see it. Every branch of a `join!` inside the future
 //! sees it.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::section::Held;
 
-/// A lock held around the current task, and those around that.
+/// A lock held around the current task, and the locks held around that one.
 #[derive(Debug)]
 struct Frame {
     held: Held,
@@ -56,7 +56,7 @@ impl Scope {
     }
 }
 
-/// Puts the previous scope back, also when a future panics.
+/// Restores the previous scope when dropped, also after a panic.
 #[derive(Debug)]
 pub(crate) struct Entered {
     previous: Scope,
@@ -73,7 +73,7 @@ pub(crate) fn enter_thread(add: Add) -> Entered {
     Scope::current_with(add).enter()
 }
 
-/// A scope that is inherited, with something added, when it is first entered, and the same from then on.
+/// A scope that is inherited, with an addition, when it is first entered. It stays the same from then on.
 #[derive(Debug)]
 pub(crate) struct Inherited {
     add: Option<Add>,
@@ -93,8 +93,8 @@ impl Inherited {
     }
 }
 
-/// Runs `work` with something added to its scope. It inherits at its first poll, where it runs, not where it
-/// was made: what is spawned inherits nothing.
+/// Runs `work` with an addition to its scope. It inherits at its first poll, from where it runs, not from
+/// where it was created: a spawned task inherits nothing.
 pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
     let mut work = pin!(work);
     let mut scope = Inherited::with(add);
@@ -105,7 +105,7 @@ pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
     .await
 }
 
-/// The innermost of the locks held around this task for which `wanted` says so.
+/// The innermost of the locks held around this task for which `wanted` returns true.
 pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
     CURRENT.with_borrow(|scope| {
         let mut frame = scope.frames.as_ref();
@@ -119,27 +119,27 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
     })
 }
 
-/// The manager of the scope, or the process's.
+/// The manager of the scope, or else the process's default.
 pub(crate) fn manager() -> Result<LockManager, LockError> {
     let scoped = CURRENT.with_borrow(|scope| scope.manager.clone());
     scoped.or_else(|| GLOBAL.get().cloned()).ok_or(LockError::NotInitialized)
 }
 
-/// Makes `manager` the process's default: what annotated functions use that say nothing else.
+/// Makes `manager` the process's default: annotated functions use it unless they name another one.
 ///
 /// # Errors
-/// Returns the manager if there is a default already; it stays as it is.
+/// Returns the manager if there already is a default. The default stays as it is.
 pub fn init(manager: LockManager) -> Result<(), LockManager> {
     GLOBAL.set(manager)
 }
 
-/// Runs `work` with `manager` as the default for it, in place of the process's: for tests, tenants, and
-/// programs with several servers.
+/// Runs `work` with `manager` as its default instead of the process's: for tests, tenants, and programs with
+/// several servers.
 ///
-/// It holds for `work` itself and for what `work` awaits, not for the tasks that it spawns. A server spawns a
-/// task for each connection, so the handlers of a server that runs inside `work` do not see this manager: there,
-/// keep it in the state of the program and write `manager = state.locks` in the attribute. Where the spawning is
-/// in your hands, carry it over:
+/// It applies to `work` itself and to everything that `work` awaits, but not to the tasks that it spawns. A
+/// server spawns a task for each connection, so the handlers of a server that runs inside `work` do not see
+/// this manager. In that case keep the manager in the state of the program and write `manager = state.locks`
+/// in the attribute. Where your own code spawns the task, pass the manager on:
 ///
 /// ```
 /// # async fn handle() -> Result<(), distlock::LockError> { Ok(()) }
@@ -156,7 +156,7 @@ pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output
 }
 
 /// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that
-/// holds `key` now, with whatever manager. For assertions deep inside business code. Plain guards open no
+/// holds `key` now, with any manager. For assertions deep inside business code. A plain guard does not open a
 /// section.
 #[must_use]
 pub fn is_held_here(key: impl AsRef<str>) -> bool {

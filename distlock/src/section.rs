@@ -1,4 +1,4 @@
-//! A section: a body that runs while a lock is held, and what it is given of that lock.
+//! A section: a body that runs while a lock is held, and the handle to the lock that the body gets.
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -11,16 +11,16 @@ use crate::guard::{Ended, Guard};
 use crate::scope::{self, Add};
 use crate::trace;
 
-/// A handle to a lock that somebody else releases: what [`run`](crate::LockRequest::run) and the attribute
-/// give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned children.
+/// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
+/// attribute give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned tasks.
 ///
-/// It does not keep the lock: that is given back when its section ends, is dropped or panics, whatever clones
-/// there are. They report it as not held from then on.
+/// It does not keep the lock: the lock is released when its section ends, is dropped or panics, even if
+/// clones of the handle exist. From then on they report it as not held.
 #[derive(Clone, Debug)]
 pub struct Held(Arc<Guard>);
 
-/// A lock that a section holds. When it is dropped before the end of the section, the lock is given back,
-/// whatever handles the body has handed out.
+/// A lock that a section holds. When it is dropped before the end of the section, the lock is released, even
+/// if the body has passed handles on.
 #[derive(Debug)]
 pub(crate) struct Holding(Held);
 
@@ -36,7 +36,7 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        // Without effect on what was released.
+        // No effect if it was released.
         self.0.abandon();
     }
 }
@@ -58,14 +58,13 @@ pub enum OnLost {
     Continue,
 }
 
-/// What watches over a body. It knows nothing of the body's type: it is compiled once, not for
-/// every body.
+/// Watches over a body. It does not depend on the body's type, so it is compiled only once.
 pub(crate) struct Section<'a> {
     held: &'a Held,
     on_lost: OnLost,
     scope: scope::Inherited,
     span: trace::Span,
-    /// Made when the body has to wait for the first time.
+    /// Created when the body has to wait for the first time.
     ended: Option<Pin<Box<dyn Future<Output = Option<LockError>> + Send + Sync>>>,
 }
 
@@ -75,7 +74,7 @@ impl<'a> Section<'a> {
         Section { held, on_lost, scope, span: trace::holding(held.cell()), ended: None }
     }
 
-    /// Polls the body. Ready when it has completed, or with the loss if that came first.
+    /// Polls the body. Ready when the body has completed, or with the loss if that came first.
     pub(crate) fn poll_body<F: Future>(
         &mut self,
         cx: &mut Context<'_>,
@@ -102,7 +101,8 @@ impl<'a> Section<'a> {
         body: &mut dyn FnMut(&mut Context<'_>) -> bool,
     ) -> Poll<Result<(), LockError>> {
         if self.on_lost == OnLost::Cancel {
-            // The clock, not only a flag, and before the body: after a suspend nothing more is done.
+            // Checks the clock, not only a flag, and before the body is polled: after a suspend the body must
+            // not go on.
             self.held.check_here()?;
             self.poll_ended(cx)?;
         }
@@ -123,7 +123,8 @@ impl<'a> Section<'a> {
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Result<(), LockError> {
         match self.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
             Some(Poll::Ready(Some(lost))) => return Err(lost),
-            // Released, so nothing is left to be lost; and a future that is ready is not polled again.
+            // The lock was released, so it cannot be lost any more; and a future that was ready is not polled
+            // again.
             Some(Poll::Ready(None)) => self.on_lost = OnLost::Continue,
             Some(Poll::Pending) | None => {}
         }
@@ -134,15 +135,15 @@ impl<'a> Section<'a> {
 /// Runs `body` inside the section of `held`.
 ///
 /// # Errors
-/// [`LockError::Lost`] if the lock was lost and the body has been dropped for it. A body that completes
-/// keeps its value.
+/// [`LockError::Lost`] if the lock was lost and the body was dropped because of it. If the body completes,
+/// its value is returned.
 pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
     let mut body = pin!(body);
     let mut section = Section::new(held, on_lost);
     poll_fn(|cx| section.poll_body(cx, body.as_mut())).await
 }
 
-/// Runs `body` inside the section of `held`, on this thread, which cannot be stopped.
+/// Runs `body` inside the section of `held` on this thread. The body cannot be stopped.
 pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
     let _entered = scope::enter_thread(Add::Held(held.clone()));
     trace::holding(held.cell()).in_scope(body)

@@ -1,4 +1,4 @@
-//! A request on its way to a lock.
+//! A request that waits for its lock.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
 
-/// Dropping it at any time leaves nothing behind: a request that is still waiting is cancelled, a lock that
-/// has just been acquired is let go, and a command under way is awaited by the I/O thread.
+/// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
+/// just been acquired is released, and the I/O thread awaits a command that is under way.
 struct Acquiring {
     core: Arc<Core>,
     key: Arc<str>,
@@ -23,11 +23,11 @@ struct Acquiring {
     command: AwaitedCommand,
     answer: oneshot::Receiver<AcquireResult>,
     answered: bool,
-    /// It was polled before: since then the process may have been forked.
+    /// It was polled before, and the process may have been forked since.
     suspended: bool,
 }
 
-/// Acquires `key`, or says why not. The caller has made sure that this process was not forked.
+/// Acquires `key`, or returns why not. The caller has made sure that this process was not forked.
 pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> AcquireResult {
     let (sender, answer) = oneshot::channel();
     let core = alive.core().clone();
@@ -41,8 +41,8 @@ pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Ac
 
 impl Acquiring {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
-        // The first poll follows the command without a pause. Any other asks, also where the answer is there
-        // already: the lock is the parent's.
+        // The first poll follows the request without a pause. Any later poll checks for a fork, also if the
+        // reply has already come: the lock belongs to the parent.
         if self.suspended && self.core.is_forked() {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
@@ -51,7 +51,7 @@ impl Acquiring {
         let answer = Pin::new(&mut self.answer).poll(cx);
         answer.map(|answer| {
             self.answered = true;
-            // The engine answers every request once; it drops one only with itself.
+            // The engine answers every request once. It drops a request only when it is dropped itself.
             let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
             if let AcquireResult::Acquired(lease_handle) = &answered {
                 lease_handle.cell.claim();
@@ -65,7 +65,8 @@ impl Drop for Acquiring {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if !self.answered && !self.core.is_forked() {
-            // So that the engine, which drops the sender under its mutex, wakes nobody there.
+            // Closed first: otherwise the engine, which drops the sender while it holds its mutex, would wake
+            // a task there.
             self.answer.close();
             let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);
             self.core.perform(effects, None);

@@ -1,4 +1,4 @@
-//! Several requests on their way to their locks, by one command as far as that goes.
+//! Several requests that wait for their locks, with one command for as many as possible.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use crate::process;
 struct AcquiringAll {
     core: Arc<Core>,
     command: AwaitedCommand,
-    /// Those that have not been heard of, in order.
+    /// The requests without a reply, in order.
     waiting: VecDeque<Waiting>,
     acquired: Vec<LeaseHandle>,
     collection: Option<Arc<KeyCollection>>,
@@ -32,9 +32,9 @@ struct Waiting {
     answer: oneshot::Receiver<AcquireResult>,
 }
 
-/// Acquires the first of `keys`, which are sorted and without duplicates, and by the same command as many of
-/// the next as are free. Whoever wants all of them goes on behind those that were acquired; the outcome, if
-/// there is one, is that of the key behind them.
+/// Acquires the first of `keys`, which are sorted and without duplicates, and with the same command as many
+/// of the next ones as are free. A caller that wants all of them goes on after those that were acquired. The
+/// outcome, if there is one, is that of the first key that was not acquired.
 pub(crate) async fn acquire_all(
     alive: &Arc<Alive>,
     keys: &[Arc<str>],
@@ -66,7 +66,8 @@ pub(crate) async fn acquire_all(
 }
 
 impl AcquiringAll {
-    /// Ready with the first outcome that is not a lock in hand, if there is one.
+    /// Ready with the first outcome that ends the request without a lock; with `None` if the command acquired
+    /// every key, or skipped the rest.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         if self.core.is_forked() {
             return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
@@ -78,7 +79,7 @@ impl AcquiringAll {
             if let Some(collection) = &self.collection {
                 collection.looked();
             }
-            // The engine answers every request once; it drops one only with itself.
+            // The engine answers every request once. It drops a request only when it is dropped itself.
             match answer.unwrap_or(AcquireResult::Not(Outcome::Closed)) {
                 AcquireResult::Acquired(lease_handle) => {
                     lease_handle.cell.claim();
@@ -98,9 +99,10 @@ impl Drop for AcquiringAll {
         if self.core.is_forked() {
             return;
         }
-        // In reverse, like every release of several.
+        // In reverse order, like every release of several keys.
         while let Some(Waiting { key, ticket, answer }) = self.waiting.pop_back() {
-            // Before the engine, which drops the sender under its mutex, could wake somebody there.
+            // Dropped first: otherwise the engine, which drops the sender while it holds its mutex, would
+            // wake a task there.
             drop(answer);
             let effects = self.core.engine.cancel(clock::now(), &key, ticket);
             self.core.perform(effects, None);

@@ -1,34 +1,34 @@
-//! The alarm: one word that says when the driver will look again for what is due.
+//! The alarm: one word that says when the driver will next check what is due.
 //!
-//! Rule: whoever looks calls [`Alarm::disarm`] first, then looks, then calls [`Alarm::arm`] with what was found;
-//! whoever changes what is due calls [`Alarm::arm`] under the lock under which it was changed. Then either the look
-//! finds the change, or the change finds the alarm disarmed or set for later, and `arm` says that the driver must
-//! look again.
+//! Rule: the driver calls [`Alarm::disarm`], then checks what is due, then calls [`Alarm::arm`] with the
+//! earliest time that it found. A thread that changes what is due calls [`Alarm::arm`] while it holds the
+//! mutex under which it made the change. Then either the check finds the change, or the change finds the
+//! alarm disarmed or set for later; in the second case `arm` returns true, and the driver must check again.
 
 use crate::protocol::{Time, mutated};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The value of a disarmed alarm: every event that is due is earlier.
+/// The value of a disarmed alarm: later than any time that can be due.
 const DISARMED: u64 = u64::MAX;
 
-/// When the driver will look again.
+/// When the driver will next check.
 #[derive(Debug)]
 pub(crate) struct Alarm(AtomicU64);
 
 impl Alarm {
-    /// Disarmed.
+    /// A disarmed alarm.
     pub(crate) fn new() -> Alarm {
         Alarm(AtomicU64::new(DISARMED))
     }
 
-    /// To be called before a look: from now on every event that is due says so.
+    /// Must be called before a check: from now on `arm` returns true for every time.
     pub(crate) fn disarm(&self) {
         if looks_disarm() {
             self.0.store(DISARMED, Ordering::SeqCst);
         }
     }
 
-    /// The earliest event is due at `due`. True if the driver would have come later: it must look again.
+    /// Something is due at `due`. True if the driver would check later than that: it must check again.
     pub(crate) fn arm(&self, due: Option<Time>) -> bool {
         due.is_some_and(|due| {
             due.0 < self.0.load(Ordering::SeqCst) && due.0 < self.0.fetch_min(due.0, Ordering::SeqCst)
@@ -36,7 +36,7 @@ impl Alarm {
     }
 }
 
-/// What becomes due during a look is not slept through.
+/// What becomes due during a check is not overlooked.
 fn looks_disarm() -> bool {
     !mutated!(ArmedWhileChecking)
 }
@@ -50,7 +50,7 @@ mod loom_tests {
     use crate::protocol::Time;
     use crate::protocol::mutant::{self, Mutant};
 
-    /// What is due, in two parts of the state, each behind its lock.
+    /// What is due, in two parts of the state, each behind its mutex.
     type Parts = [Mutex<Option<Time>>; 2];
 
     fn change(alarm: &Alarm, part: &Mutex<Option<Time>>, due: Time) -> bool {
@@ -66,7 +66,8 @@ mod loom_tests {
         due
     }
 
-    /// The driver looks, after it came for something that was due at 10, while two threads change what is due.
+    /// The driver checks, after it was woken for something that was due at 10, while two threads change what
+    /// is due.
     fn nothing_due_is_slept_through(fault: Option<Mutant>) {
         mutant::switch(fault);
         loom::model(|| {

@@ -1,16 +1,16 @@
-//! What keeps a manager's inner life going.
+//! What keeps a manager's I/O thread running.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Core;
 
-/// So long the last handle waits for commands under way: a release that was begun just before the end of
-/// `main` would otherwise not leave the process.
+/// When the last handle is dropped, it waits this long for commands under way. Otherwise a release that was
+/// started just before the end of `main` would not leave the process.
 const LAST_HANDLE_WAIT: Duration = Duration::from_millis(50);
 
-/// Managers, requests and guards keep one; when the last is gone the I/O thread finishes what is under way
-/// and ends.
+/// Managers, requests and guards each keep one. When the last is dropped, the I/O thread finishes what is
+/// under way and ends.
 #[derive(Debug)]
 pub(crate) struct Alive {
     core: Arc<Core>,
@@ -31,7 +31,7 @@ impl Drop for Alive {
         if self.core.is_forked() {
             return;
         }
-        // On the I/O thread itself it would wait for nothing but its own end.
+        // On the I/O thread this would wait for the thread itself.
         if !self.core.io.is_this_thread() {
             self.core.answered_by(Instant::now() + LAST_HANDLE_WAIT);
         }

@@ -18,8 +18,8 @@ impl Core {
         LinkChange::of(event, clock::now(), &mut outage, before)
     }
 
-    /// The backend's work has panicked, and its link is gone. It is begun anew, and does not know what its
-    /// former links have sent.
+    /// The backend's task has panicked, and its link is gone. The task is started again and does not know
+    /// what its former links have sent.
     pub(super) fn backend_panicked(&self, cause: OpError) {
         self.begun_anew.store(true, Ordering::Release);
         self.link(LinkEvent::Down { cause });
@@ -50,7 +50,7 @@ impl Events for Core {
 
     fn push(&self, push: Push) {
         let Some(core) = self.io.core() else { return };
-        // A push that is lost by a panic is made up for by the waiter's own timer.
+        // If a push is lost by a panic, the waiter's own timer asks again.
         drop(core.event(|engine, now| engine.push(now, push)));
     }
 
@@ -61,7 +61,7 @@ impl Events for Core {
 
     fn session_lost(&self) {
         let Some(core) = self.io.core() else { return };
-        // The session itself says so already; what is due by it is found by the timers, if not by this.
+        // The session itself reports the loss already. If this event is lost by a panic, the timers find it.
         drop(core.event(|engine, now| engine.session_lost(now)));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands under way, and who awaits their answers.
+//! Commands under way, and who awaits their replies.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Confirmation, Context, Purpose};
 use crate::protocol::{Failure, OpError, OpResult};
 
-/// A command whose answer somebody awaits.
+/// A command whose reply is awaited.
 pub(super) enum InFlight {
     One(Context, Answering<OpResult>),
     /// One command for several keys.
     AcquireAll(Vec<Context>, Answering<Vec<OpResult>>),
 }
 
-/// The answer to come. Only ever used through `&mut`, so the mutex is never locked: it makes the caller's future
-/// `Sync`, whatever the backend's is.
+/// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex makes the
+/// caller's future `Sync` even if the backend's is not.
 pub(super) struct Answering<T>(Mutex<BoxFuture<T>>);
 
 impl<T> From<BoxFuture<T>> for Answering<T> {
@@ -34,7 +34,7 @@ impl<T> Answering<T> {
     }
 }
 
-/// What came back.
+/// A reply, with the command that it belongs to.
 pub(super) enum Answer {
     One(Context, OpResult),
     AcquireAll(Vec<(Context, OpResult)>),
@@ -58,19 +58,19 @@ impl Future for InFlight {
     }
 }
 
-/// The answer to a command, unless its future panics.
+/// The reply to a command, unless its future panics.
 pub(super) async fn answer<T>(mut answer: BoxFuture<T>) -> Result<T, Panicked> {
     poll_fn(|cx| poll_contained(answer.as_mut(), cx)).await
 }
 
-/// Every command has its result, whatever came back.
+/// Gives every command a result, however many came back.
 pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Context, OpResult)> {
     let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
     let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
     contexts.into_iter().zip(results).collect()
 }
 
-/// Which commands of a step its caller awaits itself.
+/// Which commands of an event the caller awaits itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AwaitedKind {
     Acquire,
@@ -89,7 +89,7 @@ impl AwaitedKind {
     }
 }
 
-/// A caller's share in carrying out a step: the one command it awaits, or what came of it.
+/// The caller's part in carrying out an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
     pub(super) in_flight: Option<InFlight>,
@@ -101,7 +101,7 @@ impl AwaitedCommand {
         AwaitedCommand { kind, in_flight: None, confirmation: None }
     }
 
-    /// Drives the command. Ready when there is none (any more).
+    /// Drives the command. Ready when there is none, or none any more.
     pub(super) fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
         while let Some(in_flight) = &mut self.in_flight {
             let Poll::Ready(answer) = Pin::new(in_flight).poll(cx) else { return Poll::Pending };
@@ -111,11 +111,11 @@ impl AwaitedCommand {
         Poll::Ready(())
     }
 
-    /// Whoever awaited it does not: the I/O thread does.
+    /// The caller stops awaiting the command; the I/O thread awaits it instead.
     pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
         let Some(in_flight) = self.in_flight.take() else { return };
         if core.is_forked() {
-            // The parent awaits it. Nothing that it shares with connections may be touched here.
+            // The parent process awaits it. Nothing that it shares with connections may be touched here.
             std::mem::forget(in_flight);
         } else {
             core.await_elsewhere(in_flight);

@@ -1,5 +1,5 @@
-//! The thread that does everything which must not depend on the caller: connections, pushes, timers,
-//! renewal, and commands whose callers are gone.
+//! The thread for everything that must not depend on the caller: connections, pushes, timers, renewal, and
+//! commands whose callers are gone.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,18 +17,18 @@ use crate::contained::{Panicked, contained, poll_contained};
 use crate::process::Process;
 use crate::protocol::{Failure, OpError};
 
-/// Commands under way when the last handle goes get so long to be answered.
+/// When the last handle is dropped, commands under way have this long to be answered.
 const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);
-/// Timers look at the suspend-proof clock at least this often while anything is due at all: a machine that
-/// wakes up must not wait for the rest of a sleep.
+/// While anything is due, the timers read the suspend-proof clock at least this often: after a suspend, a
+/// machine must not first finish the rest of a sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// After a panic of our own, which may come again at once.
+/// The pause after a panic of our own code, which may come again at once.
 const PANIC_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct IoThread {
     running: OnceCell<Running>,
     thread: OnceCell<ThreadId>,
-    /// Why it does not run: it could not be started, or has ended too early. Never taken back.
+    /// Why the thread does not run: it could not be started, or ended too early. Final once set.
     defect: OnceCell<String>,
     made_in: Process,
     rearm: Notify,
@@ -63,11 +63,11 @@ impl IoThread {
         let mut builder = Builder::new_current_thread();
         builder.enable_time();
         if core.backend.uses_sockets() {
-            // Only then: it takes four descriptors.
+            // Only if needed: it takes four file descriptors.
             builder.enable_io();
         }
         let runtime = builder.build().map_err(|error| format!("the I/O thread's runtime: {error}"))?;
-        // Before the thread: what happens on it at once must find this.
+        // Set before the thread starts: the thread may need it at once.
         let (handle, weak) = (runtime.handle().clone(), Arc::downgrade(core));
         self.running.get_or_init(|| Running { handle, core: weak });
         let core = core.clone();
@@ -82,7 +82,7 @@ impl IoThread {
         self.defect.get().cloned()
     }
 
-    /// The thread does not run, and never will. The first reason is kept.
+    /// The thread does not run and never will. The first reason is kept.
     pub(super) fn ended(&self, why: String) {
         self.defect.get_or_init(|| why);
     }
@@ -106,8 +106,8 @@ impl IoThread {
         if let Some(running) = self.running.get()
             && !self.made_in.is_another()
         {
-            // Made inside the task: a timer belongs to the runtime it was made in, and the caller's may end or
-            // not exist.
+            // Created inside the task: a timer belongs to the runtime in which it was created, and the
+            // caller's runtime may end or not exist.
             let slept = running.handle.spawn(async move { tokio::time::sleep(d).await }).await;
             if slept.is_ok() {
                 return;
@@ -125,25 +125,25 @@ impl IoThread {
     }
 }
 
-/// Where the I/O thread does not run. Whoever waits in a loop must not spin.
+/// Used when the I/O thread does not run: a caller that waits in a loop must not spin.
 async fn sleep_on_a_thread(d: Duration) {
-    // Dropped with this future: the thread does not outlive the interest in it.
+    // Dropped with this future, so the thread does not outlive it.
     let (kind, lost_interest) = mpsc::channel::<()>();
     let (slept, sleeping) = oneshot::channel::<()>();
     let sleeper = move || {
-        // Ends when the time is over, or with the interest: either way there is nothing to be received.
+        // Ends when the time is over or the sender is dropped. Nothing is ever received.
         let _: Result<(), mpsc::RecvTimeoutError> = lost_interest.recv_timeout(d);
         drop(slept);
     };
     if thread::Builder::new().name("distlock-sleep".into()).spawn(sleeper).is_ok() {
-        // Nothing is sent: it ends with the sender.
+        // Nothing is ever sent: it ends when the sender is dropped.
         drop(sleeping.await);
     }
     drop(kind);
 }
 
-/// The thread. Panics of foreign code are contained where it is called; if one gets here all the same, nobody
-/// may go on believing that this thread runs.
+/// The thread's main function. Panics of foreign code are contained where it is called. If a panic reaches
+/// this function all the same, everything that relies on the thread must learn that it has ended.
 fn work(core: &Arc<Core>, runtime: Runtime) {
     core.io.thread.get_or_init(|| thread::current().id());
     let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(core))));
@@ -152,17 +152,17 @@ fn work(core: &Arc<Core>, runtime: Runtime) {
         Ok(Err(why)) => why,
         Err(payload) => {
             let panicked = Panicked::from_payload(&*payload);
-            // To drop it could panic again, which may be what has just happened.
+            // Dropping it could panic again, and such a drop may be what has just panicked.
             std::mem::forget(payload);
             panicked.to_string()
         }
     };
-    // First, so that nothing of it runs on while everybody is told that it does not.
+    // First, so that none of its tasks runs after the loss has been reported.
     drop(contained(|| drop(runtime)));
     core.fail(&why);
 }
 
-/// `Err`: it has come to an end that was not wanted.
+/// `Err`: it ended although the manager is in use.
 async fn run(core: &Arc<Core>) -> Result<(), String> {
     let ended = async {
         core.io.stop.notified().await;
@@ -175,14 +175,14 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
     }
 }
 
-/// The backend's own work, begun anew after a panic. Returns why it does not go on.
+/// Runs the backend's task, and starts it again after a panic. Returns why it does not go on.
 async fn connection(core: &Arc<Core>) -> String {
     loop {
         let mut work = core.backend.clone().run(core.clone());
         let Err(panicked) = poll_fn(|cx| poll_contained(work.as_mut(), cx)).await else {
             return format!("nobody keeps the connection to {} any more", core.backend.describe());
         };
-        // What is left of it ends its connections.
+        // Dropping the rest of it closes its connections.
         drop(contained(|| drop(work)));
         core.backend_panicked(OpError::new(Failure::Unknown, panicked));
         tokio::time::sleep(PANIC_PAUSE).await;
@@ -202,7 +202,7 @@ async fn timers(core: &Arc<Core>) {
             }
         }
         if core.fire_timers().is_err() {
-            // What was due is still due, or is forgotten.
+            // Timers that were due are still due, or their keys were forgotten.
             tokio::time::sleep(PANIC_PAUSE).await;
         }
     }

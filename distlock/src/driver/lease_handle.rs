@@ -1,4 +1,4 @@
-//! A hold in somebody's hand.
+//! The handle of a lease that is in use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::{Alive, Core, Requester};
 use crate::lease_cell::LeaseCell;
 use crate::process::Process;
 
-/// A hold in somebody's hand. Dropping it lets go, in the background.
+/// The handle of a lease that is in use. Dropping it releases the lease, in the background.
 pub(crate) struct LeaseHandle {
     pub(crate) alive: Arc<Alive>,
     pub(crate) cell: Arc<LeaseCell>,
     ended: AtomicBool,
 }
 
-/// Counts as a hold in somebody's hand, until its release is under way or confirmed.
+/// Counts a lease handle as in use until its release is under way or confirmed.
 #[derive(Debug)]
 pub(super) struct InHand(Arc<Core>);
 
@@ -26,9 +26,9 @@ impl LeaseHandle {
         LeaseHandle { alive, cell, ended: AtomicBool::new(false) }
     }
 
-    /// `Some` for the first caller only, who ends the hold. Nobody in a forked process does: the hold is its
-    /// parent's. Which process this is takes a system call to find out, so the flag is asked first; a forked
-    /// process sets only its own copy of it.
+    /// `Some` for the first caller only, which then ends the hold. Always `None` in a forked process: the
+    /// hold belongs to the parent. Asking for the process takes a system call, so the flag is checked first;
+    /// a forked process sets only its own copy of the flag.
     pub(super) fn end(&self) -> Option<InHand> {
         let core = self.alive.core();
         if self.ended.swap(true, Ordering::AcqRel) || core.is_forked() {
@@ -37,7 +37,8 @@ impl LeaseHandle {
         Some(InHand(core.clone()))
     }
 
-    /// Ends the hold, in the background, whoever else has the lease_handle. Without effect if it has ended.
+    /// Ends the hold in the background, even if the lease handle has other users. No effect if the hold has
+    /// ended.
     pub(crate) fn let_go(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.release_in_background();
@@ -45,12 +46,12 @@ impl LeaseHandle {
 
     fn release_in_background(&self) {
         let release = |engine: &Shards<Requester>, now| engine.release(now, &self.cell).1;
-        // If the engine panics, the lease ends by itself: this may be called while a panic unwinds.
+        // If the engine panics, the lease ends by its deadline: this may be called while a panic unwinds.
         drop(self.alive.core().event(release));
     }
 
-    /// The section that holds the lock does not come to its end, but was dropped or has panicked: ends the
-    /// hold, and tells whoever still has the lease_handle. Without effect if it has ended.
+    /// The section that holds the lock was dropped or has panicked: ends the hold, and reports it to the
+    /// other users of the lease handle. No effect if the hold has ended.
     pub(crate) fn abandon(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.cell.abandon();
@@ -62,7 +63,7 @@ impl LeaseHandle {
         self.alive.core().made_in
     }
 
-    /// The hold was copied into a process that has no part in it.
+    /// The hold was copied into a forked process, which has no part in it.
     pub(crate) fn is_forked(&self) -> bool {
         self.alive.core().is_forked()
     }

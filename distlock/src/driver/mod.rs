@@ -1,9 +1,9 @@
-//! Carries out what the engine says: on the calling task where somebody awaits the answer, otherwise on the
-//! I/O thread. Nothing here decides about locks.
+//! Carries out the engine's effects: on the calling task if it awaits the reply, otherwise on the I/O thread.
+//! Nothing here decides about locks.
 //!
-//! A command's place in the order of execution is fixed by the first poll of its future, so every command is
-//! polled once, in the engine's order, before anything is awaited. A future that is dropped half-way hands
-//! its command to the I/O thread: every reply reaches the engine exactly once.
+//! The first poll of a command's future fixes its place in the order of execution. So every command is polled
+//! once, in the engine's order, before anything is awaited. If a future is dropped before its reply has come,
+//! its command is handed to the I/O thread: every reply reaches the engine exactly once.
 
 mod acquiring;
 mod acquiring_all;
@@ -47,24 +47,25 @@ pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 use shards::{Effects, Shards};
 
-/// Keys are spread over so many mutexes.
+/// The number of mutexes over which the keys are spread.
 const SHARDS: usize = 32;
 
-/// How a request ended, with the lock in hand if it was acquired: dropping it anywhere lets go.
+/// How a request ended. If the lock was acquired, it contains the lease handle: dropping it anywhere releases
+/// the lock.
 #[derive(Debug)]
 pub(crate) enum AcquireResult {
     Acquired(LeaseHandle),
     Not(Outcome),
 }
 
-/// Whoever made a request.
+/// The caller of a request.
 #[derive(Debug)]
 pub(crate) struct Requester {
     answer: oneshot::Sender<AcquireResult>,
     alive: Arc<Alive>,
 }
 
-/// The engine with everything around it. Kept alive by its own I/O thread; ends with the last [`Alive`].
+/// The engine with everything around it. Its own I/O thread keeps it alive; it ends with the last [`Alive`].
 pub(crate) struct Core {
     pub(crate) id: u64,
     pub(crate) client: Arc<str>,
@@ -72,20 +73,20 @@ pub(crate) struct Core {
     pub(crate) backend: Arc<dyn Backend>,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
-    /// Of the outage that goes on now.
+    /// The current outage.
     outage: Mutex<Option<Outage>>,
-    /// The backend's work was begun anew: what earlier links have sent may still be applied.
+    /// The backend's task was started again: commands of earlier links may still be applied.
     begun_anew: AtomicBool,
     made_in: Process,
-    /// Holds that somebody has in hand.
+    /// The number of lease handles in use.
     lease_handles: AtomicUsize,
-    /// Commands that the I/O thread awaits.
+    /// The number of commands that the I/O thread awaits.
     handed_over: AtomicUsize,
-    /// Signalled when one of the two counters above has gone down.
+    /// Signalled when one of the two counters above was decremented.
     idle_changed: Event,
 }
 
-/// What is known of the link by those who wait for it.
+/// What a task that waits for the link knows of it.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkSeen {
     NotYet,
@@ -96,7 +97,7 @@ pub(crate) enum LinkSeen {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Core {
-    /// Starts a manager's inner life.
+    /// Starts a manager's engine and I/O thread.
     pub(crate) fn start(
         client: Arc<str>,
         backend: Arc<dyn Backend>,
@@ -121,8 +122,8 @@ impl Core {
         Arc::new(Alive::new(core))
     }
 
-    /// Carries out effects, and what comes of them: all of them, although one of them may panic, by the log
-    /// subscriber or a waker of the program's.
+    /// Carries out effects, and the effects that result from them. All of them are carried out although one
+    /// may panic, in the program's log subscriber or in one of its wakers.
     fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut command: Option<&mut AwaitedCommand>) {
         let mut rearm = effects.rearm;
         let mut todo = VecDeque::from(effects.list);
@@ -133,7 +134,7 @@ impl Core {
                     todo.extend(more.list);
                 }
                 Ok(None) => {}
-                // It may have been about to say so.
+                // The effect that panicked may have been about to ask for it.
                 Err(_) => rearm = true,
             }
         }
@@ -158,7 +159,7 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
-                // Those who wait for it are told whatever becomes of the log.
+                // The listeners are woken even if the log subscriber panics.
                 let logged = contained(|| trace::lost(&cell, reason));
                 self.tell_listeners(&cell);
                 drop(logged);
@@ -168,7 +169,7 @@ impl Core {
         None
     }
 
-    /// One event, and what comes of it. `Err`: the engine itself has panicked.
+    /// Handles one event and its effects. `Err`: the engine itself has panicked.
     fn event(
         self: &Arc<Self>,
         event: impl FnOnce(&Shards<Requester>, Time) -> Effects<Requester>,
@@ -178,17 +179,18 @@ impl Core {
         Ok(())
     }
 
-    /// Wakes everybody who waits for the end of a hold.
+    /// Wakes every task that waits for the end of a hold.
     fn tell_listeners(&self, cell: &LeaseCell) {
         drop(contained(|| cell.notify()));
     }
 
-    /// Wakes everybody who waits for a hold or a command to end.
+    /// Wakes every task that waits for a hold or a command to end.
     fn notify_idle_waiters(&self) {
         drop(contained(|| self.idle_changed.notify(usize::MAX)));
     }
 
-    /// Sends one command. If it was answered at once: what the answer means for `command`, and what to do next.
+    /// Sends one command. If the reply came at once: returns what it means for `command`, and what to do
+    /// next.
     fn send(
         self: &Arc<Self>,
         context: Context,
@@ -212,7 +214,7 @@ impl Core {
         Some((is_awaited.then_some(confirmation), effects))
     }
 
-    /// Sends one command for several keys. If it was answered at once: what to do next.
+    /// Sends one command for several keys. If the reply came at once: returns what to do next.
     fn send_acquire_all(
         self: &Arc<Self>,
         batch: Vec<(Context, Op)>,
@@ -231,7 +233,7 @@ impl Core {
         Some(self.engine.on_acquire_all_reply(clock::now(), pair(contexts, results)))
     }
 
-    /// The caller awaits the answer itself if it wants it and awaits none yet.
+    /// The caller awaits the reply itself if it wants to and awaits no other.
     fn await_answer(self: &Arc<Self>, in_flight: InFlight, command: Option<&mut AwaitedCommand>) {
         match command {
             Some(command) if command.in_flight.is_none() => command.in_flight = Some(in_flight),
@@ -265,7 +267,7 @@ impl Core {
     }
 
     fn on_io_thread(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        // Counted down however the work ends, also by the end of the thread.
+        // Decremented however the work ends, also if the thread ends.
         let handed_over = HandedOver::new(self.clone());
         self.io.spawn(async move {
             work.await;
@@ -279,11 +281,12 @@ impl Core {
             Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
             other => AcquireResult::Not(other),
         };
-        // If nobody takes it, it is dropped right here, and a lease_handle lets go.
+        // If the receiver is gone, the result is dropped here, and with it a lease handle, which releases the
+        // lock.
         drop(answer.send(result));
     }
 
-    /// What is due. Renewals go out in one batch. `Err`: the engine itself has panicked.
+    /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
     fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
         let effects = contained(|| self.engine.timer(clock::now())).inspect_err(|_| self.io.rearm())?;
         self.perform_batched(effects);
@@ -332,13 +335,13 @@ impl Core {
         }
     }
 
-    /// Becomes ready after `d`; needs no runtime of the caller's.
+    /// Becomes ready after `d`. Needs no runtime of the caller.
     pub(crate) async fn sleep(&self, d: Duration) {
         self.io.sleep(d).await;
     }
 
-    /// Waits until the link is up, for at most `d`; less if the server refuses for good. Returns what was seen
-    /// last.
+    /// Waits up to `d` until the link is up; shorter if the server refuses permanently. Returns the last
+    /// state seen.
     pub(crate) async fn link_within(&self, d: Duration) -> LinkSeen {
         let mut seen = self.link.subscribe();
         let reached = async {
@@ -355,14 +358,14 @@ impl Core {
         }
     }
 
-    /// The key was taken away from whoever had it, or may have been.
+    /// The key was, or may have been, taken away from its holder.
     pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
         if !self.is_forked() {
             drop(self.event(|engine, now| engine.ask_whether_held(now, key)));
         }
     }
 
-    /// No more acquisitions.
+    /// Refuses all acquisitions from now on.
     pub(crate) fn close(self: &Arc<Self>) {
         drop(self.event(|engine, now| engine.close(now)));
     }
@@ -371,8 +374,8 @@ impl Core {
         drop(self.event(|engine, now| engine.lose_all(now)));
     }
 
-    /// The I/O thread has ended, although this manager is in use: nothing is renewed and nobody is woken any
-    /// more, so everybody who holds or waits is told at once, and everybody who comes.
+    /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
+    /// any more, so all holders, all waiters and all later requests are told at once.
     fn fail(self: &Arc<Self>, why: &str) {
         let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
         drop(contained(|| trace::failed(&defect)));
@@ -383,12 +386,12 @@ impl Core {
         self.notify_idle_waiters();
     }
 
-    /// Holds that somebody has in hand.
+    /// The number of lease handles in use.
     pub(crate) fn lease_handles(&self) -> usize {
         self.lease_handles.load(Ordering::Relaxed)
     }
 
-    /// Waits until `idle` says so, at most `d`. Looks whenever a hold or a command has ended.
+    /// Waits, for at most `d`, until `idle` returns true. Checks it whenever a hold or a command has ended.
     pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
         let until_idle = async {
             let mut wakers = ContainedWakers::default();
@@ -411,17 +414,18 @@ impl Core {
         }
     }
 
-    /// Nothing is under way and no release is pending.
+    /// True if no command is under way and no release is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
     }
 
-    /// Releases that the server has not confirmed.
+    /// The number of releases that the server has not confirmed.
     pub(crate) fn unconfirmed(&self) -> usize {
         self.engine.outstanding().pending_releases
     }
 
-    /// Waits, on this thread, until the commands that the I/O thread awaits were answered, at most until then.
+    /// Blocks this thread until the commands that the I/O thread awaits have been answered, but not beyond
+    /// `until`.
     fn answered_by(&self, until: Instant) {
         loop {
             let idle_changed = self.idle_changed.listen();
@@ -431,12 +435,12 @@ impl Core {
         }
     }
 
-    /// This process was forked from the one that the manager was made in: nothing of it may be used here.
+    /// This process was forked from the one that made the manager: nothing of the manager may be used here.
     pub(crate) fn is_forked(&self) -> bool {
         self.made_in.is_another()
     }
 
-    /// Why this manager cannot do anything here, if so: its I/O thread does not run.
+    /// Why this manager can do nothing: its I/O thread does not run.
     pub(crate) fn refusal(&self) -> Option<OpError> {
         if self.is_forked() {
             return Some(process::forked());
@@ -477,7 +481,7 @@ enum Begun<T> {
     UnderWay(BoxFuture<T>),
 }
 
-/// Lets a command take its place without waiting for the answer.
+/// Gives a command its place in the order without waiting for the reply.
 fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
     let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
     match polled {
@@ -486,7 +490,7 @@ fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
     }
 }
 
-/// Whatever was sent before the panic may be applied.
+/// Everything that was sent before the panic may have been applied.
 fn unanswered(panicked: Panicked) -> OpError {
     OpError::new(Failure::Unknown, panicked)
 }

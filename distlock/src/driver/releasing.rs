@@ -1,4 +1,4 @@
-//! Giving a lock back, or asking for more time, and waiting for the answer.
+//! Releasing a lock or extending its lease, and waiting for the reply.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::lease_cell::{CellState, LeaseCell};
 use crate::process;
 use crate::protocol::OpError;
 
-/// Why a release or an extension did not do what was asked.
+/// Why a release or an extension failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
     Lost(LostReason),
-    /// Not confirmed. A release is repeated when the server can be reached.
+    /// No conclusive reply. A release is repeated when the server can be reached.
     Unconfirmed(OpError),
 }
 
-/// A command that its caller awaits; the I/O thread does if the caller does not.
+/// A command that its caller awaits. If the caller is dropped, the I/O thread awaits it.
 struct Awaited {
     core: Arc<Core>,
     command: AwaitedCommand,
-    /// Of a release. Dropped behind the command's way to the I/O thread, if it goes there.
+    /// Only for a release. Dropped after the command was handed to the I/O thread, if it is.
     _in_hand: Option<InHand>,
 }
 
@@ -52,7 +52,7 @@ impl Drop for Awaited {
     }
 }
 
-/// A hold that has ended, and what the server has to say about it.
+/// A hold that has ended, with the server's reply or the way to it.
 pub(crate) struct Released(Word);
 
 enum Word {
@@ -60,7 +60,7 @@ enum Word {
     Awaited(Awaited),
 }
 
-/// Ends a hold. The command is on its way when this returns.
+/// Ends a hold. The command has been sent when this returns.
 pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
     let core = lease_handle.alive.core();
     let Some(in_hand) = lease_handle.end() else {
@@ -82,7 +82,7 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
     Released(Word::Known(known))
 }
 
-/// The guard that this hold is a part of exists: what `want` says of time counts from now on.
+/// The guard that this hold belongs to exists now: the time limits in `want` count from here.
 pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
     let core = lease_handle.alive.core();
     let effects = core.engine.begin(clock::now(), &lease_handle.cell, want);
@@ -90,12 +90,12 @@ pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
 }
 
 impl Released {
-    /// Nothing more is to be heard of it.
+    /// No further reply will come.
     pub(crate) fn is_known(&self) -> bool {
         matches!(self.0, Word::Known(_))
     }
 
-    /// Waits for the server's word.
+    /// Waits for the server's reply.
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
         let awaited = match self.0 {
             Word::Known(result) => return result,
@@ -116,7 +116,7 @@ pub(crate) struct Extending<'a> {
     awaited: Awaited,
 }
 
-/// Asks for the lease to end `ttl` from now, at the earliest. The command is on its way when this returns.
+/// Asks for the lease to last at least `ttl` from now. The command has been sent when this returns.
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
@@ -127,7 +127,7 @@ pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_>
 }
 
 impl Extending<'_> {
-    /// Waits for the server's word.
+    /// Waits for the server's reply.
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
         let Extending { cell, held, awaited } = self;
         let lost = |otherwise| match cell.state(clock::now()) {

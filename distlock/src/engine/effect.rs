@@ -1,4 +1,4 @@
-//! What the engine wants done after an event, and what an event means for whoever caused it.
+//! What the engine wants done after an event, and what the event means for its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) enum Queueing {
     Never,
 }
 
-/// What a command was sent for; comes back with its result.
+/// The purpose of a command. It comes back with the command's result.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     Acquire {
@@ -24,22 +24,23 @@ pub(crate) enum Purpose {
         fences: u32,
         queueing: Queueing,
     },
-    /// `deadline`: until when the lease was ours for certain, if it was. `until`: when nothing of it can be left.
-    /// `keep_until`: the key is to stay taken until then.
+    /// `deadline`: until when the lease was certainly ours; `None` if it may never have been. `until`: when
+    /// nothing of the lease can be left on the server. `keep_until`: the key stays taken until then
+    /// (`min_hold`).
     Release {
         sends: u32,
         deadline: Option<Time>,
         until: Time,
         keep_until: Option<Time>,
     },
-    /// `ticket`: the holder who asked for it.
+    /// `ticket`: the holder that asked for the renewal; `None` for a renewal by timer.
     Renew {
         ticket: Option<Ticket>,
         ttl: Duration,
     },
 }
 
-/// A command to send. `sent` is the instant before it is.
+/// A command to send. `sent` is an instant before it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) key: Arc<str>,
@@ -48,43 +49,43 @@ pub(crate) struct Context {
     pub(crate) purpose: Purpose,
 }
 
-/// What to do after an event. `W` stands for whoever made a request.
+/// What to do after an event. `W` identifies the caller of a request.
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
     Send(Context, Op),
     /// One command for several keys; its results come back together.
     SendAcquireAll(Vec<(Context, Op)>),
     Done(W, Outcome),
-    /// The hold has ended without a release: wake its listeners, tell the world.
+    /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
     Renewed(Arc<LeaseCell>),
 }
 
-/// What the reply to a release or to an explicit extension means for whoever asked for it.
+/// What the reply to a release or to an explicit extension means for its caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Confirmation {
-    /// Nobody asked.
+    /// No caller waits for the reply.
     None,
-    /// Done, or unconfirmed but harmless.
+    /// Confirmed, or unconfirmed but harmless.
     Fine,
-    /// The lock had been lost before.
+    /// The lock had been lost before the command.
     Lost(LostReason),
-    /// Not answered; the release is pending, and sent again when the server can be reached.
+    /// No conclusive reply. The release is pending: it is sent again when the server can be reached.
     Failed(OpError),
 }
 
-/// What became of a hold that its holder let go.
+/// What happened to a hold when its holder released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// Handed on in this process, nothing to wait for.
+    /// Handed on inside this process: no reply to wait for.
     HandedOn,
-    /// A `leave` is among the effects; its reply is the confirmation.
+    /// A release command is among the effects. Its reply is the confirmation.
     Sent,
-    /// Lost before; a `leave` may be among the effects.
+    /// The lock was lost before. A release command may be among the effects.
     WasLost(LostReason),
 }
 
-/// What is left to do.
+/// What still has to end before the manager is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outstanding {
     pub(crate) holds: usize,

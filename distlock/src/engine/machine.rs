@@ -56,13 +56,13 @@ impl<W> Machine<W> {
         self.step(now, key, out, |step| step.acquire(want, who))
     }
 
-    /// Nobody asks for the key or holds it here, and nobody elsewhere is known to.
+    /// No task of this process waits for the key or holds it, and no other process is known to want it.
     pub(crate) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
         let able = self.env.refusal.is_none() && !self.env.link.is_down();
         able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
     }
 
-    /// The key as part of a command for several.
+    /// Requests the key as one of several in a batch.
     pub(crate) fn acquire_part(
         &mut self,
         now: Time,
@@ -85,7 +85,7 @@ impl<W> Machine<W> {
         self.step(now, key, out, |step| step.withdraw(token))
     }
 
-    /// The lease of `token` is ours, and held.
+    /// True if the lease of `token` is ours and has a holder.
     pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some())
     }
@@ -208,7 +208,7 @@ impl<W> Machine<W> {
         self.refuse(now, Outcome::Closed, out);
     }
 
-    /// Nobody renews, pushes or fires timers any more.
+    /// From now on nothing renews leases, delivers pushes or fires timers.
     pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
         self.refuse(now, Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
@@ -255,7 +255,7 @@ impl<W> Machine<W> {
         self.pending.tokens().collect()
     }
 
-    /// Whether `token` is what this process waits with or holds.
+    /// True if `token` belongs to an attempt or a lease of this process.
     #[cfg(test)]
     pub(crate) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| {
@@ -264,13 +264,13 @@ impl<W> Machine<W> {
         })
     }
 
-    /// Everything that is remembered.
+    /// The number of all remembered items.
     #[cfg(test)]
     pub(crate) fn rest(&self) -> usize {
         self.keys.len() + self.timers.len() + self.pending.len()
     }
 
-    /// One event on one key. A key that is idle afterwards is forgotten.
+    /// Handles one event on one key. A key that is idle afterwards is forgotten.
     fn step<R>(
         &mut self,
         now: Time,
@@ -310,7 +310,7 @@ impl<W> Machine<W> {
         self.keys.capacity()
     }
 
-    /// The same event on every key, in an order that does not depend on the map.
+    /// Handles the same event on every key, in an order that does not depend on the map.
     fn each(&mut self, now: Time, out: &mut Vec<Effect<W>>, event: impl Fn(&mut Step<'_, W>)) {
         let mut keys: Vec<Arc<str>> = self.keys.keys().cloned().collect();
         keys.sort_unstable();

@@ -1,18 +1,23 @@
 //! The state machine of one process's locks: no sockets, no clock, no executor.
 //!
-//! Events go in (acquire, cancel, release, replies, pushes, link changes, time), effects come out (commands
-//! to send, requests to complete, holds to wake). The caller passes the time in with every event and carries
-//! the effects out, in their order, after the call. A [`Machine`] has a share of the keys; mutexes, the spread of
-//! the keys and the alarm are the business of those who drive it.
+//! Events go in (acquire, cancel, release, replies, pushes, link changes, time). Effects come out: commands
+//! to send, requests to complete, listeners to wake. The caller passes the time in with every event and
+//! carries out the effects after the call, in their order. A [`Machine`] has a share of the keys. Mutexes,
+//! the choice of the machine for a key, and the alarm belong to the driver.
 //!
-//! Per key there is at most one *attempt* of this process on the server, on behalf of the first of its
-//! waiters, who stand in a local queue, first in, first out; and the *leases* it has got: one for an exclusive
-//! lock, one for each holder of a limited one, one for a group of readers that came together.
+//! For each key this process has at most one *attempt* on the server. It is made on behalf of the first
+//! waiter in a local queue, which is first in, first out. Apart from the attempt, a key has the *leases* that
+//! this process was given: one for an exclusive lock, one for each holder of a limited lock, one for a group
+//! of readers that acquired together.
 //!
-//! The rules and their counterexamples are those of the protocol: time first (a passed deadline is a loss
-//! before anything else is looked at), deadlines from the instant before a command was sent, "mine" may
-//! extend but "fresh" while holding means that the lock was lost in between, a token is never reused, and
-//! every token that may have been applied without being wanted is left (`leave`) until that was answered.
+//! The main rules of the protocol (`docs/protocol.md` has their counterexamples):
+//!
+//! - Time first: a deadline that has passed is a loss before anything else is looked at.
+//! - A deadline counts from the instant before the command was sent.
+//! - `AlreadyHeld` may extend a lease, but `Acquired` while we hold it means that the lock was lost in
+//!   between.
+//! - A token is never reused.
+//! - A token that may have been applied, and is not wanted, is released until a reply confirms it.
 
 mod effect;
 mod machine;

@@ -1,10 +1,10 @@
-//! The times and numbers of the engine's rules.
+//! The durations and limits of the engine's rules.
 
 use std::time::Duration;
 
-/// The longest claim: how long a grant lives that its receiver has not confirmed.
+/// The longest claim: how long a grant lives that its receiver has not confirmed yet.
 pub(crate) const LONGEST_CLAIM: Duration = Duration::from_secs(3);
 /// How long a process may hand a lock on among its own tasks without asking the server.
 pub(crate) const LOCAL_CHAIN_TIME: Duration = Duration::from_millis(50);
-/// An `enter` that was not answered for so long is sent again (it is idempotent).
+/// An acquire command without a reply is sent again after this time (it is idempotent).
 pub(crate) const ACQUIRE_RESEND_AFTER: Duration = Duration::from_secs(1);

@@ -8,43 +8,43 @@ use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Kind, OpError, Time};
 
-/// Whether a request keeps its lease alive.
+/// Whether the lease of a request is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
     Keep,
     Never,
 }
 
-/// How long a request waits for a lock that is held by somebody else.
+/// How long a request waits for a lock that another holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitLimit {
-    /// Not at all: one attempt.
+    /// It does not wait: one attempt.
     Once,
     Until(Time),
     Forever,
 }
 
-/// A request for a lock, validated: `ttl` is at least 10 ms and whole milliseconds.
+/// A validated request for a lock: `ttl` is at least 10 ms and a whole number of milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
     pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
     pub(crate) wait_limit: WaitLimit,
-    /// How long the server may be out of reach before the request fails.
+    /// How long the server may be unreachable before the request fails.
     pub(crate) unavailable_after: Duration,
     pub(crate) fenced: bool,
-    /// So many may wait for the key in this process; whoever comes then is told that it is busy.
+    /// The most waiters for the key in this process. A request that finds that many fails as busy.
     pub(crate) max_waiters: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    /// One of several keys: `renewal`, `max_hold` and `min_hold` are those of
-    /// [`Machine::begin`](super::Machine::begin), later.
+    /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
+    /// [`Machine::begin`](super::Machine::begin).
     pub(crate) collection: Option<Arc<KeyCollection>>,
     pub(crate) label: Cow<'static, str>,
 }
 
-/// Where a key stands in a command for several.
+/// The position of a key in a command for several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InBatch {
     First,
@@ -64,7 +64,7 @@ pub(crate) enum Outcome {
         found: Arc<str>,
     },
     Closed,
-    /// Of several keys: not decided, because one before this was not acquired by the same command. Nothing of
-    /// it is left.
+    /// Only for several keys: not decided, because the same command did not acquire a key in front of this
+    /// one. Nothing of the request is left on the server.
     Skipped,
 }

@@ -38,7 +38,7 @@ pub struct LockManagerBuilder {
     pub(super) defaults: Defaults,
 }
 
-/// `Debug` hides what may be secret.
+/// Its `Debug` hides what may be secret.
 #[derive(Clone)]
 pub(super) struct Url(pub(super) String);
 
@@ -78,37 +78,40 @@ impl LockManagerBuilder {
     /// the others: an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
     /// `redis+unix://`). The same as one URL: `redis+quorum://host1,host2,host3`.
     ///
-    /// Only exclusive locks are offered; they are fenced on request like everywhere. A server that was restarted or
-    /// emptied may have forgotten a lock, and does not count for as long as the longest ttl that anybody has asked
-    /// these servers for.
+    /// Only exclusive locks are offered; they are fenced on request like everywhere. A server that was
+    /// restarted or emptied may have forgotten a lock. It does not count until the longest ttl that any
+    /// client has requested from these servers is over.
     ///
-    /// Take it for efficiency: where a lock must stay available through the death of a server and a rare double run
-    /// does no harm, or where services already lock on these servers by Redlock. For correctness take Sentinel with
-    /// `replicas(n)` and a fencing token that the guarded store checks, or a store with consensus. A second holder
-    /// can get in if a majority of the servers loses its data or has its clocks set forward at a time, or if a server
-    /// is emptied in the first moments of a lock that two others could not be asked for. Keep the servers' clocks
-    /// within a second of each other and `maxmemory-policy` at `noeviction`: a server that evicts is refused.
+    /// Use it for efficiency: where a lock must stay available when a server dies and a rare double run does
+    /// no harm, or where services already lock on these servers by Redlock. For correctness use Sentinel with
+    /// `replicas(n)` and a fencing token that the guarded store checks, or a store with consensus. A second
+    /// holder is possible if a majority of the servers loses its data or has its clocks set forward at the
+    /// same time, or if a server is emptied in the first moments of a lock while two others could not be
+    /// reached. Keep the servers' clocks within a second of each other and `maxmemory-policy` at
+    /// `noeviction`: a server that evicts is refused.
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }
 
-    /// Keeps the locks in a store of the program's own; see [`store`](crate::store). It serves one manager: a copy of
-    /// this builder can make another one only with another store.
+    /// Keeps the locks in a store of the program's own; see [`store`](crate::store). A store serves one
+    /// manager: a clone of this builder can create another manager only with another store.
     pub fn store(self, store: impl LockStore) -> Self {
         LockManagerBuilder { store: Some(StoreSlot::new(store)), ..self }
     }
 
-    /// Put in front of every key and every name that is used on the server. Guards and errors show keys
-    /// without it.
+    /// The prefix of every key and every name that is used on the server. Guards and errors show keys without
+    /// it.
     ///
-    /// Whoever shares locks should share the prefix: what stands beside a lock (its queue, the holders of a shared
-    /// or limited one) is named after prefix and key, not after both together. Managers that spell the same key
-    /// in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but do not queue
-    /// together; shared and limited locks of the one are [`LockError::WrongKind`] to the other.
+    /// Managers that share locks should share the prefix: the names of everything beside a lock (its queue,
+    /// the holders of a shared or limited lock) are made of prefix and key separately. Managers that spell
+    /// the same key in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but
+    /// do not queue together; for one of them, shared and limited locks of the other are
+    /// [`LockError::WrongKind`].
     ///
-    /// A managed server or a proxy may spread keys over a cluster without showing it. Connecting to it fails, because
-    /// a lock could be taken there and not released, unless the prefix puts all locks into one slot by a hash tag:
-    /// `key_prefix("{locks}:")`. Where the cluster itself can be reached, `redis+cluster://` needs no such prefix.
+    /// A managed server or a proxy may spread keys over a cluster without reporting it. Connecting to it
+    /// fails, because a lock could be acquired there and not released, unless the prefix puts all locks into
+    /// one slot by a hash tag: `key_prefix("{locks}:")`. Where the cluster itself can be reached,
+    /// `redis+cluster://` needs no such prefix.
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
@@ -119,44 +122,45 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long requests wait that say nothing about it. 10 s if not set.
+    /// How long a request waits if it does not set this itself. 10 s if not set.
     pub fn default_wait(mut self, wait: Duration) -> Self {
         self.defaults.wait = wait;
         self
     }
 
-    /// How long the server may be out of reach before a request fails with [`LockError::Unavailable`], also
-    /// one that waits longer for the lock, or for ever. 3 s if not set. A request that waits for a shorter time
-    /// fails after that time; one that makes a single attempt after 1 s, or after this if it is shorter.
+    /// How long the server may be unreachable before a request fails with [`LockError::Unavailable`]. This
+    /// also applies to a request that may wait longer for the lock, or without a limit. 3 s if not set. A
+    /// request with a shorter wait fails after that wait; one that makes a single attempt fails after 1 s, or
+    /// after this time if it is shorter.
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.unavailable_after = limit;
         self
     }
 
-    /// So many requests of this process may wait for one key; one more is [`LockError::Busy`] at once. Any number
-    /// if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    /// The most requests of this process that may wait for one key; one more is [`LockError::Busy`] at once.
+    /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
     pub fn max_waiters(mut self, most: u32) -> Self {
         self.defaults.max_waiters = Some(most);
         self
     }
 
-    /// A name for this process, to be read in owner tokens and on the server. Letters, digits, `.`, `_` and
-    /// `-`; something random is added to it.
+    /// A name for this process, shown in owner tokens and on the server. Letters, digits, `.`, `_` and `-`; a
+    /// random part is added to it.
     pub fn client_name(self, name: impl Into<String>) -> Self {
         LockManagerBuilder { client_name: Some(name.into()), ..self }
     }
 
-    /// How long a key under contention is left free now and then, so that clients of other kinds, which poll for
-    /// it with `SET NX PX`, get their turn; 10 ms if not set.
+    /// How long a key under contention is left free now and then, so that other kinds of clients, which poll
+    /// for it with `SET NX PX`, can acquire it; 10 ms if not set.
     ///
-    /// While processes queue for a key, each release hands it to the next one, and whoever merely polls would
-    /// never find it free. So once in every 200 ms, at changing points of it, it stays free for this time; a key
-    /// that is contended for a moment only is hardly affected. Of a key that is busy all the time 10 ms cost about
-    /// 4 % of its sections, and longer ones more. [`Duration::ZERO`] turns it off, for deployments where everybody
-    /// uses this crate. At most 50 ms.
+    /// While processes queue for a key, each release hands it to the next one, so a client that only polls
+    /// would never find it free. Therefore, once in every 200 ms, at varying points, the key stays free for
+    /// this time; a key that is contended only for a moment is hardly affected. For a key that is busy all
+    /// the time, 10 ms cost about 4 % of its sections, and longer gaps cost more. [`Duration::ZERO`] turns
+    /// the gaps off, for deployments in which every client uses this crate. At most 50 ms.
     ///
-    /// A client that polls waits for a poll of its own to fall into a gap. On a key that processes of this crate
-    /// keep busy all the time, with a gap of 10 ms, that takes:
+    /// A client that polls waits until one of its polls falls into a gap. On a key that processes of this
+    /// crate keep busy all the time, with a gap of 10 ms, that takes:
     ///
     /// | poll interval | expected wait | median measured | longer than 10 s |
     /// |---|---|---|---|
@@ -166,62 +170,64 @@ impl LockManagerBuilder {
     /// | 250 ms | 5 s | 3.3 s | 8–14 % |
     /// | 500 ms | 10 s | 6 s (computed) | 34 % (computed) |
     ///
-    /// The expected wait is the poll interval, times 200 ms, divided by the gap: with 20 ms it is half as long. If
-    /// other clients poll every 250 ms or more and give up after 10 s, make the gap longer, or let them poll more
-    /// often.
+    /// The expected wait is the poll interval, times 200 ms, divided by the gap: with 20 ms it is half as
+    /// long. If other clients poll every 250 ms or more and give up after 10 s, make the gap longer, or let
+    /// them poll more often.
     pub fn fairness_gap(self, gap: Duration) -> Self {
         LockManagerBuilder { gap, ..self }
     }
 
-    /// Every acquisition is confirmed by so many replicas of the server before it counts (WAIT; an ACL user
-    /// needs `+wait`); zero, the default: by none. The same as `?replicas=n` in the URL.
+    /// The number of replicas that must confirm every acquisition before it counts (WAIT; an ACL user needs
+    /// `+wait`); zero, the default: none. The same as `?replicas=n` in the URL.
     ///
-    /// Replication is asynchronous: a master that dies may take an acquisition with it that nobody else has heard
-    /// of, and the promoted replica lets the next one in. With as many confirmations as there are replicas no
-    /// fail-over loses one; with fewer only one that promotes a replica which has not confirmed. A lock that too
-    /// few confirm is given back, and the request fails with [`LockError::Unavailable`] once that has lasted for
-    /// [`unavailable_after`](Self::unavailable_after). It costs a second round trip. Renewals are not confirmed:
-    /// a replica that has missed one lets the lock end earlier, and its holder is told.
+    /// Replication is asynchronous: when a master dies, an acquisition that no replica has received is lost
+    /// with it, and the promoted replica grants the lock again. If all replicas must confirm, no fail-over
+    /// loses an acquisition; if fewer must, only a fail-over to a replica that has not confirmed loses one. A
+    /// lock that too few replicas confirm is released, and the request fails with [`LockError::Unavailable`]
+    /// once that has lasted for [`unavailable_after`](Self::unavailable_after). It costs a second round trip.
+    /// Renewals are not confirmed: on a replica that has missed one the lock ends earlier, and its holder is
+    /// told.
     ///
     /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
     pub fn replicas(self, replicas: u32) -> Self {
         LockManagerBuilder { replicas: Some(replicas), ..self }
     }
 
-    /// How long one attempt to connect may take, from resolving the name to the last answer of the greeting; 3 s
-    /// if not set. For servers far away, or that start when they are asked. From 10 ms to a minute. The same as
-    /// `?connect_timeout=5s` in the URL.
+    /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
+    /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
+    /// same as `?connect_timeout=5s` in the URL.
     #[cfg(feature = "redis")]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
     }
 
-    /// How long the server may be silent while it owes an answer, until the connection counts as broken and is
-    /// replaced; 500 ms if not set. Sentinels and the nodes of a cluster are asked with the same patience, and
-    /// replicas (see [`replicas`](Self::replicas)) have so long to confirm. From 10 ms to a minute. The same as
+    /// How long the server may be silent while it owes a reply, before the connection counts as broken and is
+    /// replaced; 500 ms if not set. The same limit applies to sentinels, to the nodes of a cluster, and to
+    /// replicas that must confirm (see [`replicas`](Self::replicas)). From 10 ms to a minute. The same as
     /// `?response_timeout=1s` in the URL.
     ///
-    /// A longer time notices a hung server later, so that a lease may end before its renewal is sent again: leave
-    /// ttls a multiple of it.
+    /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
+    /// again: set ttls to a multiple of this time.
     #[cfg(feature = "redis")]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
     }
 
-    /// Asks `provider` for user and password, instead of taking them from the URL: for passwords and tokens that
-    /// change while the program runs. (Sentinels have credentials of their own; they stand in the URL.)
+    /// Asks `provider` for user and password, instead of taking them from the URL: for passwords and tokens
+    /// that change while the program runs. (Sentinels have credentials of their own, which are given in the
+    /// URL.)
     ///
-    /// It is called for every connection that is made, also for those that replace broken ones, and again before
-    /// credentials end that say when they do ([`Credentials::valid_for`]). The new ones are then shown (AUTH) on
-    /// the connections that are open, which loses nothing; if that fails it is tried again, and a warning is
-    /// logged. A connection that cannot carry AUTH (the one for pushes, where the server does not speak RESP3)
-    /// is made anew.
+    /// It is called for every new connection, also for those that replace broken ones, and again before
+    /// credentials expire, if they tell when ([`Credentials::valid_for`]). The new credentials are then sent
+    /// (AUTH) on the open connections, which loses no command; if that fails it is tried again, and a warning
+    /// is logged. A connection that cannot carry AUTH (the one for pushes, if the server does not speak
+    /// RESP3) is made again.
     ///
     /// The future runs on the manager's I/O thread, within a tokio runtime, and must not block it; it may be
-    /// dropped at any await. Its time counts towards [`connect_timeout`](Self::connect_timeout). An error or a
-    /// panic is a failed attempt to connect, which is repeated like others.
+    /// dropped at any await. Its time counts towards [`connect_timeout`](Self::connect_timeout). An error or
+    /// a panic is a failed attempt to connect, which is repeated like others.
     ///
     /// ```
     /// use std::time::Duration;
@@ -250,17 +256,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How servers are verified and what is shown to them, for a URL with TLS. What is said here counts more than
-    /// what the URL says. Feature `tls`.
+    /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
+    /// precedence over the URL. Feature `tls`.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);
         self
     }
 
-    /// Where the addresses that sentinels and the nodes of a cluster announce are reached from here: for NAT, port
-    /// forwarding and containers. `map` is given the announced host and port; `None`: as announced. Addresses in
-    /// the URL are taken as they are.
+    /// Replaces addresses that sentinels and the nodes of a cluster announce by those at which they can be
+    /// reached from here: for NAT, port forwarding and containers. `map` gets the announced host and port;
+    /// `None`: as announced. Addresses in the URL are used as they are.
     ///
     /// ```
     /// use distlock::LockManager;
@@ -346,11 +352,11 @@ impl LockManagerBuilder {
     }
 }
 
-/// What names this process: unique, with the chosen name in front.
+/// The part of the tokens that identifies this process: unique, with the chosen name in front.
 pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
     let mut random = [0_u8; 12];
     if getrandom::fill(&mut random).is_err() {
-        // No source of randomness: time and process make a name that is unique enough.
+        // No source of randomness: the time and the process id make a name that is unique enough.
         fastrand::fill(&mut random);
     }
     let random = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -21,7 +21,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Of a place that needs no connection of ours, or says itself how long it tries.
+    /// For a store that needs no connection of ours, or that limits the time itself.
     pub(super) fn at_once(manager: LockManager) -> Built {
         Built { manager, longest_attempt: Duration::ZERO }
     }
@@ -55,10 +55,10 @@ impl Error for GaveUp {
 }
 
 impl LockManagerBuilder {
-    /// Connects, and tries again while the server cannot be reached: a refused connection, a name that is not known
-    /// (yet), a server that is still loading its data, sentinels that name no master. Gives up after 5 s, or after
-    /// the [`connect_timeout`](Self::connect_timeout) if that is longer. Fails at once where trying again cannot
-    /// help: a wrong password, another kind of server.
+    /// Connects. It tries again while the server cannot be reached: a refused connection, a name that is not
+    /// known (yet), a server that is still loading its data, sentinels that name no master. Gives up after 5
+    /// s, or after the [`connect_timeout`](Self::connect_timeout) if that is longer. Fails at once if another
+    /// attempt cannot help: a wrong password, another kind of server.
     ///
     /// # Errors
     /// As [`LockManager::connect`].

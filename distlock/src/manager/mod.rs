@@ -19,12 +19,12 @@ use crate::scope;
 pub use builder::LockManagerBuilder;
 pub use operations::{LockHolder, LockInfo, ShutdownReport};
 
-/// What requests use that say nothing else.
+/// The values of options that a request does not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
-    /// How long the server may be out of reach before a request fails.
+    /// How long the server may be unreachable before a request fails.
     pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
 }
@@ -40,24 +40,25 @@ impl Default for Defaults {
     }
 }
 
-/// The source of locks: connections to where they are kept, one I/O thread, and the state of every lock
-/// that this process holds or waits for.
+/// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
+/// this process holds or waits for.
 ///
-/// A program has one, or one for each deployment it talks to. Clones share everything. When the last clone,
-/// request and guard is gone, the I/O thread finishes what is under way (for at most a second) and ends.
+/// A program has one manager, or one for each deployment that it uses. Clones share everything. When the last
+/// clone, request and guard is dropped, the I/O thread finishes what is under way (for at most a second) and
+/// ends.
 ///
 /// # At the end of the process
-/// A guard that is dropped is released in the background, and a process that ends takes its background with
-/// it. So whoever drops the last handle (a clone, a request or a guard) waits up to 50 ms for releases that are
-/// under way. A manager that is still alive when `main` returns (in a `static`, as that of
-/// [`init`](crate::init), or in a task) cannot do that: there, and before `std::process::exit`, call
-/// [`shutdown`](LockManager::shutdown), or [`release`](crate::Guard::release) what you hold and await it.
-/// What was not released is free for others when its ttl is over.
+/// A guard that is dropped is released in the background, and a process that ends does not finish its
+/// background work. So dropping the last handle (a clone, a request or a guard) waits up to 50 ms for
+/// releases that are under way. A manager that is still alive when `main` returns (in a `static`, like that
+/// of [`init`](crate::init), or in a task) cannot do that: in that case, and before `std::process::exit`,
+/// call [`shutdown`](LockManager::shutdown), or [`release`](crate::Guard::release) your guards and await it.
+/// A lock that was not released is free again when its ttl is over.
 ///
 /// # After a fork
 /// A forked process has a copy of the manager without its I/O thread. Every operation there fails with
-/// [`LockError::Unavailable`] at once, and nothing that is dropped there touches its parent's locks: connect
-/// again in the child. A server that forks its workers makes its managers in them.
+/// [`LockError::Unavailable`] at once, and a guard that is dropped there does not release the parent's lock:
+/// connect again in the child. A server that forks its workers should create its managers in the workers.
 #[derive(Clone)]
 pub struct LockManager {
     alive: Arc<Alive>,
@@ -65,35 +66,36 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to where `url` says, trying again for 5 s (or the `connect_timeout`, if that is longer) while the
-    /// server cannot be reached; see [`LockManagerBuilder::connect`].
+    /// Connects to the store at `url`. While the server cannot be reached, it tries again for 5 s (or for the
+    /// `connect_timeout`, if that is longer); see [`LockManagerBuilder::connect`].
     ///
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
     ///
-    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the sentinels
-    /// at these hosts call the master `master`. User and password are for that server; those for the sentinels
-    /// are given as `?sentinel_user=…&sentinel_pass=…`. A fail-over is followed; since replication is
-    /// asynchronous, the new master may not know of a lock that was acquired just before, and then its holder
-    /// is told that it is lost; unless replicas confirm every acquisition, with `?replicas=n` (see
-    /// [`LockManagerBuilder::replicas`]).
+    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the
+    /// sentinels at these hosts name as the master `master`. User and password are for that server; those for
+    /// the sentinels are given as `?sentinel_user=…&sentinel_pass=…`. The manager follows a fail-over.
+    /// Replication is asynchronous, so the new master may not know of a lock that was acquired just before;
+    /// its holder is then told that the lock is lost. To avoid this, let replicas confirm every acquisition
+    /// with `?replicas=n` (see [`LockManagerBuilder::replicas`]).
     ///
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster, of which these are some
-    /// nodes. Everything that belongs to a lock lies in the slot of its key. A fail-over is followed as above, and
-    /// so is a slot that moves; fencing tokens are comparable per key. Locks of several slots can be taken
-    /// together: they are acquired in order and given back if one cannot be had. While a slot is being moved, a
-    /// release in it waits for the end of the move.
+    /// nodes. Everything that belongs to a lock lies in the slot of its key. The manager follows a fail-over
+    /// as above, and a slot that moves; fencing tokens are comparable per key. Locks of several slots can be
+    /// acquired together: they are acquired in order, and released if one of them cannot be acquired. While a
+    /// slot is being moved, a release in it waits for the end of the move.
     ///
-    /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers, of which a majority
-    /// keeps each lock (Redlock); see [`quorum`](LockManagerBuilder::quorum).
+    /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers, of which a
+    /// majority keeps each lock (Redlock); see [`quorum`](LockManagerBuilder::quorum).
     ///
-    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The
-    /// root certificates of the web are trusted; with `?ca=/path/ca.pem` that authority alone.
-    /// `cert=/path/cert.pem&key=/path/key.pem` name the certificate that is shown to a server which asks for one.
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`,
+    /// `rediss+quorum://…`. The root certificates of the web are trusted; with `?ca=/path/ca.pem` only that
+    /// authority. `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that asks
+    /// for one.
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if the
-    /// server refuses, at once, or cannot be reached within that time.
+    /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if
+    /// the server refuses, at once, or cannot be reached within that time.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -114,17 +116,17 @@ impl LockManager {
         LockManagerBuilder::default()
     }
 
-    /// Locks in this process's memory, fresh and isolated from every other manager: for development, unit
+    /// Locks in this process's memory, separate from those of every other manager: for development, unit
     /// tests, and programs that are one process.
     ///
     /// Time is real here too. Acquiring a free lock and handing it on need no timer and no other thread, so
     /// they work under a paused clock (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`). But a
-    /// `wait`, a ttl and renewal run on the suspend-proof clock of the operating system, on the manager's own
+    /// `wait`, a ttl and renewal use the suspend-proof clock of the operating system, on the manager's own
     /// thread: a lease that a test could stop or skip would not be the lease that the program relies on, and
     /// tokio does not tell other threads when it skips time. A test that waits for a busy lock takes as long
-    /// as it says, so let it say `wait(Duration::from_millis(20))`; and under a paused clock a
-    /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits for
-    /// another thread.
+    /// as its `wait`, so choose a short one, like `wait(Duration::from_millis(20))`. Under a paused clock, a
+    /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits
+    /// for another thread.
     #[must_use]
     pub fn in_memory() -> Self {
         let client = builder::client_id(None);
@@ -132,7 +134,7 @@ impl LockManager {
     }
 
     fn memory(client: Arc<str>, defaults: Defaults) -> Self {
-        // Nobody but this process is there, so there is nobody to leave gaps for.
+        // No other process can use these locks, so there is no poller to leave gaps for.
         let tuning = Tuning { poll_gap: Duration::ZERO, ..Tuning::default() };
         let memory = Memory::new(&client, tuning.clone());
         let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..));
@@ -144,7 +146,7 @@ impl LockManager {
         LockManager { alive: Core::start(client, backend, tuning, fastrand::u64(..)), defaults }
     }
 
-    /// Connects to where the environment variable `DISTLOCK_URL` says.
+    /// Connects to the URL in the environment variable `DISTLOCK_URL`.
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] if the variable is missing or not understood; otherwise as
@@ -162,7 +164,8 @@ impl LockManager {
     }
 
     /// The manager that an annotated function would use here: that of [`with_manager`](crate::with_manager),
-    /// else that of [`init`](crate::init). To carry it into a spawned task, which does not inherit it.
+    /// or else that of [`init`](crate::init). Use it to pass the manager to a spawned task, which does not
+    /// inherit it.
     ///
     /// # Errors
     /// [`LockError::NotInitialized`] if there is none.
@@ -177,13 +180,13 @@ impl LockManager {
 
     /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order
     /// only, so callers that name them in different orders cannot deadlock; duplicates count once. A lock
-    /// that is taken inside a held one is outside that order: only its `wait` bounds it. The `wait` counts
-    /// for all together.
+    /// that is acquired while another one is held is outside that order: only its `wait` limits it. The
+    /// `wait` applies to all keys together.
     ///
-    /// Free keys are taken by one command, up to 100 of them (in a cluster, those next to each other in the
-    /// order that share a slot, as `{order:42}:stock` and `{order:42}:cash` do). At one that is busy the
-    /// request waits, with those before it in hand and those behind it free; then another command takes the
-    /// rest. All of them are released in one round trip.
+    /// Free keys are acquired by one command, up to 100 of them (in a cluster: keys that are next to each
+    /// other in the order and share a slot, as `{order:42}:stock` and `{order:42}:cash` do). At a busy key
+    /// the request waits; it holds the keys before that one, and those behind it stay free. Then another
+    /// command acquires the rest. All of them are released in one round trip.
     ///
     /// ```
     /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {

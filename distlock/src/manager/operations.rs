@@ -1,4 +1,4 @@
-//! Looking at locks from outside, and ending.
+//! Inspecting locks, taking them away, and shutting down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lock_kind::LockKind;
 
-/// After the grace period, what is under way gets so long to end.
+/// After the grace period, commands under way have this long to be answered.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 
-/// One of those who hold a lock.
+/// One holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
@@ -23,7 +23,7 @@ pub struct LockHolder {
     pub remaining: Option<Duration>,
 }
 
-/// Who holds a lock; see [`LockManager::inspect`].
+/// The holders of a lock; see [`LockManager::inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -31,18 +31,18 @@ pub struct LockInfo {
     pub key: String,
     /// The key on the server.
     pub full_key: String,
-    /// What it is held as.
+    /// The kind of lock.
     pub kind: LockKind,
-    /// The holder's owner token; of several, the one whose lease lasts longest. Ours read
-    /// `dl1:<client>:<number>`. One that begins with `dl1:hold` stands for a lock that was released and is kept
-    /// by `min_hold`.
+    /// The holder's owner token; of several holders, the one whose lease lasts longest. Tokens of this
+    /// library read `dl1:<client>:<number>`. A token that begins with `dl1:hold` stands for a lock that was
+    /// released and whose key `min_hold` keeps.
     pub holder: String,
-    /// Everybody who holds it, the longest lease first, up to a thousand. Empty if the server does not tell: a
-    /// shared or limited lock of managers with another key prefix, or an ACL user who may not look.
+    /// All holders, the longest lease first, up to a thousand. Empty if the server does not tell them: for a
+    /// shared or limited lock of managers with another key prefix, or for an ACL user that may not read them.
     pub holders: Vec<LockHolder>,
-    /// When the longest lease ends, if it is not renewed. `None`: never (no holder of ours sets such a key).
+    /// When the longest lease ends if it is not renewed. `None`: never (this library sets no such key).
     pub remaining: Option<Duration>,
-    /// Processes that wait in the queue on the server. (Waiters of one process stand there once.)
+    /// Processes that wait in the queue on the server. (All waiters of one process count as one.)
     pub waiters: u64,
     /// Requests of this process that wait.
     pub waiters_here: usize,
@@ -54,12 +54,11 @@ pub struct LockInfo {
 pub struct ShutdownReport {
     /// Locks held when it began.
     pub held: usize,
-    /// Of these, how many were not released within the grace period and lost their leases.
+    /// How many of these were not released within the grace period and lost their leases.
     pub lost: usize,
-    /// Of these, how many are still in somebody's hand: bodies that ignore the loss. Their leases end by
-    /// themselves.
+    /// How many of these are still in use, by bodies that ignore the loss. Their leases end with their ttl.
     pub ignored: usize,
-    /// Releases that the server has not confirmed. Their leases end by themselves.
+    /// Releases that the server has not confirmed. Their leases end with their ttl.
     pub unconfirmed: usize,
 }
 
@@ -73,7 +72,8 @@ fn holders(found: &Inspection) -> Vec<LockHolder> {
     }
 }
 
-/// Asks when it is dropped: behind the command that takes the lock away, whether that was awaited or not.
+/// When dropped, asks whether this process still holds the key. This comes after the command that takes the
+/// lock away, whether or not that command was awaited.
 struct AskWhetherHeld<'a> {
     core: &'a Arc<Core>,
     key: &'a LockKey,
@@ -86,7 +86,7 @@ impl Drop for AskWhetherHeld<'_> {
 }
 
 impl LockManager {
-    /// Reads who holds `key`. `None`: it is free.
+    /// Reads the holders of `key`. `None`: it is free.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
@@ -108,9 +108,9 @@ impl LockManager {
         }))
     }
 
-    /// Takes the lock from whoever holds it, and hands it to the next in the queue. For operators: the holder
-    /// may be in the middle of something. A holder of this manager learns of it within a round trip, others at
-    /// their next renewal. Returns whether it was held.
+    /// Takes the lock away from its holder, and hands it to the next in the queue. For operators: the holder
+    /// may be in the middle of its work. A holder of this manager learns of it within a round trip, others at
+    /// their next renewal. Returns whether the lock was held.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
@@ -123,7 +123,7 @@ impl LockManager {
         self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
     }
 
-    /// Carries out `operation`, again when there was no link for it, as long as requests may take.
+    /// Carries out `operation`. If there was no link for it, tries again for as long as a request may take.
     async fn reaching<T>(
         &self,
         key: &LockKey,
@@ -145,19 +145,20 @@ impl LockManager {
         }
     }
 
-    /// Ends in order. New and waiting requests fail with [`LockError::Closed`] at once. Holders go on for at
-    /// most `grace`; then their leases are lost ([`LostReason::Shutdown`](crate::LostReason::Shutdown)) and
-    /// cancellable bodies stop. A key is released as soon as its body has ended. A body that ignores the loss
-    /// keeps its lease until that expires. Waits at most `grace` and a second.
+    /// Shuts the manager down. New and waiting requests fail with [`LockError::Closed`] at once. Holders may
+    /// go on for at most `grace`; then their leases are lost
+    /// ([`LostReason::Shutdown`](crate::LostReason::Shutdown)) and cancellable bodies stop. A key is released
+    /// as soon as its body has ended. A body that ignores the loss keeps its lease until that expires. Waits
+    /// at most `grace` plus one second.
     ///
-    /// In a process that was forked after the manager was made it does nothing.
+    /// Does nothing in a process that was forked after the manager was created.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the manager closed, with its holders going on.
+    /// If the future is dropped, the manager stays closed, and its holders go on.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let core = self.core();
         if core.is_forked() {
-            // What there is, is the parent's.
+            // All locks belong to the parent.
             return ShutdownReport { held: 0, lost: 0, ignored: 0, unconfirmed: 0 };
         }
         let held = core.lease_handles();

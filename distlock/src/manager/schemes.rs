@@ -1,4 +1,4 @@
-//! Where the locks may be kept: which scheme of a URL stands for what, and how a manager for it is made.
+//! The URL schemes: which store each of them stands for, and how a manager for it is created.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,20 +18,20 @@ use crate::backend::{
     redis::{self, ClusterBackend, RedisBackend, RedisConfig},
 };
 
-/// Makes a manager: of the options, the URL, the name of the process; `true` to connect on first use.
+/// Creates a manager from the options, the URL and the name of the process; `true`: connects on first use.
 type Open = fn(LockManagerBuilder, Url, &Arc<str>, bool) -> Result<Built, LockError>;
 
 /// What schemes stand for.
 struct Scheme {
     /// In lower case.
     names: &'static [&'static str],
-    /// What distlock must be built with.
+    /// The feature of distlock that it needs.
     feature: Option<&'static str>,
-    /// `None`: built without the feature.
+    /// `None`: built without that feature.
     open: Option<Open>,
 }
 
-/// Every scheme there is. To add a store, add a line.
+/// All schemes. To add a store, add a line.
 const SCHEMES: &[Scheme] = &[
     Scheme { names: &["memory"], feature: None, open: Some(open_memory) },
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
@@ -91,7 +91,7 @@ pub(super) fn open(
     }
 }
 
-/// In lower case. `None`: it is a host, a path, or nothing.
+/// The scheme in lower case. `None`: the text has no scheme, but is a host, a path, or empty.
 fn scheme_of(url: &str) -> Option<String> {
     let (name, rest) = url.trim().split_once(':')?;
     let name = name.to_ascii_lowercase();
@@ -118,7 +118,7 @@ fn listed() -> String {
     names.join(", ")
 }
 
-/// As it stands in a URL.
+/// The scheme as it is written in a URL.
 fn shown(name: &str) -> String {
     if name == "memory" { "`memory:`".to_owned() } else { format!("`{name}://`") }
 }
@@ -165,7 +165,7 @@ fn open_redis(
     Ok(Built { manager, longest_attempt })
 }
 
-/// Of one URL that lists them, or of one for each.
+/// From one URL that lists the servers, or from one URL for each.
 #[cfg(feature = "redis")]
 pub(super) fn open_quorum(
     builder: LockManagerBuilder,
@@ -202,7 +202,7 @@ pub(super) fn open_quorum(
     Err(LockError::options(switched_off("redis+quorum", "redis")))
 }
 
-/// A store that nobody has yet: clones of a builder share it.
+/// A store that no manager has taken yet. Clones of a builder share it.
 #[derive(Clone)]
 pub(super) struct StoreSlot(Arc<Mutex<Option<OpenStore>>>);
 
@@ -235,7 +235,7 @@ impl fmt::Debug for StoreSlot {
     }
 }
 
-/// The manager of a store that keeps the public contract.
+/// The manager of a store that implements the public contract.
 fn open_store(
     store: impl LockStore,
     builder: LockManagerBuilder,

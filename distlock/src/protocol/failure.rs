@@ -16,15 +16,15 @@ pub(crate) struct OpError {
 pub(crate) enum Failure {
     /// There was no link: the command never left this process.
     NotSent,
-    /// The link broke, the answer did not come, or the server or a proxy in front of it gave an error of which
-    /// nothing is known: the command may have been applied, or may still be. Worth another try.
+    /// The link broke, no reply came, or the server or a proxy in front of it reported an error that we do
+    /// not know: the command may have been applied, or may be applied later. Worth another try.
     Unknown,
-    /// The server refused for now and did nothing (loading, busy with a script, cluster down, read-only until
-    /// the master is found, out of memory, too few replicas, disk full): worth another try, for as long as
-    /// there is something to be gained. A release is repeated until nothing can be left of its lease.
+    /// The server refused temporarily and did nothing (loading, busy with a script, cluster down, read-only
+    /// until the master is found, out of memory, too few replicas, disk full). Worth another try while the
+    /// request waits. A release is repeated until nothing of its lease can be left.
     Later,
-    /// The server refused and will refuse again (no permission, wrong password, unknown command, a key of
-    /// another type). A script that does several things may have done some of them.
+    /// The server refused permanently (no permission, wrong password, unknown command, a key of another
+    /// type). A script with several steps may have completed some of them.
     Refused,
 }
 
@@ -33,7 +33,7 @@ impl OpError {
         OpError { kind, source: Arc::from(source.into()) }
     }
 
-    /// Whether the command may have been carried out, or a part of it, or may still be.
+    /// Whether the command, or a part of it, may have been applied or may be applied later.
     pub(crate) fn may_be_applied(&self) -> bool {
         match self.kind {
             Failure::Unknown => true,

@@ -1,4 +1,4 @@
-//! What a store knows about a key, for those who look from outside.
+//! What a store knows about a key, for observers.
 
 use super::Kind;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {
     pub(crate) kind: Kind,
-    /// Of several, the one whose lease lasts longest; the marker, if none of them is known.
+    /// If there are several, the one whose lease lasts longest; the marker, if none of them is known.
     pub(crate) holder: Arc<str>,
-    /// Of a shared or limited lock, with their leases, the longest first.
+    /// The holders of a shared or limited lock with their leases, the longest first.
     pub(crate) holders: Vec<(Arc<str>, Option<Duration>)>,
-    /// Of the longest lease. `None`: the key never expires.
+    /// The rest of the longest lease. `None`: the key never expires.
     pub(crate) remaining: Option<Duration>,
     /// Processes queued on the server.
     pub(crate) waiters: u64,

@@ -1,14 +1,14 @@
-//! Kinds of locks, and what stands in the key of each.
+//! Kinds of locks, and the value of the key of each.
 
 use std::fmt;
 
-/// What kind of lock is asked for. Exclusive and shared ones exclude each other; a limited one shares its key
-/// with nothing but itself.
+/// The kind of lock that is requested. Exclusive and shared locks exclude each other. A limited lock excludes
+/// both of them, and limited locks with another limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Exclusive,
     Shared,
-    /// At most so many holders.
+    /// At most this many holders.
     Limited(u32),
 }
 
@@ -22,13 +22,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What stands in the key of a lock that is held by readers.
+/// The value of the key of a lock that readers hold.
 pub(crate) const SHARED_MARKER: &str = "dl1:s";
 
-/// What the key of a limited lock begins with; its limit follows.
+/// The first part of the value of a limited lock's key. The limit follows.
 pub(crate) const LIMITED_MARKER: &str = "dl1:p:";
 
-/// The kind of lock that the value of its key stands for.
+/// The kind of lock that the value of a key belongs to.
 pub(crate) fn kind_of(holder: &str) -> Kind {
     if holder == SHARED_MARKER {
         return Kind::Shared;

@@ -1,12 +1,12 @@
-//! What becomes of the connection to a store.
+//! Events of the connection to a store.
 
 use super::OpError;
 use std::time::Duration;
 
-/// A command of a broken connection is applied within this time or not at all.
+/// A command of a broken connection is applied within this time or never.
 pub(crate) const LATE_COMMANDS_BOUND: Duration = Duration::from_secs(5);
 
-/// Whether grants reach us without being asked for.
+/// Whether grants are pushed to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushes {
     /// Subscribed, on an unbroken connection.
@@ -14,15 +14,15 @@ pub(crate) enum Pushes {
     Off,
 }
 
-/// What happens to the connection. Every event ends the validity of what was known before it.
+/// What happens to the connection. Every event invalidates what was known before it.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkEvent {
-    /// A new link is ready for commands. `former_links_dead`: nothing that was sent on an earlier link can be applied
-    /// any more (it was killed on the server, or there was none).
+    /// A new link is ready for commands. `former_links_dead`: no command that was sent on an earlier link can
+    /// be applied any more (that link was killed on the server, or there was none).
     Up { former_links_dead: bool, pushes: Pushes },
-    /// There is no link. Also reported after each attempt to connect that failed.
+    /// There is no link. Also reported after each failed attempt to connect.
     Down { cause: OpError },
-    /// The push connection was lost, or found again. (Lost pushes may have been missed in between.)
+    /// The push connection was lost, or established again. (Pushes may have been missed in between.)
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a store has one connection"))]
     Pushes(Pushes),
 }

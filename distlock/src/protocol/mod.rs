@@ -1,13 +1,13 @@
-//! The words that the engine and the stores speak: operations, replies, failures, news, times.
+//! The vocabulary that the engine and the stores share: operations, replies, failures, pushes, times.
 //!
-//! An operation is idempotent by its owner token, with two exceptions that the engine knows: [`Op::TryAcquire`] is
-//! never sent twice, and a repeated [`Op::Release`] may answer [`Reply::NotHeld`]. Replies to operations sent
-//! one after the other on an unbroken link are *executed* in the order sent; they may be *noticed* in another
-//! order, because different tasks await them.
+//! An operation is idempotent by its owner token, with two exceptions that the engine knows:
+//! [`Op::TryAcquire`] is never sent twice, and a repeated [`Op::Release`] may be answered with
+//! [`Reply::NotHeld`]. Operations that are sent one after the other on an unbroken link are *executed* in
+//! that order. Their replies may be *noticed* in another order, because different tasks await them.
 //!
-//! Keys are logical here: a store puts the prefix in front and takes it off again.
+//! Keys are logical here: a store adds the prefix and removes it again.
 //!
-//! Nothing here does anything by itself, and nothing here knows who uses it.
+//! Nothing in this module acts by itself or depends on its users.
 
 mod failure;
 mod inspection;

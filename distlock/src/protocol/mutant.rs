@@ -16,7 +16,7 @@ macro_rules! mutated {
 }
 pub(crate) use mutated;
 
-/// One broken rule each; the names say what the broken code does.
+/// One broken rule each; the name says what the broken code does.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
@@ -141,11 +141,11 @@ pub(crate) fn switch(fault: Option<Mutant>) {
     ON.set(fault);
 }
 
-/// Breaks one rule after the other and looks at so many seeds for a run that shows it. `shows`: what a run of that
-/// seed has to say, if it shows the broken rule.
+/// Breaks one rule after the other and searches the seeds for a run that shows it. `shows`: what a run of
+/// that seed reports if it shows the broken rule.
 ///
 /// # Panics
-/// If some broken rule is not found.
+/// If a broken rule is not found.
 #[cfg(test)]
 pub(crate) fn hunt<'a, C>(
     cases: &'a [C],

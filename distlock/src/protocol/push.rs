@@ -1,12 +1,12 @@
-//! What a store says without being asked.
+//! What a store reports without being asked.
 
 use super::{ServerTime, Token};
 use std::sync::Arc;
 
-/// News from the server that nobody asked for. Hints: they may be late, doubled, or missing.
+/// A push from the server. It is only a hint: it may come late, twice, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// At `server_time` the lock was given to `token` for its claim time. `handoffs_began`: see [`Op::Release`].
+    /// At `server_time` the lock was granted to `token` for its claim. `handoffs_began`: see [`Op::Release`].
     Grant {
         key: Arc<str>,
         token: Token,
@@ -19,11 +19,11 @@ pub(crate) enum Push {
     Gap { key: Arc<str>, token: Token },
 }
 
-/// News that say that something may have changed, and nothing that could be relied on.
+/// News that something may have changed. Nothing in it can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The lock may be free: whoever waits for it may ask.
+    /// The lock may be free: its waiters may ask.
     Free { key: Arc<str> },
-    /// The lock, or a place in the queue, was given to `token`, nobody knows when.
+    /// The lock, or a place in the queue, was given to `token` at an unknown time.
     Unproven { key: Arc<str>, token: Token },
 }

@@ -1,20 +1,20 @@
-//! What a store says.
+//! What a store replies.
 
 use super::{OpError, ServerTime};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time to live of a key that somebody else holds.
+/// The remaining time to live of a key that another token holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remaining {
-    /// The reply did not say.
+    /// The reply did not tell.
     Unknown,
-    /// The key never expires: not one of ours, or somebody's mistake.
+    /// The key never expires: it was not set by this library, or was changed by hand.
     Forever,
     For(Duration),
 }
 
-/// What the server said. Every variant has been checked to belong to the operation's own token.
+/// What the server replied. Every variant was checked to belong to the operation's own token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.
@@ -22,12 +22,12 @@ pub(crate) enum Reply {
         server_time: Option<ServerTime>,
         fence: Option<u64>,
     },
-    /// The lock was ours already, and its lease is at least the ttl sent.
+    /// The lock was already ours, and its lease lasts at least the ttl sent.
     AlreadyHeld {
         server_time: Option<ServerTime>,
         fence: Option<u64>,
     },
-    /// Somebody else holds it. `front`: our entry is the first in the queue.
+    /// Another token holds it. `front`: our entry is the first in the queue.
     Busy {
         server_time: Option<ServerTime>,
         holder: Arc<str>,
@@ -38,33 +38,33 @@ pub(crate) enum Reply {
     WrongKind {
         found: Arc<str>,
     },
-    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of several
-    /// servers, it was handed on to a waiter.
+    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of
+    /// several servers, it was handed on to a waiter.
     Released {
         gap: bool,
     },
-    /// The lock was not ours, but the queue entry was; it is gone.
+    /// The lock was not ours, but a queue entry was; the entry was removed.
     Cancelled,
     /// Neither the lock nor a queue entry was ours.
     NotHeld,
     Renewed {
         server_time: ServerTime,
     },
-    /// The highest fencing token that the server knew of before; 0: of none.
+    /// The highest fencing token that the server knew before; 0: none.
     Fenced {
         last: u64,
     },
-    /// Nothing was done: the command ended at a key before this one (see [`Backend::send_acquire_all`]).
+    /// Nothing was done: the command ended at a key in front of this one (see [`Backend::send_acquire_all`]).
     Skipped,
 }
 
 impl Reply {
-    /// An operation that wanted the lock has it.
+    /// True if an acquisition succeeded.
     pub(crate) fn is_acquired(&self) -> bool {
         matches!(self, Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
     }
 
-    /// When the server said so, on its own clock.
+    /// The time of the reply on the server's clock, if it tells one.
     pub(crate) fn server_time(&self) -> Option<ServerTime> {
         match self {
             Reply::Acquired { server_time, .. }
@@ -75,7 +75,7 @@ impl Reply {
         }
     }
 
-    /// Somebody holds the lock, and the reply does not say who.
+    /// True if the lock is held and the reply does not tell by which token.
     #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {
         matches!(self, Reply::Busy { holder, .. } if super::kind_of(holder) != super::Kind::Exclusive)

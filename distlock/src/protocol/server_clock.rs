@@ -1,8 +1,9 @@
-//! What replies say about the server's wall clock, and when it was stepped.
+//! What replies tell about the server's wall clock, and when it was stepped.
 //!
-//! A reply that carries the server's time `s`, asked for at `sent` and noticed at `seen`, bounds the offset
-//! `server − local` to `[s − seen, s − sent]`. Bounds age: the clocks may drift apart. When a reply's bounds
-//! and the aged ones have nothing in common, the server's clock was stepped.
+//! A reply that carries the server's time `s`, whose command was sent at `sent` and which was noticed at
+//! `seen`, bounds the offset `server − local` to `[s − seen, s − sent]`. Bounds widen with age, because the
+//! clocks may drift apart. If a reply's bounds and the widened ones do not overlap, the server's clock was
+//! stepped.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{ServerTime, Time, drift, mutated};
 pub(crate) enum Step {
     Forward(Duration),
     Backward(Duration),
-    /// The reply is from before a step forward that is known already.
+    /// The reply is from before a step forward that is already known.
     Before(Duration),
 }
 
@@ -30,45 +31,45 @@ pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,
-    /// When a message showed a step forward.
+    /// When a push showed a step forward.
     received: Option<Time>,
 }
 
 impl ServerClock {
-    /// Another server, or the same one after a restart: nothing is known.
+    /// Another server, or the same one after a restart: nothing is known of its clock.
     pub(crate) fn forget(&mut self) {
         *self = ServerClock::default();
     }
 
-    /// Between which offsets from ours it lies, in nanoseconds, if anything was heard of it.
+    /// The bounds of the offset from our clock in nanoseconds, if any reply told the server's time.
     #[cfg(feature = "redis")]
     pub(crate) fn offset(&self, now: Time) -> Option<(i128, i128)> {
         let Bounds { low, high, .. } = aged(self.bounds?, now);
         Some((low, high))
     }
 
-    /// Takes in a message of unknown age: it was sent before it was `seen`, so it bounds the offset from
-    /// below only, and shows steps forward only.
+    /// Takes in a message of unknown age. It was sent before it was `seen`, so it bounds the offset only from
+    /// below, and shows only steps forward.
     pub(crate) fn received(&mut self, server_time: ServerTime, seen: Time) -> Option<Step> {
         let old = aged(self.bounds?, seen);
         let low = i128::from(server_time.0) * 1000 - i128::from(seen.0);
         if low <= old.high {
             return None;
         }
-        // By at least so much; what is left of it shows in the next reply.
+        // The step is at least this long; the next reply shows the rest of it.
         let by = low - old.high;
         self.received = Some(seen);
         self.bounds = Some(Bounds { low: old.low + by, high: low, ..old });
         Some(Step::Forward(span(by)))
     }
 
-    /// Takes in one reply, in any order. Reports a step once, and of every reply from before a step forward by how
-    /// much what it grants ends earlier.
+    /// Takes in a reply, in any order. Reports each step once. For every reply from before a known step
+    /// forward, reports by how much what it grants ends earlier.
     pub(crate) fn observe(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Option<Step> {
         let server = i128::from(server_time.0) * 1000;
         let mut new =
             Bounds { low: server - i128::from(seen.0), high: server - i128::from(sent.0), at: seen };
-        // The server's time is cut to whole microseconds.
+        // The server's time is truncated to whole microseconds.
         new.high += 1000;
         let old = match self.bounds {
             None => {
@@ -77,8 +78,8 @@ impl ServerClock {
             }
             Some(old) => aged(old, seen),
         };
-        // Replies may be noticed out of order: one from before a step shows none in the other direction. Commands of
-        // one event are sent at the same instant, and the step may have come between them.
+        // Replies may be noticed out of order, so one from before a step must not show a step in the other
+        // direction. Commands of one event have the same `sent`, and the step may have come between them.
         if self.stepped.is_some_and(|stepped| sent <= stepped)
             && !mutated!(ReplyBeforeStepIsAStep)
             && (new.low > old.high || new.high < old.low)
@@ -105,7 +106,7 @@ impl ServerClock {
     }
 }
 
-/// By how much the clock has gone forward since `old`, a reply from before a known step.
+/// By how much the clock went forward after `old`, a reply from before a known step.
 fn before(known: Bounds, old: Bounds) -> Option<Step> {
     let by = known.low - old.high;
     (by > 0).then(|| Step::Before(span(by)))

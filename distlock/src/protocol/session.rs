@@ -1,30 +1,33 @@
-//! The process's session with a store: what all its leases depend on, where they end with the session.
+//! The process's session with a store. If leases end with the session, all of the process's leases depend on
+//! it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Time, lease_end, mutated};
 
-/// Until when the session lives. Read without a lock by every check of a hold, written by the store's adapter.
+/// Until when the session lives. Every check of a hold reads it without a mutex; the store's adapter writes
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// The end of the last heartbeat that was answered, on our clock; zero while there is no session.
+    /// When the session ends unless another heartbeat is answered, on our clock; zero while there is no
+    /// session.
     deadline: AtomicU64,
-    /// When the last session was lost; zero for never. What was sent before belongs to that one.
+    /// When the last session was lost; zero: never. Commands sent before belong to that session.
     lost: AtomicU64,
 }
 
 impl Session {
-    /// A heartbeat that was sent then has been answered. One from before a loss says nothing.
+    /// A heartbeat that was sent at `sent` was answered. One from before a loss says nothing.
     pub(crate) fn answered(&self, sent: Time, timeout: Duration) {
         if sent > self.lost_at() || mutated!(HeartbeatOfLostSessionCounts) {
             self.deadline.fetch_max(lease_end(sent, timeout).0, Ordering::AcqRel);
         }
     }
 
-    /// The session is over, and everything with it.
+    /// The session has ended, and all leases with it.
     pub(crate) fn lose(&self, now: Time) {
-        // In this order: whoever finds a later deadline knows of the loss.
+        // In this order: a thread that reads a later deadline also sees the loss.
         self.lost.store(now.0, Ordering::Release);
         self.deadline.store(0, Ordering::Release);
     }
@@ -37,12 +40,12 @@ impl Session {
         Time(self.lost.load(Ordering::Acquire))
     }
 
-    /// What was sent then was for an earlier session, which has taken its effect with it.
+    /// A command sent at `sent` belonged to an earlier session, whose end has undone its effect.
     pub(crate) fn is_earlier(&self, sent: Time) -> bool {
         sent <= self.lost_at() && !mutated!(AnswerOfLostSessionBelieved)
     }
 
-    /// There is one, or there was: not yet known as lost.
+    /// There is a session, or there was one and it is not yet known as lost.
     pub(crate) fn has_begun(&self) -> bool {
         self.deadline() > Time(0)
     }

@@ -1,11 +1,11 @@
-//! Instants of this process's clock and of the server's, and the arithmetic of lease deadlines.
+//! Instants of this process's clock and of the server's clock, and the arithmetic of lease deadlines.
 
 use super::mutated;
 use std::time::Duration;
 
-/// The server's clock may run this much faster than ours (1 %), in parts of 100.
+/// The server's clock may run this many per cent faster than ours.
 const DRIFT_PERCENT: u32 = 1;
-/// Granularity of the server's expiry (1 ms) and of ours.
+/// The granularity of the server's expiry (1 ms) and of ours (1 ms).
 const MARGIN: Duration = Duration::from_millis(2);
 
 /// An instant of this process's suspend-proof clock, in nanoseconds since an arbitrary origin.
@@ -25,7 +25,7 @@ impl Time {
         Time(self.0.saturating_sub(nanos(d)))
     }
 
-    /// The time from `earlier` to `self`, zero if it is not earlier.
+    /// The time from `earlier` to `self`; zero if `earlier` is not earlier.
     pub(crate) fn duration_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -35,20 +35,20 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Until when a lease of `ttl`, asked for at `sent`, may be relied on: `sent + (1 − ρ)·ttl − margin`. The
-/// server cannot have begun to count before `sent`, and counts at most 1 % faster.
+/// Until when a lease of `ttl` that was requested at `sent` may be relied on: `sent + (1 − ρ)·ttl − margin`.
+/// The server cannot have begun to count before `sent`, and counts at most 1 % faster.
 pub(crate) fn lease_end(sent: Time, ttl: Duration) -> Time {
     let drift = if mutated!(NoDrift) { Duration::ZERO } else { drift(ttl) };
     sent.after(ttl).before(drift).before(MARGIN).max(sent)
 }
 
-/// When the ttl is over, on our clock, of a lease that may be relied on until `deadline`: what [`lease_end`] takes off,
-/// put back.
+/// When, on our clock, the ttl is over of a lease that may be relied on until `deadline`. Adds what
+/// [`lease_end`] has subtracted.
 pub(crate) fn ttl_end(deadline: Time, ttl: Duration) -> Time {
     deadline.after(drift(ttl)).after(MARGIN)
 }
 
-/// How far the two clocks may drift apart in `age`.
+/// How far the two clocks may drift apart during `age`.
 pub(crate) fn drift(age: Duration) -> Duration {
     age * DRIFT_PERCENT / 100
 }

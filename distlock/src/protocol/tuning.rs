@@ -10,17 +10,18 @@ use super::session::Session;
 pub(crate) enum Clocks {
     /// One server's: times that contradict each other show that the clock was stepped.
     One,
-    /// Those of several servers, each with its own share of the keys: times for different keys must not be
-    /// compared.
+    /// The clocks of several servers, each with its own share of the keys: times for different keys must not
+    /// be compared.
     Many,
 }
 
 /// What ends the lease of a holder that has died.
 #[derive(Clone, Debug)]
 pub(crate) enum LeaseEnds {
-    /// Its ttl, which the store may have rounded up to a multiple of this.
+    /// Its ttl, which the store may have rounded up to a multiple of `granularity`.
     WithTtl { granularity: Duration },
-    /// The end of the session. A lease whose ttl is over is ended by whoever held it.
+    /// The end of the session. While the session lives, the process that held a lease releases it when its
+    /// ttl is over.
     WithSession(Arc<Session>),
 }
 
@@ -33,20 +34,20 @@ impl LeaseEnds {
     }
 }
 
-/// How the queue on the server behaves; the same for every client of a deployment.
+/// How the queue on the server behaves. The same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
-    /// How long an entry in the queue lives without a heartbeat.
+    /// The lifetime of a queue entry without a heartbeat.
     pub(crate) queue_entry_ttl: Duration,
-    /// Length of the gap in which a key under contention is left free for plain pollers; zero = no gaps.
+    /// The length of a gap, in which a key under contention is left free for plain pollers; zero: no gaps.
     pub(crate) poll_gap: Duration,
-    /// How often such a gap is made, on average; see [`Tuning::poll_gap_is_due`]. Zero (and a gap that is not): one of
-    /// several servers, where no gap is made, waiters that poll are passed over, and whoever releases is told if the
-    /// lock was handed on.
+    /// The average interval between such gaps; see [`Tuning::poll_gap_is_due`]. Zero while `poll_gap` is not
+    /// zero: this is one of several servers. Then no gap is made, waiters that poll are passed over, and the
+    /// reply to a release tells whether the lock was handed on.
     pub(crate) poll_gap_interval: Duration,
     pub(crate) clocks: Clocks,
     pub(crate) leases: LeaseEnds,
-    /// So many fencing tokens can be reserved at once.
+    /// The most fencing tokens that can be reserved at once.
     pub(crate) most_fences: u32,
 }
 
@@ -55,8 +56,8 @@ impl Default for Tuning {
         Tuning {
             queue_entry_ttl: Duration::from_secs(10),
             poll_gap: Duration::from_millis(10),
-            // Costs a key that is busy all the time 4 % of its sections; at 100 ms it was 10 %, at 1 s 1 %, and a
-            // client that polls every 100 ms is served within 2 s, 1 s and 10 s.
+            // The cost for a key that is always busy: 4 % of its sections (10 % with 100 ms, 1 % with 1 s). A
+            // client that polls every 100 ms is served within 2 s (1 s with 100 ms, 10 s with 1 s).
             poll_gap_interval: Duration::from_millis(200),
             clocks: Clocks::One,
             leases: LeaseEnds::WithTtl { granularity: Duration::from_millis(1) },
@@ -65,17 +66,17 @@ impl Default for Tuning {
     }
 }
 
-/// The golden section.
+/// The golden ratio.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Tuning {
-    /// Whether a run of hand-offs that began at `handoffs_began` is to be interrupted by a gap now; both in
-    /// microseconds of one clock. The scripts say the same (see scripts/serve.lua).
+    /// Whether a run of hand-offs that began at `handoffs_began` has to be interrupted by a gap now; both in
+    /// microseconds of one clock. The scripts use the same formula (see scripts/serve.lua).
     ///
-    /// A client that polls gets the key if one of its polls falls into a gap. So gaps have no rhythm: at any regular
-    /// distance they would always miss a client that polls at a related interval. There is one in each
-    /// `poll_gap_interval` of the clock, at a place that is as good as random, but the same for every process and
-    /// script.
+    /// A client that polls gets the key if one of its polls falls into a gap. So gaps must not be periodic:
+    /// with any fixed interval they would always miss a client whose polling interval is related to it. There
+    /// is one gap in each `poll_gap_interval` of the clock, at a pseudo-random place that is the same for
+    /// every process and script.
     pub(crate) fn poll_gap_is_due(&self, handoffs_began: u64, now: u64) -> bool {
         if self.poll_gap.is_zero() || self.poll_gap_interval.is_zero() {
             return !self.poll_gap.is_zero();
@@ -99,8 +100,8 @@ mod tests {
     /// Some day of 2026.
     const START: u64 = 1_795_000_000_000_000;
 
-    /// When a client that polls with this interval, from `phase` on, first falls into a gap of a key that is
-    /// released every millisecond.
+    /// When a client that polls with this interval, starting at `phase`, first falls into a gap of a key that
+    /// is released every millisecond.
     fn wait(tuning: &Tuning, interval: u64, phase: u64) -> u64 {
         let gap = u64::try_from(tuning.poll_gap.as_micros()).unwrap();
         let (mut handoffs_began, mut now, mut poll) = (START + phase, START + phase, START + phase);
@@ -131,8 +132,8 @@ mod tests {
             waits.sort_unstable();
             let (median, nearly_all, in_time) =
                 (waits[100], waits[190], waits.partition_point(|w| *w < TIME_OUT));
-            // Each gap meets a poll with the probability gap ÷ interval. A few may be unlucky, for no rhythm is
-            // the right one for all.
+            // Each gap meets a poll with probability gap ÷ interval. A few clients may be unlucky, because no
+            // sequence suits all intervals.
             let expected = interval * 20;
             assert!(median < expected, "{interval} us: {median} us");
             assert!(nearly_all < expected * 4, "{interval} us: {nearly_all} us");

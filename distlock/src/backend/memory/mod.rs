@@ -1,6 +1,6 @@
 //! Locks in this process's memory: for development, unit tests, and programs that are one process.
 //!
-//! Answers at once, on the calling thread, so that hand-offs need no other thread.
+//! Replies at once, on the calling thread, so that hand-offs need no other thread.
 
 pub(crate) mod server;
 
@@ -15,7 +15,7 @@ use super::{Sending, ServerTime, Tuning};
 use crate::clock::{self, Time};
 use server::{ModelServer, News, Note, Sender};
 
-/// The store, and its clock: the wall clock at the start, going on monotonically.
+/// The store and its clock: the wall clock at the start, continued monotonically.
 pub(crate) struct Memory {
     client: Arc<str>,
     server: Mutex<ModelServer>,
@@ -38,8 +38,8 @@ impl Memory {
         })
     }
 
-    /// Where pushes go. They are delivered on the thread whose operation caused them. The link is up from
-    /// here on.
+    /// The receiver of pushes. They are delivered on the thread whose operation caused them. The link is up
+    /// from this call on.
     pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
         let events: Arc<dyn Events> = events.clone();
         self.events.get_or_init(|| Arc::downgrade(&events));

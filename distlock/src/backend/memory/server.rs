@@ -1,5 +1,5 @@
 //! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
-//! the simulation. It has no clock: time is passed in, and may jump.
+//! the simulation. It has no clock: the time is passed in, and may jump.
 
 #[cfg(test)]
 mod probe;
@@ -18,10 +18,10 @@ use crate::backend::{
 use crate::protocol::mutated;
 use crate::shrink::shrink;
 
-/// The value of a key that `min_hold` keeps after its release: nobody's token.
+/// The value of a key that `min_hold` keeps after its release: no token.
 pub(crate) const HOLD: &str = "dl1:hold";
 
-/// A push, and for whom.
+/// A push and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) client: Arc<str>,
@@ -46,7 +46,7 @@ struct QueueEntry {
     claim: Duration,
     fences: u32,
     listens: bool,
-    /// Only the mutant that mints too early uses it.
+    /// Used only by the fault that reserves fencing tokens too early.
     minted: Option<u64>,
 }
 
@@ -61,12 +61,12 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 struct KeyEntry {
     value: Option<Value>,
-    /// Who holds a shared or limited lock, and until when. Means nothing unless `value` is their marker.
+    /// The holders of a shared or limited lock, and until when. Only valid while `value` is their marker.
     members: Vec<(Arc<str>, ServerTime)>,
     queue: VecDeque<QueueEntry>,
 }
 
-/// Whoever sends an operation.
+/// The client that sends an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender<'a> {
     pub(crate) client: &'a Arc<str>,
@@ -79,9 +79,9 @@ pub(crate) struct ModelServer {
     slots: HashMap<Arc<str>, KeyEntry>,
     last_fence: u64,
     listeners: HashSet<Arc<str>>,
-    /// Whether a push tells how many listeners it reached.
+    /// Whether the count of a push's receivers proves that there is none.
     counts: bool,
-    /// When there are this many slots they are looked through for what has expired.
+    /// With this many slots, the expired ones are removed.
     sweep_at: usize,
 }
 
@@ -99,7 +99,7 @@ impl ModelServer {
         }
     }
 
-    /// From now on pushes for `client` reach somebody.
+    /// From now on pushes to `client` are received.
     pub(crate) fn subscribe(&mut self, client: &Arc<str>) {
         self.listeners.insert(client.clone());
     }
@@ -131,7 +131,7 @@ impl ModelServer {
         reply
     }
 
-    /// Carries out operations that take locks, in order, up to the first that does not get its lock.
+    /// Carries out operations that acquire locks, in order, up to the first that fails to.
     pub(crate) fn apply_acquire_all(
         &mut self,
         server_time: ServerTime,
@@ -226,7 +226,8 @@ impl ModelServer {
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
             if let Some(keep_taken_for) = keep_taken_for {
-                // The token may have left with a hold before: it keeps one place, until the later command says.
+                // The token may have been released with `keep_taken_for` before: it keeps one place, until
+                // the time of the later command.
                 let holder: Arc<str> = format!("{HOLD}:{text}").into();
                 slot.members.retain(|(member, _)| *member != holder);
                 slot.members.push((holder, plus(server_time, keep_taken_for)));
@@ -241,7 +242,7 @@ impl ModelServer {
             if !slot.remove(from.client, token) {
                 return Reply::NotHeld;
             }
-            // Whoever stood behind may be able to enter now.
+            // The waiters behind it may be able to acquire now.
             if slot.is_marked(server_time) && !mutated!(NoServeAfterCancel) {
                 slot.drop_expired_members(server_time);
                 self.serve(server_time, from.key, handoffs_began, notes);
@@ -256,7 +257,7 @@ impl ModelServer {
         self.hand_over(server_time, from.key, handoffs_began, notes)
     }
 
-    /// Frees the key, for the queue or (in a gap) for anybody.
+    /// Frees the key, for the queue or (in a gap) for any client.
     fn hand_over(
         &mut self,
         server_time: ServerTime,
@@ -283,8 +284,8 @@ impl ModelServer {
         self.serve_run(server_time, key, handoffs_began, false, notes);
     }
 
-    /// Lets in as many from the front of the queue as are compatible with who is in; or tells the first that
-    /// there is a pause.
+    /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
+    /// the first that there is a gap.
     fn serve_run(
         &mut self,
         server_time: ServerTime,
@@ -302,10 +303,10 @@ impl ModelServer {
                 self.slot(key).queue.push_front(entry);
                 break;
             }
-            // Who polls gets its fence when it asks.
+            // A waiter that polls gets its fencing token when it asks.
             let fences = if entry.listens { entry.fences } else { 0 };
             if !self.is_heard(&entry) {
-                // That is known when the tokens have been reserved.
+                // The script learns this only after it has reserved the tokens.
                 self.mint(server_time, if pause { 0 } else { fences });
                 continue;
             }
@@ -336,7 +337,7 @@ impl ModelServer {
         Reply::Released { gap: false }
     }
 
-    /// Whether a grant would reach somebody, as far as one can know.
+    /// Whether a grant would reach its client, as far as can be known.
     fn is_heard(&self, entry: &QueueEntry) -> bool {
         if mutated!(DeadEntriesNotSkipped) {
             return true;
@@ -431,7 +432,7 @@ impl ModelServer {
         Some(Inspection { kind, holder, holders, remaining: value.until.map(left), waiters })
     }
 
-    /// Takes the lock from whoever holds it. False: it was free.
+    /// Takes the lock away from its holder. False: it was free.
     pub(crate) fn force_release(
         &mut self,
         server_time: ServerTime,
@@ -462,7 +463,7 @@ impl ModelServer {
     }
 }
 
-/// The arguments of `enter`.
+/// The arguments of an acquire command.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     token: Token,
@@ -473,11 +474,11 @@ struct Ask {
     fences: u32,
 }
 
-/// What `enter` found.
+/// What an acquire command found.
 enum Admission {
     Acquired,
     AlreadyHeld,
-    /// Somebody else is in, for so long.
+    /// Other holders have it, for this long.
     Full(Remaining),
     /// The key is in use for another kind of lock.
     Clash(Arc<str>),
@@ -525,7 +526,8 @@ impl KeyEntry {
             return Admission::AlreadyHeld;
         }
         if self.has_room(server_time, ask.kind) {
-            // Only then: who asks again in time for a place to become free keeps its own in the queue.
+            // Only if there is room: a waiter that asks again just before a place becomes free keeps its
+            // place in the queue.
             self.drop_dead(server_time);
             let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
             let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
@@ -539,7 +541,8 @@ impl KeyEntry {
         Admission::Full(first_out.map_or(Remaining::Unknown, left))
     }
 
-    /// Whom one who asks for `kind` waits for: of several the last to go, or the first if one place is enough.
+    /// The holder that a request for `kind` waits for. If there are several: the last to expire, or the first
+    /// if one place is enough.
     fn in_the_way(&mut self, server_time: ServerTime, kind: Kind) -> Arc<str> {
         let Some(value) = self.live(server_time) else { return HOLD.into() };
         let holder = value.holder.clone();
@@ -547,7 +550,7 @@ impl KeyEntry {
             return holder;
         }
         let alive = self.members.iter().filter(|(_, until)| *until > server_time);
-        // Those who were let in together end together: then their texts decide.
+        // Those that were granted together expire together: then their texts decide.
         let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
         let found = match kind {
             Kind::Exclusive => alive.max_by_key(order),
@@ -556,7 +559,7 @@ impl KeyEntry {
         found.map_or(holder, |(member, _)| member.clone())
     }
 
-    /// Whether one more of `kind` can come in.
+    /// Whether one more holder of `kind` is possible.
     fn has_room(&mut self, server_time: ServerTime, kind: Kind) -> bool {
         let Some(value) = self.live(server_time) else { return true };
         let there = kind_of(&value.holder);
@@ -569,7 +572,7 @@ impl KeyEntry {
         }
     }
 
-    /// Lets `holder` in.
+    /// Adds `holder`.
     fn put(&mut self, server_time: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
         if kind == Kind::Exclusive {
             self.value = Some(Value { holder, until: Some(until) });
@@ -586,7 +589,7 @@ impl KeyEntry {
         self.drop_expired_members(server_time);
     }
 
-    /// Whether the marker is there and `holder` among those it stands for.
+    /// Whether the marker is there and `holder` is among its holders.
     fn is_member(&mut self, server_time: ServerTime, holder: &Arc<str>) -> bool {
         self.is_marked(server_time) && {
             self.members.retain(|(_, until)| *until > server_time);
@@ -607,7 +610,7 @@ impl KeyEntry {
         self.drop_expired_members(server_time);
     }
 
-    /// The marker lives as long as the last member, and not without any.
+    /// The marker lives as long as the last holder, and not without any.
     fn drop_expired_members(&mut self, server_time: ServerTime) {
         self.members.retain(|(_, until)| *until > server_time);
         let last = self.members.iter().map(|(_, until)| *until).max();
@@ -632,7 +635,7 @@ impl KeyEntry {
         self.value.as_mut()
     }
 
-    /// Adds the entry or refreshes it where it stands. True if it is the first that is alive.
+    /// Adds the entry, or refreshes it in its place. True if it is the first that is alive.
     fn enqueue(&mut self, server_time: ServerTime, entry: QueueEntry) -> bool {
         let token = entry.token;
         let client = entry.client.clone();

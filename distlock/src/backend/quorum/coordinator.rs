@@ -1,5 +1,5 @@
-//! Puts every operation to all servers and says what a majority made of it. Pure: time and answers come in,
-//! commands and decisions go out.
+//! Sends every operation to all servers and decides by what a majority answers. Pure: time and replies come
+//! in, commands and decisions go out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub(super) struct Coordinator {
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     pub(super) repairs: Repairs,
-    /// How long a place in the queue lasts.
+    /// The lifetime of a queue entry.
     queue_entry_ttl: Duration,
     rounds: HashMap<u64, Round>,
     next_round: u64,
-    /// Fencing tokens below this are known to exist.
+    /// Every fencing token below this is known to exist.
     fences: u64,
 }
 
 impl Coordinator {
-    /// Of the servers with these names. `longest_ttl`: of the leases of this deployment.
+    /// For the servers with these names. `longest_ttl`: the longest ttl of the leases of this deployment.
     pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Coordinator {
         Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
@@ -56,12 +56,13 @@ impl Coordinator {
         }
     }
 
-    /// What there is to do since this was asked for the last time.
+    /// The effects since the last call.
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.out)
     }
 
-    /// Puts an operation to all servers. Returns the number under which it will be decided.
+    /// Starts a round: sends an operation to all servers. Returns the number under which the round will be
+    /// decided.
     pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, op: Op) -> u64 {
         let id = self.next_round;
         self.next_round += 1;
@@ -97,7 +98,7 @@ impl Coordinator {
         Round::new(now.time, key.clone(), op, self.members.len())
     }
 
-    /// The fencing tokens that a round proposes, if it wants any: the first and how many.
+    /// The fencing tokens that a round proposes, if it wants any: the first, and their number.
     pub(super) fn proposal(&mut self, now: Now, op: &Op) -> Option<(u64, u32)> {
         let Op::Acquire { fences, .. } = *op else { return None };
         if fences == 0 {
@@ -108,7 +109,7 @@ impl Coordinator {
         Some((first, fences))
     }
 
-    /// Begins a round that gives the lock back, or the attempt at it up.
+    /// Starts a round that releases the lock, or cancels the attempt to acquire it.
     fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
         let token = op.token();
         let entry = self.tokens.remove(token);
@@ -121,7 +122,7 @@ impl Coordinator {
         let mut with = Servers::all();
         if let Some(entry) = entry {
             self.end_repair(token, &entry.missing);
-            // There is nothing of it elsewhere.
+            // The other servers have nothing of it.
             with = entry.touched;
             round.touched = entry.touched;
             self.abandon(now, entry.rounds);
@@ -129,7 +130,7 @@ impl Coordinator {
         self.put(now, id, round, with);
     }
 
-    /// Nothing is to be done any more for the token of these rounds.
+    /// These rounds must do nothing more for their token.
     pub(super) fn abandon(&mut self, now: Now, rounds: Vec<u64>) {
         for id in rounds {
             if let Some(round) = self.rounds.get_mut(&id) {
@@ -139,12 +140,14 @@ impl Coordinator {
         }
     }
 
-    /// Begins a round with these servers. The others are asked for the lock later, and have nothing to give back.
+    /// Starts a round at the servers in `to`. In an acquisition the others are asked later; in a release they
+    /// have nothing to release.
     pub(super) fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers) {
         let mut nodes: Vec<usize> = order(&round.key, self.members.len()).collect();
         let acquires = round.acquires();
         if !acquires {
-            // Who is woken by the queue server asks the others at once: the release should be there by then.
+            // The queue server comes last: the waiter that it wakes asks the other servers at once, and the
+            // release should have reached them by then.
             nodes.reverse();
         }
         let (now_asked, not_asked): (Vec<usize>, Vec<usize>) =
@@ -167,7 +170,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends one server its command, or counts it as not there.
+    /// Sends one server its command, or counts the server as missing.
     pub(super) fn put_to(&mut self, now: Now, id: u64, node: usize) {
         let (Some(round), Some(member)) = (self.rounds.get_mut(&id), self.members.get(node)) else { return };
         if !member.up {
@@ -207,7 +210,7 @@ impl Coordinator {
         self.out.push(Effect::Send { node, job, key: key.clone(), op });
     }
 
-    /// A server has answered, or will not.
+    /// A server has replied, or will not reply any more.
     pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
         if let Some(member) = self.members.get_mut(node) {
             member.heard = now.time;
@@ -273,7 +276,7 @@ impl Coordinator {
         }
     }
 
-    /// `take` says whether the server's reply is complete by this.
+    /// `take` returns true if it completes the server's reply.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.under_way = round.under_way.saturating_sub(1);
@@ -283,7 +286,7 @@ impl Coordinator {
             self.has_come_late(now, id, node);
             self.follow_up(now, id, node);
         } else if let (Some(first), true) = (written_back, complete) {
-            // Too late for the proposal, but it may help to agree.
+            // Too late for the proposal, but it may help the write-back.
             self.write_back(now, id, first, Some(node));
         }
         self.decide(now, id);
@@ -302,13 +305,14 @@ impl Coordinator {
         let decision = if round.decided { None } else { round.decision(now.server_time(), held) };
         match decision {
             Some(Decision::WriteBack { first }) => {
-                // Two rounds may have seen the same highest counter: every block is given out once.
+                // Two rounds may have seen the same highest counter, but every block must be given out only
+                // once.
                 let first = if mutated!(BlockGivenTwice) { first } else { first.max(self.fences) };
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.begin_write_back(first);
                 }
                 self.write_back(now, id, first, None);
-                // Without anybody left to ask, that is the end of it.
+                // No server is left to ask: the round ends here.
                 return self.decide(now, id);
             }
             Some(Decision::Succeeded(Reply::NotHeld)) => {
@@ -335,7 +339,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells the counters of one server, or of all where the lock is ours.
+    /// Raises the counter of one server, or those of all servers where the lock is ours.
     fn write_back(&mut self, now: Now, id: u64, first: u64, only: Option<usize>) {
         for node in (0..self.members.len()).filter(|node| only.is_none_or(|only| only == *node)) {
             let Some(round) = self.rounds.get_mut(&id) else { return };
@@ -354,7 +358,7 @@ impl Coordinator {
         }
     }
 
-    /// The round is decided: says so, and does what is left to do at the servers that have answered.
+    /// The round is decided: reports it, and does the follow-up at the servers that have replied.
     fn conclude(&mut self, now: Now, id: u64, succeeded: bool, result: OpResult) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.decided = true;
@@ -391,7 +395,7 @@ impl Coordinator {
         }
     }
 
-    /// This round has got the lock.
+    /// This round has acquired the lock.
     fn now_held(&mut self, id: u64, result: &OpResult) {
         let Some(round) = self.rounds.get(&id) else { return };
         let Some(entry) = self.tokens.get(round.token) else { return };
@@ -422,13 +426,13 @@ impl Coordinator {
         self.rounds.get(&id)
     }
 
-    /// For how long something of a token may be on a server: a lease of `ttl`, or a place in the queue.
+    /// How long something of a token may stay on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
         let longest = ttl.max(self.queue_entry_ttl);
         longest + drift(longest) + LATE_COMMANDS_BOUND
     }
 
-    /// Nothing is left of an attempt that did not queue.
+    /// Forgets an attempt of which nothing is left: it did not queue, and no round for it is open.
     fn forget_if_idle(&mut self, token: Token) {
         let idle = self.tokens.get(token).is_some_and(|entry| entry.open == 0 && !entry.held && !entry.waits);
         if idle {
@@ -436,7 +440,7 @@ impl Coordinator {
         }
     }
 
-    /// When something is due by itself.
+    /// When the earliest timer is due.
     pub(super) fn next_due(&self) -> Option<Time> {
         let release = self.members.iter().filter_map(Member::next_due).min();
         [release, self.membership_due(), self.queues.next_due(), self.repairs_due()]
@@ -454,7 +458,7 @@ impl Coordinator {
         self.fire_membership(now);
     }
 
-    /// What is still under way, or nothing.
+    /// Describes what is still under way; `None`: nothing is.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
         let release: Vec<_> =

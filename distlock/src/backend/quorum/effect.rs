@@ -1,4 +1,4 @@
-//! What happens to the coordinator, and what it wants done.
+//! Events that reach the coordinator, and effects that it wants carried out.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// What stands for the server's time in replies: of all clocks, ours is the one that does not jump.
+    /// Our own time, used as the server's time in replies: of all clocks involved, only ours never jumps.
     pub(super) fn server_time(self) -> ServerTime {
         ServerTime(self.time.0 / 1_000)
     }
 }
 
-/// What an answer is about.
+/// What a reply belongs to.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// The operation of a round.
@@ -29,15 +29,15 @@ pub(super) enum Job {
     Propose(u64),
     /// The fencing tokens written back in a round, and the first of them.
     WriteBack(u64, u64),
-    /// Giving back what is left of a token, until then.
+    /// The release of what is left of a token. `until`: when nothing of it can be left any more.
     Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
-    /// Taking a lock that is held where it is missing.
+    /// An acquisition where a held lock is missing.
     Repair(Token),
-    /// Nothing depends on it.
+    /// The reply does not matter.
     Ignored,
 }
 
-/// What is to be done.
+/// What the worker has to do.
 #[derive(Debug)]
 pub(super) enum Effect {
     Send {
@@ -52,11 +52,11 @@ pub(super) enum Effect {
     },
     Link(LinkEvent),
     Push(Push),
-    /// Ask the server what it is.
+    /// Probe the server: ask for its run and its notes.
     Probe {
         node: usize,
     },
-    /// Leave a note on the server: before whatever it is sent after this.
+    /// Write a note on the server, before any later command to it.
     Note {
         node: usize,
         note: Note,

@@ -1,6 +1,6 @@
-//! What follows a decision at each server: releasing acquisitions of a minority, and acquiring again where a
-//! majority acquisition is missing. All of it is in the order of the server's connection: what is
-//! sent later for the same token is carried out later.
+//! What follows a decision at each server: acquisitions without a majority are released, and a majority
+//! acquisition is completed where it is missing. Commands for the same token are executed in the order in
+//! which they are sent on the server's connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ pub(super) fn leave(token: Token) -> Op {
     Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
-/// Takes the lock if it is free, and nothing else. Unlike [`Op::TryAcquire`] it always tells the server's time.
+/// Acquires the lock if it is free and does nothing else. Unlike [`Op::TryAcquire`] its reply always tells
+/// the server's time.
 pub(super) fn take(token: Token, ttl: Duration) -> Op {
     Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
@@ -31,7 +32,7 @@ impl Coordinator {
         let (op, reply) = (round.op.clone(), round.reply(node).clone());
         let latest = !self.tokens.asked_later(token, node, id);
         let held = self.tokens.is_held(token);
-        // Another round of this token may count on what this one has got.
+        // Another round of this token may rely on what this one has acquired.
         let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
         match (op, reply) {
             (Op::Release { .. }, ServerReply::Failed(error))
@@ -49,7 +50,7 @@ impl Coordinator {
                     PendingRelease { key, token, round: id, at: Time::MAX, until },
                 );
             }
-            // Whatever else there is to do was done, or is pending, by the operation that gave the token back.
+            // The operation that released the token has done the rest, or it is pending.
             _ if abandoned => {}
             (Op::Renew { .. }, ServerReply::NotHeld) => {
                 self.look_now(now);
@@ -59,7 +60,7 @@ impl Coordinator {
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. }) if succeeded => {
                 self.is_not_missing(node, token)
             }
-            // What one round leaves behind, a later one that asks for the lock is told.
+            // If a later round asks this server for the lock, that round handles what this one leaves behind.
             (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Busy { .. }) if succeeded && latest => {
                 if self.tokens.is_queued(token, node) && self.is_there(node) {
                     self.tell(now, node, Job::Ignored, &key, leave(token));
@@ -91,7 +92,7 @@ impl Coordinator {
         self.members.get(node).is_some_and(|member| member.up)
     }
 
-    /// The last of the rounds for a token has failed: gives back what the others have got.
+    /// The last open round for a token has failed: releases what the earlier rounds acquired.
     pub(super) fn give_up_in_vain(&mut self, now: Now, id: u64) {
         let Some((key, token)) = self.round(id).map(|round| (round.key.clone(), round.token)) else { return };
         let Some(entry) = self.tokens.get(token).filter(|entry| entry.open == 0 && !entry.held) else {
@@ -106,7 +107,7 @@ impl Coordinator {
         }
     }
 
-    /// Gives back what this round has left of a token at one server.
+    /// Releases what this round has left of a token at one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         self.tokens.said(token, node, false);
@@ -117,7 +118,7 @@ impl Coordinator {
         }
     }
 
-    /// A majority has lost the lock: it is over, and gives no reason to keep it elsewhere.
+    /// A majority has lost the lock, so it is lost: releases it at the other servers, too.
     pub(super) fn give_back_what_is_left(&mut self, now: Now, round: u64, key: &Arc<str>, token: Token) {
         if mutated!(LostNotReleasedElsewhere) {
             return;
@@ -147,8 +148,8 @@ impl Coordinator {
         }
     }
 
-    /// Commands of a former connection may still arrive at a server: what is given back now is given back once
-    /// more when they cannot.
+    /// Commands of a former connection may still arrive at the server, so the release is sent a second time
+    /// when they cannot arrive any more.
     fn give_back_once_more(&mut self, now: Now, node: usize, release: PendingRelease) {
         if let Some(member) = self.members.get_mut(node)
             && member.former_commands_until > now.time
@@ -172,7 +173,8 @@ impl Coordinator {
         now.time.after(self.lives(self.longest_ttl))
     }
 
-    /// Retries the pending releases of a server that are due, unless the lock is ours by now, or was asked for again.
+    /// Retries the pending releases of a server that are due, unless the lock is held by now or was requested
+    /// again.
     pub(super) fn retry_releases(&mut self, now: Now, node: usize, came_up: bool) {
         let Some(member) = self.members.get_mut(node) else { return };
         for release in member.take_due(now.time, came_up) {

@@ -1,4 +1,4 @@
-//! How far the servers have come together.
+//! How many of the servers are connected and whether they form a majority.
 
 use super::super::Pushes;
 use crate::protocol::Time;
@@ -10,7 +10,7 @@ pub(super) struct Formation {
     pub(super) pushes: Pushes,
     /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
     pub(super) untouched: bool,
-    /// When to ask all servers for their time and their mark.
+    /// When to probe all servers.
     pub(super) look_at: Time,
     /// When eligibility was last updated.
     pub(super) fired: Time,
@@ -18,7 +18,7 @@ pub(super) struct Formation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Not yet. When the first majority does not wait for the others any more.
+    /// There was no majority yet. The time: when the first majority stops waiting for the other servers.
     Forming(Option<Time>),
     Up,
     Down,

@@ -1,5 +1,5 @@
-//! What is known about one of the servers: whether it is there, whether it counts, and what it still has to be
-//! told.
+//! What is known about one of the servers: whether it is connected, whether its replies count, and what still
+//! has to be sent to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use crate::protocol::Time;
 use crate::protocol::mutated;
 use crate::protocol::server_clock::{ServerClock, Step};
 
-/// Between two attempts to give back what is left of a token on a server that is there.
+/// The pause between two attempts to release what is left of a token on a connected server.
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// Clocks of servers that differ by no more than this agree.
+/// The clocks of two servers agree if they differ by no more than this.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Something of a token that nobody wants any more may be left on a server.
+/// A release that is still to be sent or confirmed: something of the token may be left on the server.
 #[derive(Clone, Debug)]
 pub(super) struct PendingRelease {
     pub(super) key: Arc<str>,
     pub(super) token: Token,
     /// The round that left it.
     pub(super) round: u64,
-    /// When to give it back; `Time::MAX`: as soon as the server is there.
+    /// When to send the release; `Time::MAX`: as soon as the server is connected.
     pub(super) at: Time,
-    /// When nothing of it can be left any more.
+    /// When nothing of the token can be left any more.
     pub(super) until: Time,
 }
 
-/// Whether a server's word counts.
+/// Whether a server's replies count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Eligibility {
-    /// Never met.
+    /// It was never connected.
     Unknown,
     Eligible,
     /// It may have forgotten what it knew before this time: it was restarted, or its data was deleted.
@@ -47,48 +47,49 @@ pub(super) struct Member {
     pub(super) pushes: Pushes,
     pub(super) eligibility: Eligibility,
     pub(super) run_id: Option<String>,
-    /// What its answers say about its wall clock.
+    /// What its replies tell about its wall clock.
     pub(super) clock: ServerClock,
-    /// Why it can never be one of these servers, as it is configured now.
+    /// Set if it can never be one of these servers in its present configuration: why.
     pub(super) misconfigured: Option<OpError>,
     /// The latest reason for not being up.
     pub(super) cause: Option<OpError>,
     /// One for each token.
     pub(super) pending_releases: BTreeMap<Token, PendingRelease>,
-    /// Commands of a former connection may arrive until then.
+    /// Until when commands of a former connection may arrive.
     pub(super) former_commands_until: Time,
-    /// Commands without an answer.
+    /// The number of commands without a reply.
     pub(super) unanswered: u32,
-    /// When it last answered, or was asked after it had answered everything.
+    /// When it last replied, or when it was asked after it had replied to everything.
     pub(super) heard: Time,
-    /// When it was seen that the server has a note that it counts in this run. If that vanishes, its data did.
+    /// When the server was seen to have a note that it counts in this run. If the note vanishes later, the
+    /// server's data was deleted.
     noted: Option<Time>,
-    /// A note that it counts is on its way.
+    /// A note that it counts is being written.
     pub(super) noting: bool,
-    /// It has a note that it counted in this run or an earlier one: not everything is lost.
+    /// It has a note that it counted in this run or in an earlier one: its data was not all lost.
     pub(super) remembers: bool,
     /// When its notes were last prolonged.
     pub(super) kept: Time,
-    /// When it was last asked what it is, of the questions that it answered.
+    /// When the last probe was sent that it has answered.
     pub(super) looked: Time,
-    /// Since when its clock has been watched without a break.
+    /// Since when its clock has been watched without interruption.
     pub(super) watched: Time,
-    /// Its clock agreed with a majority when the watch began, or the watch is long enough.
+    /// Its clock agreed with a majority when the watch began, or the watch has lasted long enough.
     pub(super) agrees: bool,
-    /// When its run was first met by anybody, by the clocks of a majority.
+    /// When a process first met this run of the server, by the clocks of a majority.
     pub(super) met: Option<ServerTime>,
     /// The longest ttl that it has noted.
     pub(super) longest_ttl: Duration,
-    /// Its counter of fencing tokens, as far as it told.
+    /// Its counter of fencing tokens, as far as its replies have told.
     pub(super) fences: u64,
 }
 
-/// What a server's answer says about its memory.
+/// What a server's reply tells about its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     /// Nothing new.
     Kept,
-    /// Locks may be forgotten.
+    /// It may have forgotten locks.
     Lost,
 }
 
@@ -119,7 +120,7 @@ impl Member {
         }
     }
 
-    /// It was asked something, and has said nothing for so long.
+    /// True if it has been asked something and has not replied for longer than `limit`.
     pub(super) fn is_silent(&self, now: Time, limit: Duration) -> bool {
         self.unanswered > 0 && now.duration_since(self.heard) > limit
     }
@@ -129,7 +130,7 @@ impl Member {
         (self.eligibility == Eligibility::Eligible && trusted) || mutated!(YoungServersCount)
     }
 
-    /// It is connected, and was asked at `sent` what it is. The watch over its clock begins anew.
+    /// It is connected, and its probe was sent at `sent`. The watch over its clock starts again.
     pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
         self.watched = now;
@@ -150,7 +151,7 @@ impl Member {
         Memory::Lost
     }
 
-    /// It was asked at `sent` what it is.
+    /// Its probe was sent at `sent`.
     pub(super) fn looked(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
         if self.run_id.as_deref() != Some(origin.run_id.as_str()) {
             // The connection is about to break.
@@ -178,12 +179,12 @@ impl Member {
         self.has_counter(origin.fences);
     }
 
-    /// It told that its counter was there.
+    /// It reported that its counter had reached `last`.
     pub(super) fn has_counter(&mut self, last: u64) {
         self.fences = self.fences.max(last);
     }
 
-    /// Its data is gone, although it was not restarted.
+    /// Its data is gone although it was not restarted.
     fn forgets(&mut self, now: Time) {
         self.eligibility = Eligibility::TooYoung(now);
         self.noted = None;
@@ -192,7 +193,7 @@ impl Member {
         self.fences = 0;
     }
 
-    /// A note that it counts was written, or not.
+    /// A note that it counts was written, or could not be.
     pub(super) fn was_noted(&mut self, now: Time, run_id: &str, written: bool, after: Duration) {
         if self.run_id.as_deref() != Some(run_id) {
             return;
@@ -211,12 +212,12 @@ impl Member {
         self.noting = false;
     }
 
-    /// It said so between these times. A clock that was set forward has ended leases before their time, as if
-    /// the server had forgotten them.
+    /// It reported its time between `sent` and `seen`. A clock that was set forward has ended leases early,
+    /// as if the server had forgotten them.
     pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Memory {
         match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
-                // What is younger than that stays so.
+                // A server that is younger than that stays young.
                 self.eligibility = Eligibility::ClockStepped(seen);
                 Memory::Lost
             }
@@ -233,13 +234,13 @@ impl Member {
         mine.0 - theirs.1 <= tolerance && theirs.0 - mine.1 <= tolerance
     }
 
-    /// What its clock shows, in microseconds.
+    /// The time that its clock shows, in microseconds.
     pub(super) fn time(&self, now: Time) -> Option<u64> {
         let (low, high) = self.clock.offset(now)?;
         u64::try_from((i128::from(now.0) + (low + high) / 2) / 1_000).ok()
     }
 
-    /// Remembers that this has to be given back: now and then if the server is there, else once it is.
+    /// Schedules a release: after a pause if the server is connected, otherwise as soon as it is.
     pub(super) fn schedule_release(&mut self, now: Time, release: PendingRelease) {
         let at = if self.up { now.after(RELEASE_RETRY_PAUSE) } else { Time::MAX };
         if release.until > now {
@@ -257,7 +258,8 @@ impl Member {
         known.until = known.until.max(release.until);
     }
 
-    /// What is to be given back now. While the server is not there that is nothing, and later everything.
+    /// The releases that are due now: none while the server is not connected, all of them when it has just
+    /// connected.
     pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<PendingRelease> {
         let (mut due, up) = (Vec::new(), self.up);
         self.pending_releases.retain(|_, release| {

@@ -1,4 +1,4 @@
-//! Which servers are there, which of them count, and whether that makes a majority.
+//! Which servers are connected, which of them count, and whether they are a majority.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use super::round::majority;
 use crate::protocol::mutated;
 use crate::protocol::{Time, drift};
 
-/// How long the first majority waits for the others.
+/// How long the first majority waits for the other servers.
 const FIRST_MAJORITY_WAIT: Duration = Duration::from_millis(250);
 
-/// What is known of a server's clock is refreshed so often: what is old tells nothing.
+/// How often the servers are probed. What is known of a server's clock becomes useless with age.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// The same while a server is young that somebody else may attest.
+/// The same while a server is young that another process may attest.
 const YOUNG_PROBE_INTERVAL: Duration = Duration::from_millis(200);
-/// Notes on servers are prolonged so often.
+/// How often the notes on servers are prolonged.
 const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// Times by the clocks of different majorities differ by no more than this.
+/// Times by the clocks of two majorities differ by no more than this.
 const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 impl Coordinator {
-    /// A server is ready for commands, and was asked at `sent` what it is. `former_links_dead`: see [`LinkEvent::Up`].
+    /// A server is ready for commands, and its probe was sent at `sent`. `former_links_dead`: see
+    /// [`LinkEvent::Up`].
     pub(super) fn member_joined(
         &mut self,
         now: Now,
@@ -64,7 +65,7 @@ impl Coordinator {
         self.gather(now, None);
     }
 
-    /// A server was asked at `sent` what it is.
+    /// The reply to a probe that was sent at `sent`.
     pub(super) fn looked(&mut self, now: Now, node: usize, sent: Time, origin: &Origin) {
         let Some(member) = self.members.get_mut(node) else { return };
         let memory = member.looked(now.time, sent, origin);
@@ -91,7 +92,7 @@ impl Coordinator {
         }
     }
 
-    /// What a server forgot of our locks, it is told again.
+    /// If a server has forgotten locks that we hold, they are acquired there again.
     pub(super) fn heard_of_memory(&mut self, now: Now, node: usize, memory: Memory) {
         if memory == Memory::Lost {
             self.all_missing(node);
@@ -100,7 +101,7 @@ impl Coordinator {
         }
     }
 
-    /// So that they outlive those who come and go.
+    /// Prolongs the notes, so that they outlive the processes that wrote them.
     fn keep_notes(&mut self, now: Now, node: usize) {
         let longest_ttl = self.longest_ttl;
         let Some(member) = self.members.get_mut(node) else { return };
@@ -114,7 +115,7 @@ impl Coordinator {
         }
     }
 
-    /// A note was written on a server, or not.
+    /// A note on a server was written, or could not be.
     pub(super) fn noted(&mut self, now: Now, node: usize, note: &Note, written: bool) {
         let after = self.grown_after();
         let Some(member) = self.members.get_mut(node) else { return };
@@ -126,8 +127,8 @@ impl Coordinator {
         }
     }
 
-    /// Before a server is asked for a longer lease than ever before, that is noted there: whoever waits until it
-    /// can have forgotten nothing must know.
+    /// Before a server is asked for a longer lease than ever before, the longer ttl is noted there: a process
+    /// that waits until the server can have forgotten nothing must know it.
     pub(super) fn note_ttl(&mut self, node: usize, ttl: Duration) {
         let Some(member) = self.members.get_mut(node) else { return };
         if let Some(run_id) = member.run_id.clone()
@@ -139,7 +140,7 @@ impl Coordinator {
         }
     }
 
-    /// A server is not there, or an attempt to reach it has failed.
+    /// A server is not connected, or an attempt to connect to it has failed.
     pub(super) fn member_left(&mut self, now: Now, node: usize, cause: OpError) {
         if cause.kind == Failure::Refused {
             return self.misconfigured(now, node, cause);
@@ -169,8 +170,8 @@ impl Coordinator {
         self.gather(now, None);
     }
 
-    /// Servers that can have forgotten nothing that still matters count. So do all of them if none has ever been
-    /// used.
+    /// Makes those servers count that can have forgotten nothing that still matters. If no server was ever
+    /// used, all of them count.
     fn grow_up(&mut self, now: Now) {
         let met = self.members.iter().all(|member| member.eligibility != Eligibility::Unknown);
         if self.formation.untouched && met {
@@ -225,9 +226,9 @@ impl Coordinator {
         });
     }
 
-    /// The highest counter of fencing tokens of the other servers, once a majority of them has told what it
-    /// remembers after `since`, or all have told what they know: what this one has forgotten, one of those knows. It
-    /// does not wait for them for ever.
+    /// The highest counter of fencing tokens among the other servers. `None` until a majority of servers that
+    /// have not lost their data have been probed after `since`, or all others have: what this server has
+    /// forgotten, one of those knows. After a time limit the highest known counter is returned anyway.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= since);
@@ -240,7 +241,7 @@ impl Coordinator {
         (enough || now.time.duration_since(since) >= time_limit).then(highest)
     }
 
-    /// A clock that does not agree with a majority may have been set while nobody of us looked.
+    /// If a clock does not agree with a majority, it may have been set while no process of ours watched it.
     fn compare_clocks(&mut self, now: Now) {
         let most = majority(self.members.len());
         let after = self.grown_after();
@@ -257,7 +258,7 @@ impl Coordinator {
         }
     }
 
-    /// What a majority of clocks shows.
+    /// The time that a majority of clocks shows.
     fn time_of_most(&self, now: Now) -> Option<u64> {
         let agreeing = self.members.iter().filter(|member| member.up && member.agrees);
         let mut times: Vec<u64> = agreeing.filter_map(|member| member.time(now.time)).collect();
@@ -268,7 +269,8 @@ impl Coordinator {
         times.get(times.len() / 2).copied()
     }
 
-    /// Whoever lives too short to see a server grow up can still note when it was first met, and use such a note.
+    /// Notes when a run was first met, and uses such notes: a process that ends before a server is old enough
+    /// still helps the next one.
     fn note_meetings(&mut self, now: Now) {
         let Some(server_time) = self.time_of_most(now) else { return };
         for node in 0..self.members.len() {
@@ -296,14 +298,14 @@ impl Coordinator {
         }
     }
 
-    /// Nobody can hold a lock that a server has forgotten, once it runs for so long.
+    /// After this time no process can hold a lock that the server has forgotten.
     fn grown_after(&self) -> Duration {
         self.longest_ttl + drift(self.longest_ttl)
     }
 
     pub(super) fn membership_due(&self) -> Option<Time> {
         let grown = self.members.iter().filter_map(|member| match member.eligibility {
-            // Whatever else it waits for, it is looked at again.
+            // Whatever else it waits for, it is checked again at this time.
             Eligibility::TooYoung(at) | Eligibility::ClockStepped(at) if !member.noting => {
                 Some(at.after(self.grown_after())).filter(|at| *at > self.formation.fired)
             }
@@ -319,7 +321,8 @@ impl Coordinator {
         grown.chain(forming).chain([self.formation.look_at]).min()
     }
 
-    /// Whoever comes while another process begins to use new servers finds only some of its marks.
+    /// A process that starts while another begins to use new servers finds only some of the attestation
+    /// marks: it probes again soon.
     fn look_soon(&mut self, now: Now) {
         let waits = |m: &Member| {
             m.up && matches!(m.eligibility, Eligibility::TooYoung(_) | Eligibility::ClockStepped(_))
@@ -338,7 +341,7 @@ impl Coordinator {
         }
     }
 
-    /// Something looks as if a server has lost its data: asks all of them at once.
+    /// A server seems to have lost its data: probes all servers at once.
     pub(super) fn look_now(&mut self, now: Now) {
         self.formation.look_at = self.formation.look_at.min(now.time);
     }
@@ -352,7 +355,7 @@ impl Coordinator {
         }
     }
 
-    /// Says whether there is a majority, when that changes. `cause`: why a server is missing, if that is news.
+    /// Reports when a majority is reached or lost. `cause`: why a server is missing, if that is new.
     fn gather(&mut self, now: Now, cause: Option<OpError>) {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
@@ -398,7 +401,7 @@ impl Coordinator {
     fn is_up(&mut self) {
         self.formation.stage = Stage::Up;
         self.formation.pushes = self.pushes();
-        // What earlier commands may have left behind is given back server by server.
+        // What earlier commands may have left behind is released server by server.
         let pushes = self.formation.pushes;
         self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
     }
@@ -415,7 +418,7 @@ impl Coordinator {
         self.out.push(Effect::Link(LinkEvent::Down { cause }));
     }
 
-    /// One server that tells when a lock is free is enough.
+    /// One server that pushes is enough.
     fn pushes(&self) -> Pushes {
         let hears = |member: &Member| member.up && member.pushes == Pushes::On;
         if self.members.iter().any(hears) { Pushes::On } else { Pushes::Off }

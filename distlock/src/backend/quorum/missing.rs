@@ -1,4 +1,4 @@
-//! Where a lock that is held is missing.
+//! Where a held lock is missing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::super::Token;
 use super::servers::Servers;
 use crate::protocol::Time;
 
-/// When to see to which tokens.
+/// When to repair which token.
 pub(super) type Repairs = BTreeSet<(Time, Token)>;
 
-/// Where a lock that is held is missing.
+/// The servers where a held lock is missing.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     pub(super) at: Servers,
-    /// Servers that were asked for it and have not answered.
+    /// Servers that were asked for it and have not replied.
     pub(super) asked: Servers,
     pub(super) due: Option<Time>,
     pub(super) pause: Duration,

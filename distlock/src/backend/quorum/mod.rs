@@ -1,44 +1,54 @@
-//! Locks on several independent Redis servers: held by whoever has them on a majority (Redlock).
+//! Locks on several independent Redis servers. The holder of a lock is the token that a majority of the
+//! servers reports (Redlock).
 //!
-//! Every operation goes to all servers at once (a request for a lock that others want first to the server that keeps
-//! its queue, see [`waiting`]) and is decided as soon as a majority has answered either way; a server that is slow,
-//! hung or gone costs nothing as long as the others are a majority. What it means for the engine is the same as with
-//! one server: a lease lasts from before the command was sent.
+//! An operation goes to all servers at once. (An exception: a request for a lock that others want first goes
+//! to the server that keeps its queue, see [`waiting`].) It is decided as soon as a majority has replied one
+//! way or the other, so a server that is slow, hung or gone costs nothing while the others are a majority.
+//! For the engine a decision means the same as the reply of one server: a lease counts from before the
+//! command was sent.
 //!
-//! - [`round`]: one operation and what the servers' answers make of it.
-//! - [`coordinator`]: all operations, pure; [`tokens`] knows the tokens, [`member`] the servers, [`queue`] who else
-//!   wants a key; [`waiting`] asks for locks, [`follow_up`] gives back what is ours in vain, [`repair`] takes what is
-//!   missing, [`membership`] knows which servers are there and count.
-//! - [`worker`]: carrying out what the coordinator wants, on the I/O thread.
+//! - [`round`]: one operation, and what the servers' replies amount to.
+//! - [`coordinator`]: all operations, pure. [`tokens`] knows the tokens, [`member`] the servers, [`queue`]
+//!   which other processes want a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions
+//!   without a majority, [`repair`] acquires held locks where they are missing, [`membership`] knows which
+//!   servers are connected and count.
+//! - [`worker`]: carries out the coordinator's effects on the I/O thread.
 //!
-//! The rules, and what they are for:
+//! The rules, and their reasons:
 //!
-//! - **Errors are votes.** A lock is ours if a majority of all servers says so, not of those that answered.
-//! - **Nothing is kept in vain.** Where the lock is ours without a majority, it is given back; on a server that
-//!   did not answer, as soon as it is there again.
-//! - **A majority once is a majority for its time.** Servers that missed it are filled up, but count for a
-//!   renewal only if the lock was ours there all the time: a lease that ran out is never taken anew unnoticed.
-//! - **A lock that is held stands everywhere.** Where it is missing it is taken, again and again until it stands on
-//!   every server that can be reached ([`repair`]): whoever has a bare majority loses it with the next server.
-//! - **What one round has got, another round of the same token may count on**: it is given back only when no round
-//!   for that token is open.
-//! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is gone), may
-//!   have forgotten a lock; it counts again when every lease it may have forgotten is over. How long that is, the
-//!   servers know: the longest ttl is noted on each of them before it is used. Age is the time since somebody first
-//!   met this run, by the clocks of a majority; the server's own uptime follows its wall clock and is not asked
-//!   for. Before it counts, it is told the highest fencing token of the others.
-//! - **Clocks.** A clock that was set forward ends leases like a memory that was lost, so such a server does not
-//!   count either; every answer to an acquisition tells the server's time. Whoever comes later compares it with the
-//!   clocks of a majority: a server that differs by more than a second counts for it after the longest ttl.
-//! - **Waiters queue on one server**, the first in an order that the key decides which is there, answers and would
-//!   be heard. A release hands the lock to the first waiter there and nowhere else; that one asks all servers, and
-//!   keeps what it was handed while the release is still on its way to the others. Nobody else asks them meanwhile.
-//!   The queue is only a place to wait: a lock is ours by a majority, with or without that server. Who waits asks
-//!   all servers at every heartbeat, and at once when the queue server is lost; who finds it silent asks the others.
+//! - **Errors are votes.** A lock is ours if a majority of all servers says so, not a majority of those that
+//!   replied.
+//! - **Minority acquisitions are released.** Where the lock is ours without a majority, it is released; on a
+//!   server that did not reply, as soon as it is connected again.
+//! - **A majority is valid for the lease.** Servers that missed the acquisition acquire the lock later, but
+//!   they count for a renewal only if the lock was ours there without interruption: a lease that ran out is
+//!   never acquired again unnoticed.
+//! - **A held lock is on every server.** Where it is missing it is acquired, with repetitions, until it is on
+//!   every server that can be reached ([`repair`]). With a bare majority the holder would lose it with the
+//!   next server.
+//! - **Another round of the same token may rely on what one round has acquired**: it is released only when no
+//!   round for that token is open.
+//! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is
+//!   gone), may have forgotten a lock. It counts again when every lease that it may have forgotten is over.
+//!   The servers know how long that is: the longest ttl is noted on each of them before it is used. The age
+//!   of a server is the time since a process first met this run, by the clocks of a majority; the server's
+//!   own uptime is not used, because it follows its wall clock. Before the server counts, it is given the
+//!   highest fencing token of the others.
+//! - **Clocks.** A clock that was set forward ends leases early, like lost memory, so such a server does not
+//!   count either; every reply to an acquisition tells the server's time. A process that starts later
+//!   compares each server's clock with those of a majority: a server that differs by more than a second
+//!   counts for this process only after the longest ttl.
+//! - **Waiters queue on one server**: the first, in an order that depends on the key, that is connected,
+//!   replies, and can push to us. A release hands the lock to the first waiter on that server only. That
+//!   waiter then asks all servers, and keeps the queue server's lock while the release is still on its way to
+//!   the others; no other waiter asks them meanwhile. The queue is only a place to wait: a lock is ours by a
+//!   majority, with or without that server. A waiter asks all servers at every heartbeat, and at once when
+//!   the queue server is lost; if the queue server is silent, the waiter asks the others.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
-//!   clock, or one more than the highest it knows; if a majority knew of nothing as high, that is the token;
-//!   else one more than the highest among them is, once a majority has stored it while the lock is still ours
-//!   there. Any two majorities have a server in common, so tokens rise, whatever the clocks do.
+//!   clock, or one more than the highest token it knows. If no server of a majority knew of a token as high,
+//!   the proposal is the token. Otherwise the token is one more than the highest among them, once a majority
+//!   has stored it while the lock is still ours there. Any two majorities have a server in common, so tokens
+//!   rise whatever the clocks do.
 
 mod coordinator;
 mod effect;
@@ -87,14 +97,14 @@ pub(crate) struct QuorumBackend {
     names: Vec<String>,
     prefix: String,
     longest_ttl: Duration,
-    /// There is a majority.
+    /// True while a majority is connected.
     up: Arc<AtomicBool>,
     inbox: mpsc::UnboundedSender<Input>,
-    /// For [`Backend::run`] to take.
+    /// The other end of `inbox`. [`Backend::run`] takes it.
     outbox: Mutex<Option<mpsc::UnboundedReceiver<Input>>>,
 }
 
-/// Whatever the coordinator is to hear of.
+/// The input of the coordinator.
 enum Input {
     Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
     Answer { node: usize, job: Job, result: OpResult },
@@ -107,7 +117,7 @@ enum Input {
 }
 
 impl QuorumBackend {
-    /// `longest_ttl`: of the leases of this deployment, as far as is known.
+    /// `longest_ttl`: the longest ttl of the leases of this deployment, as far as it is known.
     ///
     /// # Errors
     ///
@@ -133,7 +143,7 @@ impl QuorumBackend {
         }))
     }
 
-    /// For the engine: grants are never made, gaps neither, and every server has a clock of its own.
+    /// The engine's tuning: no gaps are made, and every server has a clock of its own.
     pub(crate) fn tuning() -> Tuning {
         Tuning { poll_gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
     }
@@ -147,7 +157,7 @@ impl QuorumBackend {
 
     fn submit(&self, key: Arc<str>, op: Op) -> oneshot::Receiver<OpResult> {
         let (reply, receiver) = oneshot::channel();
-        // Without anybody to read it the receiver hears of that.
+        // If the coordinator is gone, the receiver learns so.
         drop(self.inbox.send(Input::Op { key, op, reply }));
         receiver
     }
@@ -219,7 +229,7 @@ impl Backend for QuorumBackend {
         })
     }
 
-    /// The lock is held by whoever holds it on a majority.
+    /// The holder is the token that a majority reports.
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect(key)).collect();
         Box::pin(async move {
@@ -234,7 +244,7 @@ impl Backend for QuorumBackend {
             for one in &found {
                 let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
                 if same.len() >= most {
-                    // Free again when a majority is.
+                    // The key is free again when it is free on a majority.
                     same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
                     let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
                     return Ok(Some(Inspection { remaining, waiters, ..one.clone() }));
@@ -259,7 +269,7 @@ impl Backend for QuorumBackend {
         Box::pin(async move {
             let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(outbox) = outbox else { return };
-            // Ends with this future.
+            // Ends when this future is dropped.
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
                 let tap = Arc::new(Tap { at, node: node.clone(), inbox: self.inbox.clone() });
@@ -293,7 +303,7 @@ impl Backend for QuorumBackend {
     }
 }
 
-/// All answers that came, and one of the errors.
+/// All replies that came, and one of the errors.
 async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, OpError>>>) -> (Vec<T>, Option<OpError>) {
     let (mut found, mut failed) = (Vec::new(), None);
     poll_fn(|cx| {
@@ -314,7 +324,7 @@ async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, OpError>>>) -> (Vec<T>, 
     (found, failed)
 }
 
-/// Reports what happens at one server.
+/// Reports the events of one server to the coordinator.
 struct Tap {
     at: usize,
     node: Arc<RedisBackend>,
@@ -323,7 +333,7 @@ struct Tap {
 
 impl Tap {
     fn tell(&self, input: Input) {
-        // The coordinator ends with the manager.
+        // Fails only when the coordinator has ended, with the manager.
         drop(self.inbox.send(input));
     }
 }

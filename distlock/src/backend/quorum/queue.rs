@@ -1,8 +1,9 @@
-//! What is known about the queues: which server keeps a key's queue, who else wants the key, and when to ask again.
+//! What is known about the queues: which server keeps a key's queue, whether other processes want the key,
+//! and when waiters ask again.
 //!
-//! Waiters of one key queue on one server, the first in an order that the key decides and that can be used: so that
-//! a release wakes one of them instead of one for each server. Safety never depends on it: a lock is held by whoever
-//! has a majority, and the queue is only a place to wait and to be woken.
+//! The waiters of a key queue on one server: the first that can be used, in an order that depends on the key.
+//! So a release wakes one waiter instead of one for each server. Safety never depends on the queue: a lock is
+//! held by a majority, and the queue is only a place to wait and to be woken.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,21 +12,23 @@ use std::time::Duration;
 use super::super::Token;
 use crate::protocol::{Time, mutated};
 
-/// Who has not answered for so long is not waited for: neither for its vote, nor in its queue.
+/// A server that has not replied for this long is not waited for: neither for its vote, nor in its queue.
 pub(super) const SILENT: Duration = Duration::from_millis(200);
-/// Others want a key that was busy so recently.
+/// If a key was found busy within this time, other processes are assumed to want it.
 const WANTED: Duration = Duration::from_secs(1);
-/// For so long after a release the answer of its queue server is waited for.
+/// After a release, our next request for the key waits this long for the queue server to say whether it has a
+/// waiter.
 const COOLDOWN: Duration = Duration::from_millis(10);
-/// Keys that nobody wants any more are looked for when there are this many.
+/// With this many keys, those that no process wants any more are removed.
 const FIRST_SWEEP: usize = 1024;
 
 /// What is known of the demand for one key.
 #[derive(Debug, Default)]
 struct Demand {
-    /// Others want it, probably, until then.
+    /// Until when other processes probably want it.
     wanted: Option<Time>,
-    /// This round gives it back, and until then nobody has said whether somebody waits.
+    /// The round that releases the key, and until when we wait for the queue server to say whether it has a
+    /// waiter.
     release: Option<(u64, Time)>,
 }
 
@@ -43,8 +46,8 @@ impl Demand {
 pub(super) struct Queues {
     keys: HashMap<Arc<str>, Demand>,
     sweep_at: usize,
-    /// Rounds that ask for a lock, and when they go on without servers that have not answered. In the order of these
-    /// times.
+    /// Rounds that ask for a lock, and when they go on without the servers that have not replied. Ordered by
+    /// these times.
     undecided: VecDeque<(Time, u64)>,
     /// When waiters are told to ask again.
     again: Vec<(Time, Token)>,
@@ -63,22 +66,22 @@ impl Queues {
         self.keys.entry(key.clone()).or_default()
     }
 
-    /// Somebody else was seen to have the key, or to wait for it.
+    /// Another process was seen to hold the key or to wait for it.
     pub(super) fn others_want(&mut self, now: Time, key: &Arc<str>) {
         self.demand(now, key).wanted = Some(now.after(WANTED));
     }
 
-    /// Whether somebody else wants the key, as far as we know.
+    /// Whether another process wants the key, as far as we know.
     pub(super) fn is_wanted(&self, now: Time, key: &str) -> bool {
         self.keys.get(key).is_some_and(|demand| demand.is_wanted(now))
     }
 
-    /// This round gives back a lock that was held.
+    /// This round releases a lock that was held.
     pub(super) fn releases(&mut self, now: Time, key: &Arc<str>, round: u64) {
         self.demand(now, key).release = Some((round, now.after(COOLDOWN)));
     }
 
-    /// The queue server says of this release that nobody waits.
+    /// The queue server's reply to this release: it has no waiter.
     pub(super) fn nobody_waits(&mut self, key: &str, round: u64) {
         if let Some(demand) = self.keys.get_mut(key)
             && demand.release.is_some_and(|(release, _)| release == round)
@@ -87,17 +90,17 @@ impl Queues {
         }
     }
 
-    /// Whether we have just given the key back, and somebody else may have been let in.
+    /// Whether we have just released the key, and another process may have been let in.
     pub(super) fn stands_back(&self, now: Time, key: &str) -> bool {
         self.keys.get(key).is_some_and(|demand| demand.is_released(now)) && !mutated!(ReleaserNotLast)
     }
 
-    /// This round waits for answers.
+    /// This round waits for replies.
     pub(super) fn expects(&mut self, now: Time, round: u64) {
         self.undecided.push_back((now.after(SILENT), round));
     }
 
-    /// The next round that has waited for too long.
+    /// The next round that has waited too long.
     pub(super) fn next_overdue(&mut self, now: Time) -> Option<u64> {
         if self.undecided.front().is_some_and(|(at, _)| *at <= now) {
             return self.undecided.pop_front().map(|(_, round)| round);
@@ -105,7 +108,7 @@ impl Queues {
         None
     }
 
-    /// Rounds that are over are waited for no longer.
+    /// Removes rounds at the front that are over.
     pub(super) fn keep_waiting_for(&mut self, is_open: impl Fn(u64) -> bool) {
         while let Some((_, round)) = self.undecided.front()
             && !is_open(*round)
@@ -114,7 +117,7 @@ impl Queues {
         }
     }
 
-    /// The waiter asks again then, or sooner if that is planned.
+    /// The waiter asks again at this time, or at the planned time if that is sooner.
     pub(super) fn ask_again_at(&mut self, at: Time, token: Token) {
         match self.again.iter_mut().find(|(_, planned)| *planned == token) {
             Some((sooner, _)) => *sooner = at.min(*sooner),
@@ -122,12 +125,12 @@ impl Queues {
         }
     }
 
-    /// It asks now, or never again.
+    /// The waiter asks now, or does not ask any more: removes its plan.
     pub(super) fn has_asked(&mut self, token: Token) {
         self.again.retain(|(_, planned)| *planned != token);
     }
 
-    /// Those who are to ask now, in order.
+    /// The waiters that have to ask now, in order.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<Token> {
         let mut due: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
         due.sort_unstable();
@@ -140,7 +143,7 @@ impl Queues {
     }
 }
 
-/// The servers in the order in which they keep a key's queue: the same for everybody.
+/// The order in which the servers are tried as the queue server of a key: the same for every process.
 pub(super) fn order(key: &str, servers: usize) -> impl DoubleEndedIterator<Item = usize> {
     let start = number_of(key) % servers;
     (0..servers).map(move |at| (start + at) % servers)

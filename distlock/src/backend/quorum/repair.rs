@@ -1,9 +1,9 @@
-//! A lock that is held stands on every server that can be reached, or is on its way there: whoever holds it on a
-//! bare majority would lose it with the next server.
+//! Repair: acquires a held lock where it is missing. A held lock should be on every server that can be
+//! reached, or on its way there: with a bare majority its holder would lose it with the next server.
 //!
-//! A server that has it for somebody else (a process that asked at the same time and will give it back), or has
-//! forgotten it, is asked again and again for as long as the lease lasts. What is taken late does not make the
-//! lease longer, and counts for a renewal only if the renewal finds it there.
+//! A server is asked repeatedly, for as long as the lease lasts, if it has forgotten the lock or has given it
+//! to another process (one that asked at the same time and will release it). A late acquisition does not
+//! prolong the lease, and counts for a renewal only if the renewal finds it there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::missing::Missing;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// The pause before a server is asked again; twice as long each time …
+/// The pause before a server is asked again. It doubles each time …
 const FIRST_REPAIR_PAUSE: Duration = Duration::from_millis(50);
-/// … up to this part of the ttl …
+/// … up to this fraction of the ttl (one sixth) …
 const LONGEST_PART: u32 = 6;
-/// … and this.
+/// … and up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// A lock that expires is asked for so much later.
+/// The delay after the expiry of another token's lock, before that server is asked again.
 const EXPIRED: Duration = Duration::from_millis(2);
 
 impl Coordinator {
-    /// The lock is held, but not at this server: takes it there, now.
+    /// The lock is held, but not on this server: acquires it there now.
     pub(super) fn repair(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         let Some(entry) = self.tokens.get(token) else { return };
         if !entry.held || mutated!(NothingRepaired) {
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// A server has answered to that.
+    /// The reply of a server to such an acquisition.
     pub(super) fn repaired(&mut self, now: Now, node: usize, token: Token, result: &OpResult) {
         let Some(entry) = self.tokens.get(token) else { return };
         entry.missing.asked.remove(node);
@@ -73,7 +73,7 @@ impl Coordinator {
         self.repair_again(now, token, None);
     }
 
-    /// After a pause, or sooner: when the lock of somebody else expires there.
+    /// Asks again after a pause, or sooner if the other token's lock expires there sooner.
     fn repair_again(&mut self, now: Now, token: Token, expires: Option<Time>) {
         let Some(entry) = self.tokens.get(token) else { return };
         let planned = entry.missing.due.unwrap_or_else(|| {
@@ -89,21 +89,21 @@ impl Coordinator {
         self.repairs.insert((due, token));
     }
 
-    /// The lock was found to be there.
+    /// The lock was found to be on this server.
     pub(super) fn is_not_missing(&mut self, node: usize, token: Token) {
         if let Some(entry) = self.tokens.get(token) {
             entry.missing.at.remove(node);
         }
     }
 
-    /// A server may have forgotten every lock.
+    /// A server may have forgotten all locks.
     pub(super) fn all_missing(&mut self, node: usize) {
         for entry in self.tokens.held() {
             entry.missing.at.add(node);
         }
     }
 
-    /// A server is there: what is missing there is taken there.
+    /// A server is connected: acquires there what is missing.
     pub(super) fn refill(&mut self, now: Now, node: usize) {
         let missing: Vec<(Arc<str>, Token)> = self.tokens.missing_at(node);
         for (key, token) in missing {

@@ -1,4 +1,4 @@
-//! One operation put to all servers: what they answered, and what a majority of that means. Pure.
+//! A round: one operation sent to all servers, what they replied, and what a majority of that means. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// What one server has to say about an operation.
+/// What one server has replied to an operation.
 #[derive(Clone, Debug)]
 pub(super) enum ServerReply {
     Open,
-    /// The lock is ours there. `last`: the highest fencing token it knew of before, where that was asked and
-    /// answered.
+    /// The lock is ours there. `last`: the highest fencing token that the server knew before, if that was
+    /// asked and answered.
     Ours {
         fresh: bool,
         last: Option<u64>,
@@ -36,9 +36,10 @@ pub(super) enum ServerReply {
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) reply: ServerReply,
-    /// The counter's answer, when it was noticed before the lock's; or the lock's before the counter's.
+    /// The first half of the reply, if the operation and its fencing proposal were answered one after the
+    /// other.
     half: Option<Half>,
-    /// Whether the server counted when it answered.
+    /// Whether the server counted when it replied.
     pub(super) counts: bool,
 }
 
@@ -48,18 +49,18 @@ enum Half {
     Fenced(ServerReply),
 }
 
-/// What a round comes to.
+/// The result of a round.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// A majority is ours, or was given back, or renewed.
+    /// A majority has acquired, released or renewed.
     Succeeded(Reply),
-    /// A majority is ours, but its counters know of higher tokens: these are to be written first.
+    /// A majority is ours, but its counters know higher tokens: higher ones must be written first.
     WriteBack { first: u64 },
-    /// There will be no majority.
+    /// A majority is impossible.
     Rejected(OpResult),
 }
 
-/// The second half of an acquisition whose proposal was too low.
+/// The second half of an acquisition whose proposed tokens were too low.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBack {
     pub(super) first: u64,
@@ -72,26 +73,26 @@ pub(super) struct Round {
     pub(super) key: Arc<str>,
     pub(super) op: Op,
     pub(super) token: Token,
-    /// The first fencing token proposed, and how many.
+    /// The first proposed fencing token, and their number.
     pub(super) proposal: Option<(u64, u32)>,
-    /// Tokens below were given to this lease by other rounds: the block of this one must lie above.
+    /// Tokens below this were given to this lease by other rounds: the block of this round must lie above.
     pub(super) above: u64,
     pub(super) answers: Vec<Answer>,
     pub(super) write_back: Option<WriteBack>,
-    /// Commands without an answer.
+    /// The number of commands without a reply.
     pub(super) under_way: usize,
     pub(super) decided: bool,
     /// The operation succeeded on a majority.
     pub(super) succeeded: bool,
-    /// Servers that were sent something of the token.
+    /// Servers that were sent any command for the token.
     pub(super) touched: Servers,
-    /// Servers that are asked for the lock when the queue server has answered.
+    /// Servers that are asked for the lock only after the queue server has replied.
     pub(super) not_asked: Servers,
-    /// Servers that have not answered yet are not waited for.
+    /// Servers that have not replied yet are not waited for any more.
     overdue: bool,
     /// The server that queues the token.
     pub(super) queue: Option<usize>,
-    /// The token was given back since: nothing may be done for it any more.
+    /// The token was released since: nothing more may be done for it.
     pub(super) left: bool,
 }
 
@@ -127,7 +128,7 @@ impl Round {
         matches!(self.op, Op::TryAcquire { .. } | Op::Acquire { .. })
     }
 
-    /// For how long it wants the lock.
+    /// The ttl that it asks for, if it asks for the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
         match self.op {
             Op::TryAcquire { ttl, .. } | Op::Acquire { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
@@ -135,7 +136,7 @@ impl Round {
         }
     }
 
-    /// Whether servers that are busy have queued the token.
+    /// Whether servers that are busy queue the token.
     pub(super) fn queues(&self) -> bool {
         matches!(self.op, Op::Acquire { mode, .. } if mode != AcquireMode::Try)
     }
@@ -144,24 +145,25 @@ impl Round {
         self.answers.get(node).map_or(&ServerReply::Open, |answer| &answer.reply)
     }
 
-    /// A server is not sent the operation.
+    /// The operation is not sent to this server.
     pub(super) fn not_sent(&mut self, node: usize) {
         self.answered(node, Err(OpError::new(Failure::NotSent, "not asked")), true);
     }
 
-    /// The answers have had time enough, if there is a majority of them: where all are slow, all are waited for.
+    /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
+    /// are waited for.
     pub(super) fn is_overdue(&mut self) {
         let answered = self.count(|reply| !matches!(reply, ServerReply::Open));
         self.overdue = answered >= majority(self.answers.len());
     }
 
-    /// Whether the queue server, asked alone, says that somebody else has the lock.
+    /// Whether the queue server, asked alone, replied that another token holds the lock.
     fn is_queued(&self) -> bool {
         let busy = |node| matches!(self.reply(node), ServerReply::Busy { .. });
         !self.not_asked.is_empty() && self.queue.is_some_and(busy)
     }
 
-    /// Takes in an answer to the operation itself. True if the server's reply is complete.
+    /// Takes in the reply to the operation itself. True if the server's reply is complete.
     pub(super) fn answered(&mut self, node: usize, result: OpResult, counts: bool) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
@@ -180,7 +182,7 @@ impl Round {
         true
     }
 
-    /// Takes in the counter's answer to the proposal. True if the server's reply is complete.
+    /// Takes in the reply to the fencing proposal. True if the server's reply is complete.
     pub(super) fn fenced(&mut self, node: usize, result: OpResult) -> bool {
         let Some(answer) = self.answers.get_mut(node) else { return false };
         let fence = match result {
@@ -193,13 +195,13 @@ impl Round {
                 answer.half = Some(Half::Fenced(fence));
                 return false;
             }
-            // It did not get in.
+            // The lock was not acquired there.
             _ => return false,
         }
         true
     }
 
-    /// Takes in the answer to a write-back.
+    /// Takes in the reply to a write-back.
     pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
         if let Some(reply) = self
             .write_back
@@ -211,11 +213,11 @@ impl Round {
         }
     }
 
-    /// Servers that say that the lock is ours, and how many could still say so.
+    /// The servers that report the lock as ours, and how many others may still do so.
     fn ours(&self) -> (Vec<&ServerReply>, usize) {
         let fenced = self.proposal.is_some();
         let ours = self.answers.iter().filter(|answer| match answer.reply {
-            // Where the proposal may not have been stored the lock is ours, but nothing follows from it.
+            // If the proposal may not have been stored there, the lock is ours but does not count.
             ServerReply::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
             _ => false,
         });
@@ -227,7 +229,8 @@ impl Round {
         self.answers.iter().filter(|answer| of(&answer.reply)).count()
     }
 
-    /// What the answers so far come to, if anything. `held`: this token was found to be the holder already.
+    /// The decision that follows from the replies so far, if one does. `held`: the token was found to be the
+    /// holder before.
     pub(super) fn decision(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
         match self.op {
             Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(server_time, held),
@@ -250,7 +253,7 @@ impl Round {
             return self.written_back(back, server_time, held);
         }
         if ours.len() < most {
-            // Those that are not asked yet are open, too.
+            // Servers that were not asked yet are open, too.
             return (ours.len() + open < most || self.is_queued())
                 .then(|| Decision::Rejected(self.rejection(server_time)));
         }
@@ -290,7 +293,7 @@ impl Round {
         self.write_back = Some(WriteBack { first, votes: vec![None; self.answers.len()] });
     }
 
-    /// A majority is ours. Whether it was so before is for a majority to say, too.
+    /// A majority is ours. A majority must also confirm whether it was ours before.
     fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Decision {
         let most = majority(self.answers.len());
         let count = |new: bool| {
@@ -309,7 +312,7 @@ impl Round {
         }
     }
 
-    /// Who is in at most servers, and at how many.
+    /// The holder reported by most servers, and by how many.
     fn holder(&self) -> Option<(Arc<str>, usize)> {
         let busy = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
@@ -321,7 +324,7 @@ impl Round {
         counted.max_by_key(|(_, seen)| *seen)
     }
 
-    /// Whether somebody else has a majority, as far as the answers say.
+    /// Whether another token may have a majority, as far as the replies tell.
     pub(super) fn may_be_taken(&self) -> bool {
         let unknown = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
         self.holder().is_some_and(|(_, seen)| seen + unknown >= majority(self.answers.len()))
@@ -339,7 +342,7 @@ impl Round {
         let most = majority(self.answers.len());
         let elsewhere = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
         let remaining = if seen + elsewhere < most {
-            // Nobody has a majority: whoever asks again first may get one.
+            // No token has a majority: the next one that asks may get one.
             Remaining::For(Duration::ZERO)
         } else {
             until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
@@ -352,7 +355,7 @@ impl Round {
         })
     }
 
-    /// The failure that speaks for the others: one that will not go away, before one that may.
+    /// The failure that represents all others: a permanent one before one that may pass.
     fn failure(&self) -> OpError {
         let failures = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
@@ -405,7 +408,8 @@ impl Round {
     fn renewed(&self, server_time: ServerTime) -> Option<Decision> {
         let most = majority(self.answers.len());
         let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
-        // Nobody else can have got in at a server that has forgotten the lock: it does not count yet.
+        // A server that has forgotten our lock does not count yet, so no other process can rely on having
+        // acquired it there.
         let not_ours = |young: bool| {
             let forgot =
                 |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts != young;
@@ -427,7 +431,7 @@ fn may_be_ours(reply: &ServerReply) -> bool {
     matches!(reply, ServerReply::Open | ServerReply::Ours { .. })
 }
 
-/// When so many of the busy servers will be free.
+/// When `wanted` of the busy servers will be free.
 fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaining {
     let mut times: Vec<Option<Duration>> = busy
         .filter_map(|remaining| match remaining {
@@ -453,7 +457,7 @@ fn server_reply_of(result: OpResult) -> ServerReply {
         Ok(Reply::WrongKind { found }) => ServerReply::WrongKind(found),
         Ok(Reply::Released { .. }) => ServerReply::Released,
         Ok(Reply::Cancelled) => ServerReply::Cancelled,
-        // No server is asked for several locks at once.
+        // A server is never asked for several locks at once.
         Ok(Reply::NotHeld | Reply::Skipped) => ServerReply::NotHeld,
         Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => ServerReply::Renewed,
         Err(error) if mutated!(ErrorsAreConsent) => {
@@ -464,7 +468,7 @@ fn server_reply_of(result: OpResult) -> ServerReply {
     }
 }
 
-/// A server that let us in, and what its counter says.
+/// A server that has let us in, and what its counter says.
 fn with_fence(fresh: bool, fence: ServerReply) -> ServerReply {
     match fence {
         ServerReply::Ours { last, .. } => ServerReply::Ours { fresh, last },

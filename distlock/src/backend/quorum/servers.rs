@@ -1,6 +1,6 @@
 //! Sets of servers.
 
-/// A set of servers, by number.
+/// A set of servers, by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Servers(u32);
 

@@ -192,7 +192,7 @@ async fn when_the_queue_server_hangs_or_forgets_its_queue_waiters_go_on() {
         guard.release().await.unwrap();
         waiting.await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-        // Whoever comes new does not wait for it.
+        // A request that comes later does not wait for it.
         let start = Instant::now();
         in_turn(holder, "k").await;
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
@@ -260,7 +260,7 @@ impl Servers {
     }
 }
 
-/// Three of five forget a lock: nobody else gets it, because for the longest ttl they do not count.
+/// Three of five forget a lock: no other process gets it, because they do not count for the longest ttl.
 #[tokio::test]
 async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
     let mut servers = Servers::start(5);
@@ -269,7 +269,7 @@ async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
     let guard = manager.lock("k").ttl(LONG * 3).no_renew().acquire().await.unwrap();
     wait_until("every server has it", LONG, || servers.with_key("k") == 5);
     servers.empty_a_majority();
-    // One that knew them before, and one that comes new.
+    // One that knew them before, and a new one.
     for other in [&servers.manager().await, &manager] {
         let start = Instant::now();
         loop {
@@ -313,8 +313,8 @@ async fn a_server_that_evicts_is_refused() {
     assert!(text.contains("`allkeys-lru`") && text.contains("noeviction"), "{text}");
 }
 
-/// Somebody else's lock of the same name stands on two of five, and goes away: without any renewal the holder has
-/// all five soon after.
+/// A lock of the same name that belongs to another program is on two of five servers, and goes away: the
+/// holder soon has all five, without any renewal.
 #[tokio::test]
 async fn a_bare_majority_is_repaired_without_renewals() {
     let servers = Servers::start(5);
@@ -344,7 +344,7 @@ async fn a_bare_majority_is_repaired_without_renewals() {
     wait_until("no server has it", LONG, || servers.with_key("k") == 0);
 }
 
-/// The holder stands on three of five, one of which is emptied but not restarted.
+/// The lock is on three of five, one of which is emptied but not restarted.
 #[tokio::test]
 async fn what_was_flushed_does_not_count() {
     let mut servers = Servers::start(5);
@@ -365,7 +365,7 @@ async fn what_was_flushed_does_not_count() {
     assert!(guard.is_held());
 }
 
-/// A process that knows of short leases only attests nothing before the longest one is over.
+/// A process that knows only short leases attests no server before the longest one is over.
 #[tokio::test]
 async fn the_longest_ttl_is_noted_on_the_servers() {
     let servers = Servers::start(3);

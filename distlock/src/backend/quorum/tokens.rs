@@ -1,4 +1,4 @@
-//! What is known about each token of ours that may be somewhere on the servers.
+//! What is known about each of our tokens that may be on the servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,44 +10,44 @@ use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// Entries that nobody gave back are looked for when there are this many.
+/// With this many entries, those that were never released are removed once they can matter no more.
 const FIRST_SWEEP: usize = 1024;
 
-/// One token. Gone from the tokens once it was given back.
+/// One token. Removed when the token is released.
 #[derive(Debug)]
 pub(super) struct TokenRecord {
     pub(super) key: Arc<str>,
     pub(super) ttl: Duration,
     /// The servers that may have something of it.
     pub(super) touched: Servers,
-    /// The servers that last said that the lock is its.
+    /// The servers whose last reply said that the lock is ours.
     pub(super) ours: Servers,
-    /// A majority said that it holds the lock.
+    /// A majority has said that it holds the lock.
     pub(super) held: bool,
-    /// It may stand in queues.
+    /// It may be in queues.
     pub(super) waits: bool,
-    /// The latest round in which each server was asked for the lock. What an earlier one may have left behind
-    /// there, that one is told.
+    /// The latest round in which each server was asked for the lock. That round handles what an earlier one
+    /// may have left behind there.
     pub(super) asked: Vec<u64>,
-    /// Rounds that ask for the lock and are not decided.
+    /// The number of undecided rounds that ask for the lock.
     pub(super) open: u32,
-    /// Rounds for it that are not over, of all kinds.
+    /// All rounds for it, of all kinds, that are not over.
     pub(super) rounds: Vec<u64>,
-    /// Told that the lock is free, and has not asked since.
+    /// It was told that the lock is free, and has not asked since.
     pub(super) woken: bool,
     /// Servers that may have it in their queue.
     pub(super) queued: Servers,
-    /// The queue server whose lock it keeps without a majority, to ask the others again.
+    /// The queue server, while the token keeps its lock without a majority to ask the others again.
     pub(super) kept: Servers,
     /// How often it has asked again for that reason.
     pub(super) again: u32,
-    /// How often it has kept the queue server's lock from everybody for somebody else.
+    /// How often it has kept the queue server's lock blocked for the holder of a majority.
     pub(super) aside: u32,
-    /// Nothing of it lives longer on any server.
+    /// Until when something of it may be on any server.
     pub(super) until: Time,
-    /// Fencing tokens below were given to this lease.
+    /// Every fencing token that this lease was given lies below this.
     pub(super) fences_given: u64,
-    /// The block that it was given last.
+    /// The block of fencing tokens that it was given last.
     pub(super) fence_block: Option<(u64, u32)>,
     /// When the lease ends that a majority has granted.
     pub(super) leased_until: Time,
@@ -56,7 +56,7 @@ pub(super) struct TokenRecord {
 }
 
 impl TokenRecord {
-    /// A majority says so.
+    /// A majority has said that it holds the lock.
     pub(super) fn is_held(&mut self) {
         self.open = self.open.saturating_sub(1);
         self.held = true;
@@ -78,7 +78,7 @@ impl Tokens {
         Tokens { entries: HashMap::new(), sweep_at: FIRST_SWEEP, servers }
     }
 
-    /// A round begins that asks for the lock.
+    /// A round starts that asks for the lock.
     pub(super) fn asks(
         &mut self,
         now: Time,
@@ -129,7 +129,7 @@ impl Tokens {
         self.entries.values_mut().filter(|entry| entry.held)
     }
 
-    /// Those that hold a lock but not at this server, in order.
+    /// The tokens that hold a lock but not on this server, in order.
     pub(super) fn missing_at(&self, node: usize) -> Vec<(Arc<str>, Token)> {
         let missing = self.entries.iter().filter(|(_, entry)| entry.held && entry.missing.has(node));
         let mut missing: Vec<_> = missing.map(|(token, entry)| (entry.key.clone(), *token)).collect();
@@ -137,7 +137,7 @@ impl Tokens {
         missing
     }
 
-    /// The token is given back everywhere.
+    /// The token is released everywhere.
     pub(super) fn remove(&mut self, token: Token) -> Option<TokenRecord> {
         self.entries.remove(&token)
     }
@@ -161,19 +161,19 @@ impl Tokens {
         asked.is_some_and(|asked| *asked > round)
     }
 
-    /// Whether a round that asks for the lock is not decided. What another one has got may still help it.
+    /// Whether an undecided round asks for the lock. It may still use what another round has acquired.
     pub(super) fn is_asking(&self, token: Token) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.open > 0)
     }
 
-    /// What a server said when it was asked for the lock.
+    /// A server's reply when it was asked for the lock.
     pub(super) fn said(&mut self, token: Token, node: usize, ours: bool) {
         if let Some(entry) = self.entries.get_mut(&token) {
             if ours { entry.ours.add(node) } else { entry.ours.remove(node) }
         }
     }
 
-    /// Whether what this server has given to the token is still to be given back, as far as is known.
+    /// Whether what this server has given to the token still has to be released, as far as we know.
     pub(super) fn is_to_give_back(&self, token: Token, node: usize) -> bool {
         self.entries.get(&token).is_none_or(|entry| entry.ours.has(node) && !entry.kept.has(node))
     }
@@ -183,12 +183,12 @@ impl Tokens {
         self.entries.get(&token).map(|entry| entry.rounds.clone()).unwrap_or_default()
     }
 
-    /// Whether it may stand in this server's queue.
+    /// Whether it may be in this server's queue.
     pub(super) fn is_queued(&self, token: Token, node: usize) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.queued.has(node))
     }
 
-    /// Those that may stand in this server's queue and do not hold the lock, in order.
+    /// The tokens that may be in this server's queue and do not hold the lock, in order.
     pub(super) fn queued_at(&self, node: usize) -> Vec<Token> {
         let waits = |entry: &TokenRecord| entry.queued.has(node) && entry.waits && !entry.held;
         let mut queued: Vec<Token> =

@@ -1,15 +1,17 @@
 //! Asking for a lock, and waiting for it.
 //!
-//! 1. Who wants a key that others want asks its queue server alone. `Busy` there ends the round: the token is queued.
-//! 2. Everybody else asks all servers: who finds the queue server's lock free or is handed it (the others are asked
-//!    once that is known), who has waited for a heartbeat, who asks once, who finds the queue server silent, and who
-//!    has no reason to believe that somebody else wants the key.
-//! 3. Who has the queue server's lock and no majority keeps it and asks again, a few times: the release that has
-//!    freed it is still on its way to the others. Everything else that is ours in vain is given back.
-//! 4. If somebody else has a majority nevertheless, the queue server's lock is kept from everybody for a while, so
-//!    that its holder can take it there ([`repair`](super::repair)).
-//! 5. When the queue server is lost, or does not reach us with its news, whoever waits there asks all servers, and
-//!    is queued on the next one.
+//! 1. If other processes want the key, a request asks the key's queue server alone. If that replies `Busy`,
+//!   the round ends: the token is queued there.
+//! 2. A request asks all servers in every other case: the queue server's lock was free or was granted to it
+//!   (the others are asked once that is known), it has waited for a heartbeat, it does not wait, the queue
+//!   server is silent, or no other process is known to want the key.
+//! 3. A token that has the queue server's lock but no majority keeps it and asks again, a few times: the
+//!   release that has freed the key is still on its way to the other servers. All other acquisitions without
+//!   a majority are released.
+//! 4. If another token has a majority nevertheless, the queue server's lock is blocked for a while, so that
+//!   only that token can acquire it there ([`repair`](super::repair)).
+//! 5. When the queue server is lost, or its pushes do not reach us, its waiters ask all servers and are
+//!   queued on the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,22 +25,21 @@ use super::round::ServerReply;
 use super::servers::Servers;
 use crate::protocol::mutated;
 
-/// Who has the queue server's lock asks again after this time, twice as long each time …
+/// A token that has the queue server's lock only asks again after this time. The time doubles each time …
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// … so many times.
+/// … and it asks again this many times.
 const MOST_AGAIN: u32 = 7;
-/// For how long the queue server's lock is kept from everybody: longer than a repair pauses, and twice as long each
-/// time …
+/// How long the queue server's lock is blocked: longer than the pause between repairs. It doubles each time …
 const FIRST_ASIDE: Duration = Duration::from_millis(300);
-/// … up to this. Shorter than a heartbeat.
+/// … up to this, which is shorter than a heartbeat.
 const LONGEST_ASIDE: Duration = Duration::from_secs(1);
-/// Whoever has kept it from everybody asks again so much later than that ends: after the holder.
+/// The token that has blocked it asks again this long after the block ends: after the holder.
 const YIELD: Duration = Duration::from_millis(100);
-/// Those who waited at a server that is lost ask all others within this time.
+/// The waiters of a lost queue server ask all other servers within this time.
 const SPREAD: Duration = Duration::from_millis(20);
 
 impl Coordinator {
-    /// Where waiters of this key queue: where we would hear of it, and not at a server that is silent.
+    /// The server where waiters of this key queue: one that can push to us and is not silent.
     pub(super) fn queue_server(&self, now: Now, key: &str) -> Option<usize> {
         let hears = |node: &usize| {
             self.members.get(*node).is_some_and(|member| member.up && member.pushes == Pushes::On)
@@ -51,14 +52,15 @@ impl Coordinator {
         usable().find(|node| !silent(node)).or_else(|| usable().next())
     }
 
-    /// Begins a round that asks for the lock.
+    /// Starts a round that asks for the lock.
     pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
         let (Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. }) = op else { return };
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.tokens.asks(now.time, key, token, id, ttl, lives);
         self.queues.has_asked(token);
-        // What an earlier round asks comes first, everywhere: only one of them may find the lock free.
+        // The commands of earlier rounds come first on every server: only one of the rounds may find the lock
+        // free.
         for earlier in self.tokens.rounds(token) {
             self.widen(now, earlier);
         }
@@ -87,7 +89,8 @@ impl Coordinator {
         }
     }
 
-    /// What one server is told: it queues the token only if it is the one, or has done so before.
+    /// The command for one server: only the queue server queues the token, or a server that has queued it
+    /// before.
     pub(super) fn as_told(&self, op: &Op, node: usize, queue: Option<usize>) -> Op {
         let mut op = op.clone();
         if let Op::Acquire { token, mode, fences, .. } = &mut op {
@@ -112,14 +115,14 @@ impl Coordinator {
             if !left {
                 self.put_to(now, id, node);
             } else if let Some(round) = self.round_mut(id) {
-                // It would overtake what was sent to give the token back.
+                // Not sent: it would overtake the release of the token.
                 round.not_sent(node);
             }
         }
         self.decide(now, id);
     }
 
-    /// What a server says about a round that gives the lock back.
+    /// A server's reply in a round that releases the lock.
     pub(super) fn heard_release(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
         let Some(key) = self.round(id).filter(|round| round.left).map(|round| round.key.clone()) else {
             return;
@@ -131,12 +134,12 @@ impl Coordinator {
         }
     }
 
-    /// A server says that the lock is ours there, or (an earlier version of us has released it) free.
+    /// A push from a server: the lock is ours there or (released by an earlier version of this library) free.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
         let is_grant = matches!(push, Push::Grant { .. });
         let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
         let Some(entry) = self.tokens.get(token) else {
-            // Too late for us: it is the next one's.
+            // Too late for us: it goes to the next waiter.
             if self.is_there(node) {
                 self.tell(now, node, Job::Ignored, &key, leave(token));
             }
@@ -155,8 +158,8 @@ impl Coordinator {
         }
     }
 
-    /// A round that asked for the lock is over, in vain: sees to it that the waiter asks again in time. Returns what
-    /// it is told.
+    /// A round that asked for the lock has failed: makes sure that the waiter asks again in time. Returns the
+    /// waiter's result.
     pub(super) fn asked_in_vain(&mut self, now: Now, id: u64, result: OpResult) -> OpResult {
         let Some(round) = self.round(id) else { return result };
         let (token, key, queues) = (round.token, round.key.clone(), round.queues());
@@ -183,7 +186,7 @@ impl Coordinator {
         result
     }
 
-    /// The queue server's lock turned out to be ours when the round was over already, in vain.
+    /// The queue server's lock was acquired, but the round had already failed.
     pub(super) fn has_come_late(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round(id).filter(|round| round.queues() && !round.succeeded && !round.left)
         else {
@@ -199,10 +202,10 @@ impl Coordinator {
         }
     }
 
-    /// The queue server's lock is ours, and a majority is not: keeps it and asks again, or gives it up.
+    /// We have the queue server's lock, but no majority: keeps it and asks again, or gives it up.
     fn has_queue_server_only(&mut self, now: Now, id: u64, node: usize) {
         let Some(round) = self.round_mut(id) else { return };
-        // Once for each round, however late the server answers.
+        // Once for each round, however late the server replies.
         round.queue = None;
         let (key, token, taken) = (round.key.clone(), round.token, round.may_be_taken());
         let until = self.gone_by(now);
@@ -216,7 +219,8 @@ impl Coordinator {
         }
         (entry.again, entry.kept) = (0, Servers::default());
         if taken && !mutated!(NobodyStandsAside) {
-            // Nobody gets it for a while: who holds the lock asks for it there.
+            // The lock stays taken for a while, so that no waiter gets it: the holder of a majority acquires
+            // it there.
             let pause = FIRST_ASIDE.saturating_mul(1 << entry.aside.min(8)).min(LONGEST_ASIDE);
             entry.aside = entry.aside.saturating_add(1);
             entry.ours.remove(node);
@@ -237,7 +241,7 @@ impl Coordinator {
         Duration::from_micros(self.rng.u64(0..=u64::try_from(most.as_micros()).unwrap_or(0)))
     }
 
-    /// Whoever waits at this server is not told any more, or may have been told in vain: asks all of them.
+    /// The waiters at this server get no more pushes, or may have missed one: they ask all servers.
     pub(super) fn move_on(&mut self, now: Now, node: usize) {
         if mutated!(LostQueueNotLeft) {
             return;
@@ -248,7 +252,8 @@ impl Coordinator {
         }
     }
 
-    /// A round has not been decided for a while: asks the others, too, or goes on without those who are silent.
+    /// A round was not decided in time: asks the other servers, too, or goes on without those that are
+    /// silent.
     fn is_overdue(&mut self, now: Now, id: u64) {
         let Some(round) = self.round_mut(id).filter(|round| !round.decided) else { return };
         let asked_alone = !round.not_asked.is_empty();
@@ -263,7 +268,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells waiters to ask again, and gives up on queue servers that do not answer.
+    /// Tells waiters to ask again, and gives up on queue servers that do not reply.
     pub(super) fn fire_queues(&mut self, now: Now) {
         while let Some(id) = self.queues.next_overdue(now.time) {
             self.is_overdue(now, id);

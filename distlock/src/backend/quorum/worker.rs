@@ -1,4 +1,4 @@
-//! Carries out what the coordinator wants, on the I/O thread.
+//! Carries out the coordinator's effects on the I/O thread.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -17,17 +17,17 @@ use super::follow_up::take;
 use super::{Input, QuorumBackend};
 use crate::clock;
 
-/// This many commands for one server at the same moment are worth a pipeline.
+/// With this many commands for one server at the same moment, a pipeline is worth its cost.
 const WORTH_A_BATCH: usize = 4;
 /// The longest such pipeline.
 const BATCH: usize = 500;
-/// The suspend-proof clock is looked at so often while anything is due.
+/// While anything is due, the suspend-proof clock is read at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One command for one server.
 type Letter = (Job, Arc<str>, Op);
 
-/// Where the coordinator works: on the I/O thread.
+/// The coordinator's worker on the I/O thread.
 pub(super) struct Worker<'a> {
     quorum: &'a QuorumBackend,
     coordinator: Coordinator,
@@ -82,14 +82,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Until there is nothing left to do.
+    /// Carries out effects until none is left.
     async fn carry_out(&mut self) {
         loop {
             let effects = self.coordinator.take_effects();
             if effects.is_empty() {
                 return;
             }
-            // The servers in the order in which they are to be told.
+            // The servers in the order in which they are to be sent their commands.
             let mut commands: Vec<(usize, Vec<Letter>)> = Vec::new();
             for effect in effects {
                 match effect {
@@ -101,7 +101,7 @@ impl Worker<'_> {
                     }
                     Effect::Done { round, result } => {
                         if let Some(reply) = self.replies.remove(&round) {
-                            // Whoever asked may be gone.
+                            // Fails only if the requester is gone.
                             drop(reply.send(result));
                         }
                     }
@@ -115,7 +115,7 @@ impl Worker<'_> {
                             let (sent, origin, inbox) =
                                 (clock::now(), node.origin(), self.quorum.inbox.clone());
                             tokio::spawn(async move {
-                                // Whatever is wrong with the server shows elsewhere.
+                                // A fault of the server shows elsewhere.
                                 if let Ok(origin) = origin.await {
                                     drop(inbox.send(Input::Probed { node: at, sent, origin }));
                                 }
@@ -131,7 +131,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Before any command that is sent to this server after it.
+    /// Writes a note, before any later command to this server.
     async fn leave_note(&mut self, at: usize, note: Note) {
         let Some(node) = self.quorum.nodes.get(at) else { return };
         let mut future = node.note(note.clone());
@@ -141,7 +141,7 @@ impl Worker<'_> {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
                     let written = future.await.is_ok();
-                    // The coordinator ends with the manager.
+                    // Fails only when the coordinator has ended, with the manager.
                     drop(inbox.send(Input::Noted { node: at, note, written }));
                 });
             }
@@ -166,7 +166,7 @@ impl Worker<'_> {
                         let inbox = self.quorum.inbox.clone();
                         tokio::spawn(async move {
                             let result = future.await;
-                            // The coordinator ends with the manager.
+                            // Fails only when the coordinator has ended, with the manager.
                             drop(inbox.send(Input::Answer { node, job, result }));
                         });
                     }
@@ -204,7 +204,7 @@ impl Worker<'_> {
     }
 }
 
-/// Fixes the place in the order of what is sent; the rest happens by itself.
+/// Fixes its place in the order of commands; the caller awaits the rest elsewhere.
 async fn first_poll<T>(future: &mut BoxFuture<T>) -> Poll<T> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }

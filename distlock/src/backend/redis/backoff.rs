@@ -1,8 +1,8 @@
-//! How long to wait between attempts.
+//! Pauses between attempts.
 
 use std::time::Duration;
 
-/// Doubling delays with jitter, so that the clients of a server that comes back do not come all at once.
+/// Doubling pauses with jitter, so that the clients of a server that comes back do not all come at once.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -16,7 +16,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// As the default, but never longer than `most`: where somebody else may be the right one in a moment.
+    /// Like the default, but never longer than `most`: for a place where another server may soon be the right
+    /// one.
     pub(super) fn up_to(most: Duration) -> Backoff {
         Backoff { most, ..Backoff::default() }
     }
@@ -30,7 +31,7 @@ impl Backoff {
 
 /// A random delay in [`delay` / 2, `delay`].
 pub(super) fn jittered(delay: Duration) -> Duration {
-    // Without randomness everybody waits the full delay: slower, not wrong.
+    // Without randomness every client waits the full delay: slower, not wrong.
     let random = getrandom::u32().unwrap_or(u32::MAX);
     delay / 2 + (delay / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }

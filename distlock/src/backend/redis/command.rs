@@ -9,28 +9,28 @@ use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 use crate::backend::{AcquireMode, Kind, MARK, Op, Token, Tuning};
 
-/// So many holders of a lock are listed.
+/// The most holders of a lock that are listed.
 const MOST_HOLDERS: isize = 1000;
 
-/// What turns operations into commands: fixed for the life of a backend.
+/// Turns operations into commands. Fixed for the life of a backend.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
-    /// Milliseconds that an entry in the queue lives.
+    /// The lifetime of a queue entry in milliseconds.
     queue_entry_ttl: u64,
     /// `1` if a PUBLISH count of 0 proves that nobody is subscribed (one server), else `0` (a cluster counts one node).
     counts: &'static str,
-    /// What `leave` needs to know besides, in one argument.
+    /// The other settings of `leave`, in one argument.
     settings: String,
 }
 
-/// How a script is named to the server.
+/// How a command names its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptRef {
     /// By its hash: EVALSHA.
     Hash,
-    /// By its text, which the server keeps: EVAL, for a server that does not know the hash.
+    /// By its text, which the server stores: EVAL, for a server that does not know the hash.
     Text,
 }
 
@@ -47,8 +47,8 @@ fn millis_or_none(duration: Duration) -> u64 {
 
 impl Wire {
     pub(super) fn new(names: Names, client: String, tuning: &Tuning) -> Wire {
-        // Where PUBLISH counts all subscribers, a count of zero means that nobody listens. In a cluster it
-        // counts those of one node.
+        // If PUBLISH counts all subscribers, a count of zero proves that there is none. In a cluster it
+        // counts only those of one node.
         let counts = if names.is_clustered() { "0" } else { "1" };
         let gap = millis_or_none(tuning.poll_gap);
         let every = u64::try_from(tuning.poll_gap_interval.as_micros()).unwrap_or(u64::MAX);
@@ -56,12 +56,12 @@ impl Wire {
         Wire { names, client, queue_entry_ttl: millis(tuning.queue_entry_ttl), counts, settings }
     }
 
-    /// Where this client listens for grants.
+    /// The channel on which this client receives grants.
     pub(super) fn channel(&self) -> String {
         self.names.channel(&self.client).to_string()
     }
 
-    /// `SET NX GET`: tells the holder in the same round trip, on servers from 7.0.
+    /// `SET NX GET`: replies with the holder in the same round trip, on servers from 7.0.
     pub(super) fn set(&self, key: &str, token: Token, ttl: Duration) -> Cmd {
         let lock = self.names.lock(key);
         let mut cmd = Cmd::with_capacity(7, 64 + lock.len() + self.client.len());
@@ -72,8 +72,8 @@ impl Wire {
         cmd
     }
 
-    /// `op` as a call of its script; [`Op::TryAcquire`] as `enter` that does not queue.
-    /// `from`: what the server is called in the grants that it pushes.
+    /// `op` as a call of its script; [`Op::TryAcquire`] as an `enter` that does not queue. `from`: how the
+    /// server is named in the grants that it pushes.
     pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &Op, from: Option<&str>) -> Cmd {
         match *op {
             Op::TryAcquire { token, ttl } => {
@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// The keys beside the lock that whoever waits for it writes to.
+    /// The keys, apart from the lock, to which a waiter writes.
     pub(super) fn names_of_waiting(&self, key: &str, kind: Kind) -> Vec<String> {
         let (names, tag) = (&self.names, self.names.tag(key));
         let members = (kind != Kind::Exclusive).then(|| names.members(tag, key).to_string());
@@ -162,7 +162,7 @@ impl Wire {
         cmd
     }
 
-    /// A script that names the keys of one lock, as all others do, and touches none.
+    /// A script that names the keys of one lock, as all other scripts do, and touches none.
     pub(super) fn probe(&self) -> Cmd {
         let (names, key) = (&self.names, "dl1:probe");
         let tag = names.tag(key);
@@ -173,7 +173,7 @@ impl Wire {
         cmd
     }
 
-    /// Holder or marker, time to live, length of the queue, and who holds a shared or limited lock.
+    /// Holder or marker, time to live, length of the queue, and the holders of a shared or limited lock.
     pub(super) fn inspect(&self, key: &str) -> [Cmd; 4] {
         let (names, tag) = (&self.names, self.names.tag(key));
         let one = |verb, name| {
@@ -191,7 +191,7 @@ impl Wire {
         ]
     }
 
-    /// Of the holders of a shared or limited lock, the last to go.
+    /// The holder of a shared or limited lock that expires last.
     pub(super) fn last_member(&self, key: &str) -> Cmd {
         let mut cmd = redis::cmd("ZREVRANGE");
         cmd.write_arg_fmt(self.names.members(self.names.tag(key), key));
@@ -199,7 +199,7 @@ impl Wire {
         cmd
     }
 
-    /// Operations `Acquire` of one kind and ttl, which do not queue, as one command.
+    /// Operations `Acquire` of one kind and ttl that do not queue, as one command.
     pub(super) fn enter_all(&self, script_ref: ScriptRef, batch: &[(Arc<str>, Op)]) -> Cmd {
         let wanted = batch.iter().find_map(|(_, op)| match op {
             Op::Acquire { kind, ttl, .. } => Some((*kind, *ttl)),
@@ -255,7 +255,7 @@ impl Wire {
     }
 }
 
-/// What a kind is called in scripts; exclusive locks have their own, which do not ask.
+/// Adds the name of a kind for scripts. Exclusive locks have scripts of their own, which take no kind.
 fn word(cmd: &mut Cmd, kind: Kind) {
     match kind {
         Kind::Exclusive => {}

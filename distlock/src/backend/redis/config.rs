@@ -1,4 +1,4 @@
-//! Where the server is, and how we behave towards it.
+//! Where the server is, and how we use it.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ use crate::connection::{AddressMap, ConnectionOptions};
 #[cfg(feature = "tls")]
 use crate::connection::{Pem, Roots, TlsOptions};
 
-/// Where one server listens.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Address {
     Tcp { host: String, port: u16 },
@@ -27,7 +27,8 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Another server that is reached in the same way, by what it is announced as.
+    /// The address of another server that is reached in the same way, from the address that was announced for
+    /// it.
     pub(super) fn beside(&self, host: &str, port: u16, map: Option<&AddressMap>) -> Address {
         let mapped = map.and_then(|map| map.of(host, port));
         let (host, port) = mapped.unwrap_or_else(|| (host.to_owned(), port));
@@ -48,18 +49,18 @@ impl fmt::Display for Address {
     }
 }
 
-/// Where the server for a key is to be found.
+/// Where the server for a key is found.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// It is known.
+    /// At a known address.
     Fixed(Address),
-    /// Whichever the sentinels call the master.
+    /// At the address that the sentinels report as the master's.
     Sentinel(SentinelPlace),
-    /// The nodes of a cluster know; these are asked first.
+    /// In a cluster. Its nodes know; these are asked first.
     Cluster(Vec<Address>),
 }
 
-/// Who is asked for the master, and for which.
+/// The sentinels that are asked, and the master that they are asked for.
 #[derive(Clone, Debug)]
 pub(super) struct SentinelPlace {
     pub(super) sentinels: Vec<Address>,
@@ -97,28 +98,29 @@ pub(crate) struct RedisConfig {
     pub(super) place: Place,
     pub(super) tls: Tls,
     pub(super) login: Login,
-    /// Where the addresses that sentinels and nodes of a cluster announce are reached instead.
+    /// Replaces addresses that sentinels and cluster nodes announce by those at which they can be reached.
     pub(super) address_map: Option<AddressMap>,
-    /// Put in front of every key.
+    /// The prefix of every key.
     pub(crate) prefix: String,
-    /// The part of our tokens and of our push channel that tells this client from every other one.
+    /// The part of our tokens and of our push channel that distinguishes this client from all others.
     pub(crate) client: String,
     pub(crate) tuning: Tuning,
-    /// How long an answer may take before the connection counts as broken.
+    /// How long a reply may take before the connection counts as broken.
     pub(crate) op_timeout: Duration,
     /// How long one attempt to connect may take, handshake included.
     pub(crate) connect_timeout: Duration,
     /// How often sentinels are asked while all is well.
     pub(super) sentinels_every: Duration,
-    /// An acquisition counts once so many replicas have it; zero: at once.
+    /// How many replicas must confirm an acquisition before it counts; zero: none.
     pub(crate) replicas: u32,
-    /// Connect when the first operation is sent instead of at once.
+    /// Connects when the first operation is sent instead of at once.
     pub(crate) lazy: bool,
     /// One of several independent servers.
     pub(super) member: bool,
 }
 
-/// What the time-outs may be. Shorter ones fail on a machine that is merely busy, longer ones are typing errors.
+/// The valid range of the timeouts. Shorter ones fail on a machine that is merely busy; longer ones are
+/// probably typing errors.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 impl RedisConfig {
@@ -132,7 +134,7 @@ impl RedisConfig {
         RedisConfig::with(url, client, &ConnectionOptions::default())
     }
 
-    /// The same, where `options` count more than what the URL says.
+    /// The same, but `options` take precedence over the URL.
     pub(crate) fn with(
         url: &str,
         client: &str,
@@ -188,8 +190,8 @@ impl RedisConfig {
         })
     }
 
-    /// Reads the servers of a quorum from one URL: `redis+quorum://[user:password@]host[:port],..[/db]`, with
-    /// what else it says for each of them.
+    /// Reads the servers of a quorum from one URL: `redis+quorum://[user:password@]host[:port],..[/db]`.
+    /// Everything else in the URL applies to each of them.
     ///
     /// # Errors
     ///
@@ -206,10 +208,10 @@ impl RedisConfig {
         url.each_host().map(|one| RedisConfig::read(&one, client, options)).collect()
     }
 
-    /// The same as one of several that must not depend on each other.
+    /// The same server as a member of a quorum.
     pub(crate) fn into_member(self) -> RedisConfig {
-        // No gaps: whoever polls tries all servers, and most of them are free between two holders. Whoever releases
-        // is told if somebody waited.
+        // No gaps: a client that polls tries all servers, and most of them are free between two holders. The
+        // reply to a release tells whether there was a waiter.
         let tuning =
             Tuning { poll_gap: Duration::from_millis(1), poll_gap_interval: Duration::ZERO, ..self.tuning };
         RedisConfig { member: true, tuning, ..self }
@@ -219,7 +221,7 @@ impl RedisConfig {
         matches!(self.place, Place::Fixed(_))
     }
 
-    /// Where it is, for messages.
+    /// The place of the server, for messages.
     pub(crate) fn at(&self) -> String {
         self.place.to_string()
     }
@@ -232,7 +234,7 @@ impl RedisConfig {
     ///
     /// A sentence that says what to change.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        // Tokens are `dl1:<client>:<number>` and stand between blanks in a push.
+        // Tokens are `dl1:<client>:<number>`, and blanks separate them in a push.
         if self.client.is_empty() || self.client.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
                 "the client name {:?} must have at least one character and no white space or control characters",

@@ -1,8 +1,8 @@
 //! TCP connections to a host that may have several addresses, some of which may not answer.
 //!
-//! The addresses are tried one after the other without waiting for the one before to fail (RFC 8305, "Happy
-//! Eyeballs"): a black hole among them costs a quarter of a second, not the whole time-out. Names are resolved
-//! anew for every connection.
+//! The next address is tried before the previous one has failed (RFC 8305, "Happy Eyeballs"): an address that
+//! never answers costs a quarter of a second, not the whole timeout. Names are resolved again for every
+//! connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use tokio::time::timeout;
 
 /// How long an address may take before the next one is tried, too.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
-/// Silence after which the kernel asks whether the other side is still there.
+/// After this much silence the kernel probes whether the peer is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 /// Connects to the first address of `host` that accepts.
 pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = first_of(alternating(resolve(host, port).await?)).await?;
-    // Commands are small and somebody waits for each.
+    // Commands are small, and a caller waits for each of them.
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
@@ -37,7 +37,8 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
-/// The resolver's order, but the families take turns: usually it is a whole family that does not work.
+/// The resolver's order, but with alternating address families: usually it is a whole family that does not
+/// work.
 fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =
@@ -53,7 +54,7 @@ fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
 }
 
-/// The connection that comes first. The other attempts end with it.
+/// The first connection that is made. The other attempts end with this call.
 async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let alone = addresses.len() == 1;
     let mut addresses = addresses.into_iter();
@@ -89,7 +90,7 @@ fn nobody(mut failures: Vec<(SocketAddr, io::Error)>, alone: bool) -> io::Error 
     io::Error::new(kind, each.join("; "))
 }
 
-/// Names that only tests know.
+/// Host names that exist only in tests.
 #[cfg(test)]
 pub(super) mod names {
     use std::collections::HashMap;
@@ -107,7 +108,7 @@ pub(super) mod names {
     }
 }
 
-/// An address that takes no connection and refuses none: its queue of those that nobody accepts is full.
+/// An address that neither accepts nor refuses connections: its backlog is full.
 #[cfg(test)]
 pub(super) struct BlackHole {
     listener: std::net::TcpListener,

@@ -1,7 +1,7 @@
-//! Requests under way on one connection, and whether its supervisor sleeps until the next one.
+//! Requests under way on one connection, and whether its supervisor sleeps until the next request.
 //!
-//! Rule: a supervisor that is told to sleep by [`Doze::doze`] is woken by the next request. Both sides change
-//! `in_flight` in one step that reads it, so one of the two changes is the later one: either the supervisor counts
+//! Rule: if [`Doze::doze`] allows a supervisor to sleep, the next request wakes it. Both sides change
+//! `in_flight` by a read-modify-write, so one of the two changes comes later: either the supervisor counts
 //! the request, or the request sees that the supervisor dozes.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct Doze {
     in_flight: AtomicUsize,
-    /// The supervisor sleeps and wants to hear of the next request.
+    /// The supervisor sleeps, and the next request must wake it.
     dozing: AtomicBool,
 }
 
@@ -35,10 +35,10 @@ impl Doze {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Asks to be woken at the next request. False if there is one already.
+    /// Asks to be woken by the next request. False if a request is under way already.
     pub(super) fn doze(&self) -> bool {
         self.dozing.store(true, Ordering::Relaxed);
-        // Not a load: a load may miss a request that has begun and has not seen the line above.
+        // Not a load: a load may miss a request that has begun and has not seen the store above.
         if self.in_flight.fetch_add(0, Ordering::AcqRel) == 0 {
             return true;
         }
@@ -54,7 +54,7 @@ mod loom_tests {
 
     use super::Doze;
 
-    /// Requests that have begun do not end here: whoever sleeps although one is under way must have been woken.
+    /// These requests do not end: a supervisor that sleeps while one is under way must have been woken.
     fn nobody_sleeps_through(requests: usize) {
         loom::model(move || {
             let doze = Arc::new(Doze::new());

@@ -10,7 +10,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// As far as is known.
+    /// True if the two are known to be different servers.
     pub(super) fn is_elsewhere(&self, other: &Endpoint) -> bool {
         let known = self.run_id.is_some() && other.run_id.is_some();
         self.address != other.address || (known && self.run_id != other.run_id)

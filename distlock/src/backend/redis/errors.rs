@@ -1,5 +1,5 @@
-//! What a failure means for the lock: which [`Failure`] it is, what to do about it, and whether the link that
-//! brought it is still good.
+//! What a failure means for the lock: its [`Failure`], the remedy, and whether the link that reported it is
+//! still good.
 
 use std::error::Error;
 use std::fmt;
@@ -23,21 +23,21 @@ impl fmt::Display for Cause {
 
 impl Error for Cause {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The text of the client's error is a part of ours; what lies below it may be of use to a program.
+        // The text of the client's error is part of ours. Its source may be useful to the program.
         self.source.as_ref().and_then(Error::source)
     }
 }
 
-/// What an error reply of the server says.
+/// The meaning of an error reply.
 struct ErrorMeaning {
     kind: Failure,
     remedy: &'static str,
-    /// The link leads to the wrong server: find the right one.
+    /// The link leads to the wrong server: the right one must be found.
     wrong_server: bool,
 }
 
-/// Error replies that say by their code what they mean. The scripts meet what keeps a server from writing
-/// (`OOM`, `NOREPLICAS`, `MISCONF`) at their first write only, so that nothing has been done then.
+/// Error replies whose code tells what they mean. The errors that keep a server from writing (`OOM`,
+/// `NOREPLICAS`, `MISCONF`) occur only at a script's first write, so the script has done nothing.
 fn error_meaning(code: &str) -> Option<ErrorMeaning> {
     let (kind, remedy, wrong_server) = match code {
         "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
@@ -94,7 +94,7 @@ fn error_meaning(code: &str) -> Option<ErrorMeaning> {
     Some(ErrorMeaning { kind, remedy, wrong_server })
 }
 
-/// What to do about a proxy or a managed server that spreads keys over a cluster without saying so.
+/// The remedy for a proxy or a managed server that spreads keys over a cluster without reporting it.
 const HIDDEN_CLUSTER: &str = "the server spreads keys over a cluster: put all locks into one slot with \
      `key_prefix(\"{locks}:\")`, or connect to the cluster itself with `redis+cluster://` where that is possible";
 
@@ -104,7 +104,7 @@ fn embedded(details: &str) -> Option<ErrorMeaning> {
     words.find_map(error_meaning)
 }
 
-/// What says that the same command will be refused again.
+/// Texts which show that the same command will be refused again.
 const FINAL: [&str; 5] =
     ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
 
@@ -113,7 +113,7 @@ pub(super) fn is_wrong_type(error: &ServerError) -> bool {
     error.code() == "WRONGTYPE" || error.details().is_some_and(|details| details.contains("-WRONGTYPE"))
 }
 
-/// A key beside a lock, one of `names`, holds what we have not written.
+/// One of the keys `names`, which belong to a lock, holds a value that we have not written.
 pub(super) fn foreign_value(names: &[String], error: ServerError) -> OpError {
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     let error = RedisError::from(error);
@@ -124,7 +124,7 @@ pub(super) fn foreign_value(names: &[String], error: ServerError) -> OpError {
     OpError::new(Failure::Refused, Cause { text, source: Some(error) })
 }
 
-/// Whether the server does not know the command, at least not in this form.
+/// Whether the server does not know the command, at least in this form.
 pub(super) fn is_unknown_command(error: &ServerError) -> bool {
     let line = format!("{} {}", error.code(), error.details().unwrap_or_default()).to_lowercase();
     FINAL.iter().any(|text| line.contains(text))
@@ -138,8 +138,8 @@ fn judge(error: &ServerError) -> ErrorMeaning {
                 "the server does not take a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
             return ErrorMeaning { kind: Failure::Refused, remedy, wrong_server: false };
         }
-        // A proxy says so when it has lost its server, possibly behind the command (`upstream failure`,
-        // `ERR Connection timed out`).
+        // A proxy reports this when it has lost its server, possibly after it sent the command (`upstream
+        // failure`, `ERR Connection timed out`).
         let remedy = "the server refused the command, perhaps for a moment only";
         ErrorMeaning { kind: Failure::Unknown, remedy, wrong_server: false }
     })
@@ -150,7 +150,7 @@ pub(super) fn is_wrong_server(error: &ServerError) -> bool {
     judge(error).wrong_server
 }
 
-/// What an error of the client library is, if it is a reply whose code says so.
+/// The failure that an error of the client library stands for, if it is a reply with a known code.
 pub(super) fn failure(error: &RedisError) -> Option<Failure> {
     error.code().and_then(error_meaning).map(|error_meaning| error_meaning.kind)
 }
@@ -162,7 +162,7 @@ pub(super) fn replied(error: ServerError) -> OpError {
     OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
 }
 
-/// An operation that was sent and got no answer.
+/// An operation that was sent and got no reply.
 pub(super) fn unanswered(error: RedisError) -> OpError {
     let text = format!("the connection to the server broke before the answer came ({error})");
     OpError::new(Failure::Unknown, Cause { text, source: Some(error) })
@@ -172,7 +172,7 @@ pub(super) fn unanswered(error: RedisError) -> OpError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CredentialsFrom {
     Url,
-    /// The function that the builder was given.
+    /// The function that was passed to the builder.
     Provider,
 }
 
@@ -199,7 +199,7 @@ pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: Redi
     OpError::new(kind, Cause { text, source: Some(error) })
 }
 
-/// A failure of our own finding.
+/// A failure that was detected here.
 pub(super) fn found(kind: Failure, text: impl Into<String>) -> OpError {
     OpError::new(kind, Cause { text: text.into(), source: None })
 }

@@ -1,4 +1,4 @@
-//! Carrying out operations over a link, and understanding what comes back.
+//! Executes operations over a link and interprets the replies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,21 +13,21 @@ use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
 
-/// Batches are cut into pieces of this many commands, so that others get in between.
+/// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;
 
-/// One command takes at most so many locks: the server does nothing else meanwhile.
+/// The most locks that one command may acquire: the server does nothing else meanwhile.
 pub(super) const MOST_KEYS_AT_ONCE: usize = 100;
 
-/// What one server is told, and how.
+/// Executes the operations of one server.
 #[derive(Debug)]
 pub(super) struct Exec {
     pub(super) wire: Arc<Wire>,
-    /// `SET NX GET` is a syntax error before 7.0.
+    /// Whether the server knows `SET NX GET`, which is a syntax error before 7.0.
     set_get: AtomicBool,
-    /// Keys that one command names may lie anywhere on it.
+    /// Whether one command may name keys that lie anywhere on the server.
     whole: AtomicBool,
-    /// What the server is called in the grants that it pushes, where there are several.
+    /// If there are several servers: how this one is named in the grants that it pushes.
     from: RwLock<Option<Arc<str>>>,
 }
 
@@ -36,14 +36,14 @@ impl Exec {
         Exec { wire, set_get: AtomicBool::new(true), whole: AtomicBool::new(false), from: RwLock::new(None) }
     }
 
-    /// What the server is like.
+    /// Takes in what the handshake has learned about the server.
     pub(super) fn handshake_done(&self, server: &ServerInfo) {
         self.set_get.store(server.major.is_none_or(|major| major >= 7), Ordering::Relaxed);
         self.whole.store(server.is_whole, Ordering::Relaxed);
     }
 
-    /// How many locks one command may take. A proxy that shares keys out to several servers looks at the first key
-    /// alone, and the others would be locked where nobody else looks for them.
+    /// How many locks one command may acquire. A proxy that spreads keys over several servers looks at the
+    /// first key only; the other locks would be set on a server where no other client looks for them.
     pub(super) fn most_keys_at_once(&self) -> usize {
         if self.whole.load(Ordering::Relaxed) { MOST_KEYS_AT_ONCE } else { 1 }
     }
@@ -93,7 +93,7 @@ impl Exec {
         }
     }
 
-    /// Puts a holder's token where a reply has only the marker of a shared or limited lock.
+    /// If a reply has only the marker of a shared or limited lock, replaces the marker by a holder's token.
     pub(super) async fn named(&self, link: &Link, key: &str, reply: Reply) -> Reply {
         let Reply::Busy { server_time, holder, remaining, front } = reply else { return reply };
         let found = link.request(&self.wire.last_member(key)).await;
@@ -101,7 +101,7 @@ impl Exec {
         Reply::Busy { server_time, holder, remaining, front }
     }
 
-    /// [`Op::TryAcquire`], with the server's time in the reply: the cheapest way to learn it.
+    /// [`Op::TryAcquire`], with the server's time in the reply: the cheapest way to get that time.
     pub(super) async fn set_with_time(
         self: Arc<Self>,
         link: Arc<Link>,
@@ -140,9 +140,10 @@ impl Exec {
 
     /// Whether the server has certainly not executed the command, and knows another form of it.
     ///
-    /// A command sent again has lost its place in the order: a `leave` may overtake the `enter` it undoes. The
-    /// engine heals that, because it also answers a late reply to a dead token with `leave`; and scripts are
-    /// loaded before a link is offered, so that it needs a SCRIPT FLUSH to happen.
+    /// A command that is sent a second time has lost its place in the order: a `leave` may overtake the
+    /// `enter` that it undoes. The engine corrects this, because it also answers a late reply for an unused
+    /// token with a `leave`. It is rare: scripts are loaded before a link is offered, so it takes a SCRIPT
+    /// FLUSH.
     pub(super) fn needs_resend(&self, value: &Value, encoding: Encoding) -> bool {
         let Value::ServerError(error) = value else { return false };
         match encoding {
@@ -170,7 +171,7 @@ impl Exec {
             (Value::ServerError(error), Encoding::Native, _) if error.code() == "WRONGTYPE" => {
                 Ok(reply::wrong_type())
             }
-            // The script has looked at the lock itself before.
+            // The script has checked the lock itself before, so another key is the cause.
             (Value::ServerError(error), Encoding::Script, Op::Acquire { kind, .. })
                 if errors::is_wrong_type(&error) =>
             {
@@ -222,7 +223,7 @@ impl Exec {
         if again.is_empty() {
             return Ok(answers);
         }
-        // The first text of a script teaches it to the server for the rest of the pipeline.
+        // The first text of a script loads it on the server for the rest of the pipeline.
         let mut taught = Vec::new();
         let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
             let script = Wire::script_of(op);
@@ -261,7 +262,7 @@ impl Exec {
         }
     }
 
-    /// As [`named`](Exec::named): at most one of the replies is about somebody else.
+    /// As [`named`](Exec::named): at most one of the replies names another holder.
     pub(super) async fn all_named(
         &self,
         link: &Link,
@@ -325,7 +326,7 @@ impl Exec {
     }
 }
 
-/// How an operation was put to the server.
+/// How an operation was encoded as a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// As a plain command.
@@ -333,7 +334,7 @@ pub(super) enum Encoding {
     Script,
 }
 
-/// An error reply; if it says that we talk to the wrong server, the link is replaced.
+/// An error reply. If it shows that this is the wrong server, the link is replaced.
 pub(super) fn failed(link: &Link, error: ServerError) -> OpError {
     let wrong_server = errors::is_wrong_server(&error);
     let error = errors::replied(error);
@@ -343,7 +344,7 @@ pub(super) fn failed(link: &Link, error: ServerError) -> OpError {
     error
 }
 
-/// No reply; the reason why the link was given up says more than the error it left behind.
+/// No reply. The reason why the link was given up is more informative than the error that resulted from it.
 pub(super) fn broken(link: &Link, error: redis::RedisError) -> OpError {
     if let Some(fault) = link.fault() {
         return OpError { kind: Failure::Unknown, source: Arc::clone(&fault.source) };
@@ -356,7 +357,7 @@ pub(super) fn broken(link: &Link, error: redis::RedisError) -> OpError {
     errors::unanswered(error)
 }
 
-/// The answers on this link do not belong to their questions.
+/// The replies on this link do not belong to their commands.
 pub(super) fn garbled(link: &Link) -> OpError {
     let error = errors::found(
         Failure::Unknown,

@@ -1,8 +1,9 @@
-//! The first words that are exchanged on a connection.
+//! The first exchange on a connection.
 //!
-//! A server that does not want us says why and closes, before it was asked anything: protected mode, too many
-//! clients. A client that then writes many commands at once finds a broken connection and never reads the reason. So
-//! every connection begins with one PING, and what comes is read whatever becomes of the PING.
+//! A server that refuses a connection (protected mode, too many clients) reports why and closes, before it
+//! was asked anything. A client that then writes many commands at once finds a broken connection and never
+//! reads the reason. So every connection begins with one PING, and the reply is read even if the PING could
+//! not be sent.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,7 +21,7 @@ const LONGEST: usize = 4096;
 /// How much of a reply that makes no sense is quoted.
 const QUOTED: usize = 60;
 
-/// Returns once the peer has answered in the protocol and has not refused the connection.
+/// Returns once the peer has replied in the protocol and has not refused the connection.
 pub(super) async fn exchange(stream: &mut Stream) -> RedisResult<()> {
     let asked = write(stream, b"*1\r\n$4\r\nPING\r\n").await;
     let mut reply = Vec::new();
@@ -56,7 +57,7 @@ async fn write(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
     .await
 }
 
-/// Appends what has come, and returns how much.
+/// Appends the bytes that have arrived, and returns their number.
 async fn read(stream: &mut Stream, to: &mut Vec<u8>) -> io::Result<usize> {
     let mut chunk = [0; 512];
     let mut buffer = ReadBuf::new(&mut chunk);
@@ -65,7 +66,7 @@ async fn read(stream: &mut Stream, to: &mut Vec<u8>) -> io::Result<usize> {
     Ok(buffer.filled().len())
 }
 
-/// An error reply. Some of them are to be expected: PING may need a login or a permission, or be unknown.
+/// An error reply. Some are expected: PING may need a login or a permission, or may be unknown.
 fn refusal(reply: &[u8]) -> RedisResult<()> {
     let mut line = reply.trim_ascii_end().to_vec();
     line.extend(b"\r\n");

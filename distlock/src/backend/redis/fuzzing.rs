@@ -1,6 +1,6 @@
-//! Ways in for the fuzz targets (`fuzz/`): everything here that reads what a user or a server wrote.
+//! Entry points for the fuzz targets (`fuzz/`): everything here that reads text of a user or a server.
 //!
-//! Nothing may panic, whatever is read; what else must hold is asserted.
+//! Nothing may panic, whatever is read. The other requirements are asserted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::backend::{AcquireMode, Kind, Op, Token, Tuning};
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
 
-/// A URL, as it is given to the builder; also with a password put into it, which no message may show.
+/// A URL as passed to the builder; also with a password inserted, which no message may show.
 pub fn url(text: &str) {
     read(text);
-    // The fuzzer learns the password from what it is compared with.
+    // The fuzzer learns the password from this comparison.
     if let Some((scheme, rest)) = text.split_once("://")
         && !text.contains("s3cret")
     {
@@ -34,7 +34,7 @@ pub fn url(text: &str) {
     }
 }
 
-/// Everything that is told about a URL.
+/// Every message about a URL.
 fn read(url: &str) -> Vec<String> {
     let (mut told, mut configs) = (Vec::new(), Vec::new());
     match RedisConfig::with(url, CLIENT, &ConnectionOptions::default()) {
@@ -53,20 +53,20 @@ fn read(url: &str) -> Vec<String> {
     told
 }
 
-/// Whatever a server sends.
+/// Bytes from a server.
 pub fn server(data: &[u8]) {
     reply(data);
     if let Ok(text) = str::from_utf8(data) {
         push(text);
         info(text);
     }
-    // The text of `CLUSTER INFO` stands behind a zero byte.
+    // The text of `CLUSTER INFO` follows a zero byte.
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (slots, info) = data.split_at(end);
     cluster(slots, str::from_utf8(info.get(1..).unwrap_or_default()).unwrap_or_default());
 }
 
-/// A reply to any question that is asked.
+/// A reply to any of our commands.
 fn reply(bytes: &[u8]) {
     let Ok(value) = redis::parse_redis_value(bytes) else { return };
     let token = Token(7);
@@ -98,7 +98,7 @@ fn reply(bytes: &[u8]) {
     }
 }
 
-/// What a node of a cluster tells: the replies to `CLUSTER SLOTS` and `CLUSTER INFO`, and redirections.
+/// The replies of a cluster node to `CLUSTER SLOTS` and `CLUSTER INFO`, and redirections.
 fn cluster(bytes: &[u8], info: &str) {
     let asked = Address::Tcp { host: "127.0.0.1".to_owned(), port: 6379 };
     cluster::fuzz(&asked, redis::parse_redis_value(bytes).ok(), info);
@@ -121,7 +121,8 @@ fn push(text: &str) {
     }
 }
 
-/// Where the fuzz targets start from passes; so do inputs that have found a mistake, which are kept there.
+/// The inputs from which the fuzz targets start pass. So do inputs that have found a bug, which are kept with
+/// them.
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -13,39 +13,39 @@ use super::replicas;
 use super::scripts::SCRIPTS;
 use crate::backend::{Failure, OpError};
 
-/// How long it is remembered what a server refused to tell.
+/// How long a refused question is remembered.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
 
-/// What the server told about itself. Whatever it did not want to tell is `None`.
+/// What the server reported about itself. What it did not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerInfo {
     /// Changes with every start of the server.
     pub(super) run_id: Option<String>,
     /// Major version.
     pub(super) major: Option<u32>,
-    /// How this connection is called, for CLIENT KILL.
+    /// How the server identifies this connection, for CLIENT KILL.
     pub(super) identity: Option<Identity>,
-    /// What the other nodes of a cluster call it.
+    /// Its name among the nodes of a cluster.
     pub(super) node_id: Option<String>,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
-    /// It is known to be a server by itself, not a proxy that may share keys out to several.
+    /// It is known to be a single server, not a proxy that may spread keys over several.
     pub(super) is_whole: bool,
 }
 
-/// What a server must be to keep our locks.
+/// What a server must be in order to keep our locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A master by itself.
+    /// A single master.
     Master,
-    /// The same, one of several that must not depend on each other.
+    /// A single master that is one of the independent servers of a quorum.
     Member,
-    /// A node of a cluster. A replica too: it says itself who serves what.
+    /// A node of a cluster, which may be a replica: the nodes report which of them serves what.
     ClusterNode,
 }
 
-/// A connection as the server knows it. Both parts are needed: ids start anew with the server, addresses are
-/// used again.
+/// A connection as the server knows it. Both parts are needed: ids start again with the server, and addresses
+/// are reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) id: String,
@@ -55,13 +55,13 @@ pub(super) struct Identity {
 /// How the handshake with a server is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It is asked all there is to know.
+    /// With all questions.
     Full,
-    /// For proxies that close the connection on commands they do not know: by scripts alone.
+    /// With scripts only, for proxies that close the connection on commands that they do not know.
     Plain,
 }
 
-/// What one answer is about.
+/// What one reply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Name,
@@ -77,8 +77,8 @@ enum Step {
     Keys,
 }
 
-/// What a server refused to tell, so that it is not asked at every link anew: each refusal stands in its log of
-/// those who do what they may not.
+/// What a server has refused to report, so that it is not asked again on every link: each refusal adds a line
+/// to the server's log of forbidden commands.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     of: Option<(Address, Instant)>,
@@ -86,7 +86,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Forgets what was another server's, or is old.
+    /// Forgets refusals that are old or came from another server.
     pub(super) fn begin(&mut self, address: &Address) {
         let same = |(of, since): &(Address, Instant)| of == address && since.elapsed() < REFUSAL_MEMORY;
         if !self.of.as_ref().is_some_and(same) {
@@ -97,7 +97,7 @@ impl Refusals {
 
     fn learn(&mut self, answers: &Answers) {
         for (step, answer) in &answers.0 {
-            // Without WAIT there is no link, so that one is asked for again.
+            // WAIT is asked again, because without it there is no link.
             let refused = matches!(answer, Value::ServerError(error) if error.code() == "NOPERM");
             if refused && *step != Step::Wait && !self.steps.contains(step) {
                 self.steps.push(*step);
@@ -106,7 +106,7 @@ impl Refusals {
     }
 }
 
-/// What is asked in one round trip.
+/// The questions of one round trip.
 struct Questions<'a> {
     pipeline: Pipeline,
     steps: Vec<Step>,
@@ -122,7 +122,7 @@ impl Questions<'_> {
     }
 }
 
-/// What was answered.
+/// The replies.
 struct Answers(Vec<(Step, Value)>);
 
 impl Answers {
@@ -156,7 +156,7 @@ fn error(answer: &Value) -> Option<&ServerError> {
 
 /// Why nothing is known about the server.
 pub(super) enum Unknown {
-    /// The connection ended while it was asked.
+    /// The connection ended during the questions.
     Closed(RedisError),
     Unfit(OpError),
 }
@@ -167,8 +167,8 @@ impl From<OpError> for Unknown {
     }
 }
 
-/// Introduces us, loads the scripts, and asks who is there, in one round trip.
-/// With `confirms` it must know WAIT, too.
+/// Sets our name, loads the scripts, and asks about the server, in one round trip. With `confirms` the server
+/// must know WAIT, too.
 pub(super) async fn handshake(
     link: &Link,
     wire: &Wire,
@@ -181,7 +181,7 @@ pub(super) async fn handshake(
         ask_all(&mut questions, &wire.client, role);
     }
     if confirms {
-        // For no replica at all, which is answered at once.
+        // WAIT for no replica at all is answered at once.
         questions.ask(Step::Wait, &["WAIT", "0", "1"]);
     }
     if role != Role::ClusterNode && !questions.refused.contains(&Step::Keys) {
@@ -196,7 +196,7 @@ pub(super) async fn handshake(
     check_role(&answers, role)?;
     check_keys(&answers)?;
     Ok(ServerInfo {
-        // A peer that refuses for lack of permission is a server.
+        // A peer that refuses for lack of permission is a server, not a proxy.
         is_whole: answers.text(Step::Server).is_some() || refusals.steps.contains(&Step::Server),
         ..read(&answers, role)
     })
@@ -209,17 +209,17 @@ fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
     questions.ask(Step::Replication, &["INFO", "replication"]);
     questions.ask(Step::Memory, &["INFO", "memory"]);
     match role {
-        // Where INFO is forbidden this may be allowed.
+        // This may be allowed where INFO is forbidden.
         Role::Master | Role::Member => questions.ask(Step::Role, &["ROLE"]),
         Role::ClusterNode => questions.ask(Step::NodeId, &["CLUSTER", "MYID"]),
     }
     for script in SCRIPTS.all() {
-        // So that NOSCRIPT is rare: a command sent again loses its place in the order.
+        // Makes NOSCRIPT rare: a command that is sent a second time loses its place in the order.
         questions.ask(Step::Load, &["SCRIPT", "LOAD", script.code]);
     }
 }
 
-/// Everything may be forbidden or unknown; but some answers say that nothing will work.
+/// A server may forbid or not know any of the questions, but some replies show that nothing will work.
 fn check_readiness(answers: &Answers) -> Result<(), OpError> {
     let hopeless = ["NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "BUSY"];
     if let Some(error) = answers.errors().find(|error| hopeless.contains(&error.code())) {
@@ -228,7 +228,7 @@ fn check_readiness(answers: &Answers) -> Result<(), OpError> {
     answers.error(Step::Wait).map_or(Ok(()), |error| Err(replicas::unknowable(error)))
 }
 
-/// A lock could be taken where no script can release it: that must show before.
+/// Fails if a script could not release a lock that a plain command has acquired.
 fn check_keys(answers: &Answers) -> Result<(), OpError> {
     let Some(error) = answers.error(Step::Keys) else { return Ok(()) };
     let loaded = answers.all_to(Step::Load).any(|answer| !matches!(answer, Value::ServerError(_)));
@@ -242,7 +242,7 @@ fn check_keys(answers: &Answers) -> Result<(), OpError> {
 fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
     let unfit = |kind, text| Err(errors::found(kind, text));
     let server = answers.text(Step::Server);
-    // Called otherwise by Valkey from 9.0.
+    // Valkey from 9.0 uses another name.
     let mode = field(server, "redis_mode").or(field(server, "server_mode"));
     let replica = field(answers.text(Step::Replication), "role") == Some("slave")
         || answers.to(Step::Role).is_some_and(is_replica);
@@ -268,7 +268,7 @@ fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
     }
 }
 
-/// What a server forgets unnoticed, a quorum would give to somebody else.
+/// If a member of a quorum evicts a lock unnoticed, another process could acquire it.
 fn check_memory(answers: &Answers) -> Result<(), OpError> {
     let Some(policy) = evicts(answers) else { return Ok(()) };
     let text = format!(
@@ -278,7 +278,7 @@ fn check_memory(answers: &Answers) -> Result<(), OpError> {
     Err(errors::found(Failure::Refused, text))
 }
 
-/// The policy by which the server throws keys away, if it does.
+/// The policy by which the server evicts keys, if it does.
 fn evicts(answers: &Answers) -> Option<&str> {
     let memory = answers.text(Step::Memory);
     field(memory, "maxmemory_policy")
@@ -301,7 +301,7 @@ fn read(answers: &Answers, role: Role) -> ServerInfo {
     }
 }
 
-/// The reply to ROLE begins with it.
+/// The reply to ROLE begins with the role.
 fn is_replica(role: &Value) -> bool {
     matches!(role, Value::Array(parts) if parts.first().and_then(text) == Some("slave"))
 }

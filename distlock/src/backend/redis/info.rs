@@ -1,4 +1,4 @@
-//! What a server prints about itself.
+//! What a server reports about itself.
 
 use redis::Value;
 

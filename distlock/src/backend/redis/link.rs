@@ -1,8 +1,8 @@
 //! One connection for commands, as long as it lasts.
 //!
-//! A request's place in the order of execution is fixed at its first poll, and it always becomes ready: when
-//! the connection ends or is given up, with an error. It needs no runtime where it is polled, and no timer:
-//! the supervisor watches the connection as a whole.
+//! The first poll of a request fixes its place in the order of execution. A request always becomes ready:
+//! with an error if the connection ends or is given up. It needs neither a runtime where it is polled nor a
+//! timer, because the supervisor watches the connection as a whole.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,8 +21,8 @@ use super::login::{Login, Shown};
 use super::stream::{Pulse, Stream};
 use crate::backend::OpError;
 
-/// The queue in front of the socket. Effectively unbounded: a request that waits for room has no fixed place in the
-/// order yet. Its growth is limited by the supervisor, which gives a stalled link up.
+/// The length of the queue in front of the socket. Effectively unbounded: a request that waits for space
+/// would have no fixed place in the order. The supervisor limits its growth, because it drops a stalled link.
 const QUEUE: usize = 1 << 20;
 
 /// A connection for commands.
@@ -36,8 +36,8 @@ pub(super) struct Link {
     fault: OnceLock<OpError>,
 }
 
-/// The task that moves a connection's bytes, and the one that renews its credentials if they end. Both end with
-/// their owner.
+/// The task that moves a connection's bytes, and the one that renews its credentials if they expire. Both end
+/// with their owner.
 #[derive(Debug)]
 pub(super) struct Driver(pub(super) JoinHandle<()>, Option<JoinHandle<()>>);
 
@@ -60,7 +60,7 @@ pub(super) async fn start(
     log_in(login, login.shown().await?, stream, config).await
 }
 
-/// [`start`], where the first reply has been read, and it is known what to show.
+/// [`start`] after the first reply has been read, with the credentials already known.
 pub(super) async fn log_in(
     login: &Login,
     shown: Shown,
@@ -88,7 +88,7 @@ impl Link {
         poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
     }
 
-    /// Sends many commands in one write; one value for each, error replies among them.
+    /// Sends many commands in one write. Returns one value for each; error replies are values.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);
         let mut connection = self.connection.clone();
@@ -96,7 +96,7 @@ impl Link {
         poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
     }
 
-    /// Asks for a sign of life. Any answer is one. Not counted as a request.
+    /// Sends a PING. Any reply proves that the server is alive. Not counted as a request.
     pub(super) async fn ping(&self) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
         let ping = redis::cmd("PING");
@@ -109,9 +109,10 @@ impl Link {
         sending: Pin<&mut impl Future<Output = RedisResult<T>>>,
         cx: &mut Context<'_>,
     ) -> Poll<RedisResult<T>> {
-        // A busy runtime would put the first poll, and with it the place in the queue, off.
+        // On a busy runtime, cooperative scheduling would delay the first poll, and with it the place in the
+        // queue.
         match pin!(unconstrained(sending)).poll(cx) {
-            // The request may have slipped into the queue while it was emptied for the last time.
+            // The request may have entered the queue while it was emptied for the last time.
             Poll::Pending if self.pulse.has_ended() => {
                 Poll::Ready(Err(RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe))))
             }
@@ -123,12 +124,12 @@ impl Link {
         self.doze.in_flight()
     }
 
-    /// Asks to be nudged at the next request. False if there is one already.
+    /// Asks for a nudge at the next request. False if a request is under way already.
     pub(super) fn doze(&self) -> bool {
         self.doze.doze()
     }
 
-    /// Says that this link must be replaced, from whichever thread found out.
+    /// Reports, from any thread, that this link must be replaced.
     pub(super) fn give_up(&self, why: OpError) {
         // The first reason is the one to report.
         if self.fault.set(why).is_ok() {

@@ -1,8 +1,8 @@
-//! Who we are: a user and a password that are fixed, or that a function gives whenever they are needed.
+//! Our credentials: a fixed user and password, or a function that returns them when they are needed.
 //!
-//! Credentials that end are renewed on connections that are open: AUTH there takes effect behind the commands
-//! that were sent before it and loses none of them. A connection that cannot carry AUTH (a subscription under
-//! RESP2) is made anew instead.
+//! Credentials that expire are renewed on open connections: AUTH takes effect after the commands that were
+//! sent before it, and none of them is lost. A connection that cannot send AUTH (a subscription with RESP2)
+//! is made again instead.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use crate::connection::{Credentials, Provider};
 
 /// The longest pause between two attempts to renew credentials.
 const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
-/// They are not renewed more often than this, whatever their time.
+/// Credentials are not renewed more often than this, however soon they expire.
 const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// User, password and database. (Its `Debug` hides what is secret.)
@@ -28,13 +28,13 @@ const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Login {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
-    /// Gives user and password instead.
+    /// Returns user and password in place of the fixed ones.
     pub(super) provider: Option<Provider>,
     pub(super) database: i64,
     pub(super) protocol: ProtocolVersion,
 }
 
-/// What is shown to a server, and when it should be replaced.
+/// The credentials that are sent to a server, and when they should be replaced.
 pub(super) struct Shown {
     pub(super) settings: RedisConnectionInfo,
     pub(super) renew_at: Option<Instant>,
@@ -57,7 +57,7 @@ impl Login {
         }
     }
 
-    /// What to show to a server now.
+    /// The credentials to send now.
     pub(super) async fn shown(&self) -> io::Result<Shown> {
         let mut settings = RedisConnectionInfo::default()
             .set_skip_set_lib_name()
@@ -81,7 +81,7 @@ impl Login {
         Ok(Shown { settings, renew_at })
     }
 
-    /// Shows new credentials on `connection` whenever the old ones are about to expire, until it is dropped.
+    /// Sends new credentials on `connection` whenever the old ones are about to expire, until it is dropped.
     pub(super) async fn keep(self, connection: MultiplexedConnection, mut renew_at: Option<Instant>) {
         while let Some(at) = renew_at {
             sleep_until(at).await;
@@ -114,10 +114,10 @@ impl Login {
     }
 }
 
-/// In a task of its own: whatever the function does, a panic ends that alone.
+/// Runs in a task of its own: a panic of the function ends only that task.
 async fn given_by(provider: &Provider) -> io::Result<Credentials> {
     let provider = provider.clone();
-    // Ends with this future.
+    // Ends when this future is dropped.
     let mut task = JoinSet::new();
     task.spawn(async move { provider.ask().await });
     match task.join_next().await {
@@ -129,7 +129,7 @@ async fn given_by(provider: &Provider) -> io::Result<Credentials> {
     }
 }
 
-/// After three quarters of their time.
+/// After three quarters of their lifetime.
 fn renewal(given: &Credentials) -> Option<Instant> {
     Instant::now().checked_add((given.valid_for? / 4 * 3).max(SHORTEST_RENEWAL_PAUSE))
 }

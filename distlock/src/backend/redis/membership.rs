@@ -1,5 +1,5 @@
-//! One server as a member of a quorum: what it is asked about itself, and what is noted on it for every other
-//! process.
+//! One server as a member of a quorum: the questions about the server itself, and the notes on it for other
+//! processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::names::Tag;
 use super::{errors, info, reply};
 use crate::backend::{Failure, OpError, ServerTime};
 
-/// For how long notes are kept on a server that nobody uses.
+/// How long the notes stay on a server that no process uses.
 const NOTE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Notes on a server.
 ///
 /// KEYS   run  met  longest ttl  fence counter
 /// ARGV   run id  count|keep|note  longest ttl ms  fencing tokens  met at (us by the clocks of a majority, or 0)  px
-///        count: it counts in this run; keep: if that is noted already, for longer; note: neither
+///        count: note that it counts in this run; keep: prolong that note if there is one; note: neither
 const NOTE: &str = "\
 local function text(number) return string.format('%.0f', number) end
 local function raise(key, value)
@@ -39,25 +39,25 @@ elseif ARGV[2] == 'keep' and redis.call('GET', KEYS[1]) == ARGV[1] then
 end
 return 1";
 
-/// What a server tells of itself.
+/// What a server reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// Changes with every start.
     pub(crate) run_id: String,
-    /// What its wall clock says.
+    /// The time of its wall clock.
     pub(crate) server_time: ServerTime,
-    /// The run in which somebody last found that it counts.
+    /// The run in which a process last found that the server counts.
     pub(crate) attested: Option<String>,
-    /// When somebody first met this run, by the clocks of a majority.
+    /// When a process first met this run, by the clocks of a majority.
     pub(crate) met: Option<ServerTime>,
-    /// The longest ttl that it was asked for, as far as it remembers.
+    /// The longest ttl of any lease on it, as far as it remembers.
     pub(crate) longest_ttl: Duration,
     /// Its counter of fencing tokens.
     pub(crate) fences: u64,
 }
 
 impl Origin {
-    /// Somebody has found that it counts during this run.
+    /// A process has found that the server counts during this run.
     pub(crate) fn is_attested(&self) -> bool {
         self.attested.as_deref() == Some(self.run_id.as_str())
     }
@@ -66,15 +66,15 @@ impl Origin {
 /// Whether a note says that the server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// It does, from now on and as long as it runs.
+    /// It counts, from now on and as long as this run lasts.
     Count,
-    /// If it is noted already, so for longer.
+    /// Prolongs the mark if there is one.
     Keep,
-    /// Nothing of that.
+    /// Leaves the mark alone.
     None,
 }
 
-/// What is to be noted on a server. Numbers are only ever raised.
+/// What to note on a server. Numbers are only ever raised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) run_id: String,
@@ -82,12 +82,12 @@ pub(crate) struct Note {
     pub(crate) longest_ttl: Duration,
     /// For the counter of fencing tokens; 0 leaves it alone.
     pub(crate) fences: u64,
-    /// When this run was first met, if nobody has noted that yet.
+    /// When this run was first met, for the case that this is not noted yet.
     pub(crate) met: Option<ServerTime>,
 }
 
 impl Exec {
-    /// How the server came to be what it is. Its uptime is not asked for: that follows the wall clock.
+    /// The server's run and the notes on it. Its uptime is not used, because it follows the wall clock.
     pub(super) async fn origin(self: Arc<Self>, link: Arc<Link>) -> Result<Origin, OpError> {
         let names = &self.wire.names;
         let mut info = redis::cmd("INFO");

@@ -1,9 +1,9 @@
 //! Locks on a Redis or Valkey server.
 //!
-//! Two connections: one for commands, pipelined and shared by all callers, and one that does nothing but
-//! listen for grants. Both are kept by [`Backend::run`](super::Backend::run) on the I/O thread and replaced
-//! for ever when they break; operations are sent from the caller's own thread. A connection that is given up
-//! fails whatever is under way on it, so that no operation hangs.
+//! There are two connections: one for commands, pipelined and shared by all callers, and one that only
+//! listens for grants. [`Backend::run`](super::Backend::run) maintains both on the I/O thread and replaces
+//! them whenever they break; operations are sent from the caller's own thread. When a connection is given up,
+//! everything under way on it fails, so that no operation hangs.
 //!
 //! What the server does is in `scripts/`: each file states its contract.
 

@@ -1,23 +1,24 @@
-//! What our keys and channels are called on the server.
+//! The names of our keys and channels on the server.
 //!
-//! In a cluster everything that belongs to a lock must lie in its slot, and the lock's name is the user's: so
-//! the other names carry a short hash tag that falls into the same slot (see [`tag_of`]), whatever braces the
-//! key has. A prefix with a hash tag of its own puts everything into one slot anyway.
+//! In a cluster everything that belongs to a lock must lie in the lock's slot, and the user chooses the
+//! lock's name. So the other names carry a short hash tag that falls into the same slot (see [`tag_of`]),
+//! whatever braces the key contains. A prefix with a hash tag of its own puts everything into one slot
+//! anyway.
 
 use std::fmt;
 
 use super::slots::{hash_tag, slot_of, tag_of};
 
-/// The names of everything that belongs to one deployment: whoever shares locks shares the prefix.
+/// The names of everything that belongs to one deployment. Clients that share locks share the prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     prefix: String,
     clustered: bool,
-    /// The slot of everything, if the prefix decides it.
+    /// The slot of all keys, if the prefix decides it.
     slot: Option<u16>,
 }
 
-/// The number in the hash tag of names beside the lock, where they need one.
+/// The number in the hash tag of the names beside the lock, if they need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(Option<u32>);
 
@@ -28,7 +29,7 @@ impl Tag {
     }
 }
 
-/// One name, written straight into a command without being built first.
+/// A name that is written straight into a command, without being built first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
     prefix: &'a str,
@@ -69,7 +70,7 @@ impl Names {
         self.clustered
     }
 
-    /// Where the lock and everything beside it lies in a cluster.
+    /// The slot of the lock, and of everything that belongs to it, in a cluster.
     pub(super) fn slot(&self, key: &str) -> u16 {
         self.slot.unwrap_or_else(|| slot_of(&self.prefix, key))
     }
@@ -87,12 +88,12 @@ impl Names {
         self.name("", Tag(None), key)
     }
 
-    /// List of the tokens that wait.
+    /// List of the waiting tokens.
     pub(super) fn queue<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
         self.name("dl1:q:", tag, key)
     }
 
-    /// Hash from waiting token to what the releaser must know about it.
+    /// Hash from each waiting token to what the releaser must know about it.
     pub(super) fn entries<'a>(&'a self, tag: Tag, key: &'a str) -> Name<'a> {
         self.name("dl1:e:", tag, key)
     }
@@ -102,12 +103,12 @@ impl Names {
         self.name("dl1:m:", tag, key)
     }
 
-    /// The counter of fencing tokens: one for all keys, in a cluster for all of one slot.
+    /// The counter of fencing tokens: one for all keys, or in a cluster one for each slot.
     pub(super) fn fence(&self, tag: Tag) -> Name<'_> {
         self.name("dl1:f", tag, "")
     }
 
-    /// The run of the server in which it was found to count in a quorum.
+    /// The run of the server in which it was found to count as a member of a quorum.
     pub(super) fn run(&self) -> Name<'_> {
         self.name("dl1:run", Tag(None), "")
     }
@@ -117,22 +118,22 @@ impl Names {
         self.name("dl1:run:met", Tag(None), "")
     }
 
-    /// The longest ttl that a server of a quorum was asked for, in milliseconds.
+    /// The longest ttl of any lease on a member of a quorum, in milliseconds.
     pub(super) fn longest_ttl(&self) -> Name<'_> {
         self.name("dl1:run:ttl", Tag(None), "")
     }
 
-    /// What `client` writes for the replicas to confirm; gone at once.
+    /// A key that `client` writes for the replicas to confirm; it is deleted at once.
     pub(super) fn mark<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name("dl1:w:", Tag(None), client)
     }
 
-    /// Where `client` listens for grants.
+    /// The channel on which `client` receives grants.
     pub(super) fn channel<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name("dl1:c:", Tag(None), client)
     }
 
-    /// The key of a lock's name; nothing for a name outside the prefix.
+    /// The key of a lock's name; `None` for a name outside the prefix.
     pub(super) fn key_of<'a>(&self, lock: &'a str) -> Option<&'a str> {
         lock.strip_prefix(self.prefix.as_str())
     }

@@ -1,7 +1,8 @@
-//! What sentinels tell without being asked: that the master has changed.
+//! What sentinels publish: that the master has changed.
 //!
-//! Only a reason to ask them at once. They are asked every few seconds anyway, so whatever is missed here, by all of
-//! them, costs some seconds in which a demoted master may still take acquisitions that will be lost.
+//! Such news is only a reason to ask them at once. They are asked every few seconds anyway, so if all of them
+//! fail to deliver it, the cost is a few seconds in which a demoted master may still accept acquisitions that
+//! will be lost.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -22,16 +23,16 @@ use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use super::trace;
 
-/// The first is told by the sentinel that leads a fail-over, as soon as it answers with the new master; the
-/// second by every sentinel that has heard of it.
+/// The first is published by the sentinel that leads a fail-over, as soon as it reports the new master; the
+/// second by every sentinel that has learned of it.
 const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 /// The longest pause between two attempts.
 const LONGEST_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(10);
-/// A subscription that lasted this long was a good one.
+/// A subscription that lasted this long was stable.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed; for
-/// ever. `time_limit`: how long it may take to subscribe; `telling`: whether it would tell.
+/// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed.
+/// Never returns. `time_limit`: how long subscribing may take; `telling`: whether the subscription is active.
 pub(super) async fn hear(
     (address, master): (&Address, &str),
     login: &Login,
@@ -66,7 +67,7 @@ pub(super) async fn hear(
     }
 }
 
-/// A sentinel may watch many masters, and names the one concerned between blanks.
+/// A sentinel may watch many masters, and puts the name of the master concerned between blanks.
 fn is_about(master: &str, message: &[u8]) -> bool {
     let message = String::from_utf8_lossy(message);
     format!(" {message} ").contains(&format!(" {master} "))

@@ -1,8 +1,9 @@
-//! How often servers are asked for what may change at any time: where the master is, who serves which slot.
+//! How often servers are asked for what may change at any time: where the master is, and which node serves
+//! which slot.
 //!
-//! Whatever happens, the questions of one manager are few, so that a thousand managers do not keep those busy who
-//! have to elect a new master meanwhile: some per second at first, later one in a second or two. What tells that
-//! something has changed brings the next question forward, within the same bounds.
+//! A manager asks seldom, so that a thousand managers do not overload the servers while these have to elect a
+//! new master: a few times a second at first, later once in a second or two. A sign that something has
+//! changed brings the next question forward, within the same limits.
 
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use super::backoff::{Backoff, jittered};
 
 /// The longest pause at first.
 const LONGEST_PAUSE_AT_FIRST: Duration = Duration::from_millis(200);
-/// How long "at first" is: as long as a fail-over takes that was set up to be quick.
+/// How long "at first" lasts: as long as a fail-over with short timeouts takes.
 const AT_FIRST: Duration = Duration::from_secs(3);
-/// The longest pause of all while something is wrong.
+/// The longest pause while something is wrong.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// After so long without reason to ask early, the next one counts as the first.
+/// After this time without a reason to ask early, the next reason counts as the first.
 const FORGET_AFTER: Duration = Duration::from_secs(2);
 
 /// The pauses between questions while something is wrong.
@@ -32,12 +33,12 @@ impl Pace {
         self.since = None;
     }
 
-    /// Whether trouble has begun only just now.
+    /// Whether the trouble began only a short time ago.
     pub(super) fn is_quick(&self) -> bool {
         self.since.is_some_and(|since| since.elapsed() < AT_FIRST)
     }
 
-    /// The pause before the next question: random, so that managers do not ask all at once.
+    /// The pause before the next question. Random, so that managers do not all ask at once.
     pub(super) fn next(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now);
         self.pause = if self.is_quick() {

@@ -1,7 +1,7 @@
-//! The connection on which grants arrive. It subscribes to our one channel and carries no commands: mixed with
-//! them, replies could be taken for each other.
+//! The connection on which grants arrive. It subscribes to our one channel and carries no commands: if it
+//! did, replies could be mistaken for each other.
 //!
-//! Pushes are hints. Without this connection waiters ask by themselves, only later.
+//! Pushes are hints. Without this connection waiters ask by timer, only later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,51 +23,52 @@ use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info, trace};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 
-/// How often a silent connection is asked for a sign of life.
+/// After this much silence the connection is probed with a PING.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
-/// How often a server that refused the subscription is asked again.
+/// How often a server that has refused the subscription is asked again.
 const REFUSED_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(30);
-/// How long it is remembered what a server refused.
+/// How long a refusal is remembered.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
-/// A server that so often in a row closes the connection when asked for pushes is taken to have none.
+/// If a server closes the connection this many times in a row when asked for pushes, it is taken to have
+/// none.
 const CLOSED_OFTEN: u32 = 4;
-/// A subscription that lasted this long was a good one: the next attempt is made at once.
+/// A subscription that lasted this long was stable: the next attempt is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The receiver of pushes.
 pub(super) trait Listener: Send + Sync + 'static {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;
-    /// What is listened to, for messages.
+    /// What is subscribed to, for messages.
     fn place(&self) -> String;
-    /// Returns once somebody wants to be connected.
+    /// Returns once a connection is wanted.
     fn wanted(&self) -> impl Future<Output = ()> + Send;
     /// Where to subscribe.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// The subscription is confirmed.
     fn subscribed(&self, at: Endpoint);
-    /// There is none.
+    /// There is no subscription.
     fn unsubscribed(&self);
-    /// Returns when the connection must be made anew, because it leads to the wrong server.
+    /// Returns when the connection must be made again, because it leads to the wrong server.
     fn moved(&self) -> impl Future<Output = ()> + Send;
-    /// `from`: what the server that made the grant was called in it.
+    /// `from`: how the server that made the grant is named in the push.
     fn push(&self, push: Push, from: Option<&str>);
 }
 
 /// Why there is no subscription.
 enum Trouble {
-    /// There is no server, or not now.
+    /// The server cannot be reached, or not now.
     Passing(RedisError),
-    /// It closed the connection when it was asked for pushes: perhaps it was stopped just then, perhaps it is a
-    /// proxy that does so with what it does not know.
+    /// It closed the connection when it was asked for pushes. It may have been stopped at that moment, or may
+    /// be a proxy that closes on commands that it does not know.
     Closed(RedisError),
-    /// It does not know HELLO, or does not allow it.
+    /// It does not know or does not allow HELLO.
     NoResp3,
-    /// It answers, but not with pushes.
+    /// It replies, but does not allow the subscription.
     Refused(RedisError),
 }
 
-/// What is kept from one connection to the next, so that what was refused is not asked for every time.
+/// What is remembered from one connection to the next, so that refused commands are not sent every time.
 #[derive(Debug, Default)]
 struct Memory {
     no_resp3: Option<Instant>,
@@ -113,7 +114,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             }
             Ok(Err(Trouble::Closed(error))) => {
                 closed += 1;
-                // Some close on HELLO only.
+                // Some servers close only on HELLO.
                 memory.no_resp3 = if is_fresh(memory.no_resp3) { None } else { Some(Instant::now()) };
                 if closed >= CLOSED_OFTEN {
                     warn_once(&*listener, &error, &mut warned);
@@ -156,8 +157,8 @@ struct Subscription {
 enum Voice {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are taken from a stream, and nothing can be sent but subscriptions: it has no name. Credentials that
-    /// end cannot be renewed here: then it is made anew.
+    /// Messages are read from a stream, and nothing but subscriptions can be sent, so the connection has no
+    /// name. Credentials that expire cannot be renewed here: the connection is made again.
     Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
@@ -171,7 +172,7 @@ async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result
     let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await;
     let mut stream = stream.map_err(|error| Trouble::Passing(error.into()))?;
     first_reply::exchange(&mut stream).await.map_err(Trouble::Passing)?;
-    // From here on somebody is there.
+    // From here on the server has been reached.
     match memory.protocol() {
         ProtocolVersion::RESP2 => {
             let voice = subscribe_by_resp2(listener, stream).await?;
@@ -214,7 +215,7 @@ async fn subscribe_by_resp3(
         Ok::<(), ()>(())
     });
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
-        // Not a failure of the network: perhaps only HELLO is unknown or forbidden.
+        // Not a failure of the network: it may be only HELLO that is unknown or forbidden.
         if error.is_io_error() { Trouble::Closed(error) } else { Trouble::NoResp3 }
     })?;
     let run_id = if is_fresh(memory.no_info) {
@@ -228,7 +229,7 @@ async fn subscribe_by_resp3(
         info::field(info::text(&info), "run_id").map(str::to_owned)
     };
     connection.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
-    // Last, so that a connection of this name that is not subscribed is one for commands.
+    // Last, so that a connection with this name that is not subscribed is known to be one for commands.
     if !is_fresh(memory.no_name) {
         let naming = cmd("CLIENT").arg("SETNAME").arg(&listener.config().client).to_owned();
         let named = connection.send_packed_command(&naming).await.map_err(Trouble::Closed)?;
@@ -300,7 +301,7 @@ impl Subscription {
     }
 }
 
-/// Returns once nothing has arrived for a while.
+/// Returns once no byte has arrived for a while.
 async fn silence(pulse: &Pulse) {
     loop {
         let heard = pulse.heard();
@@ -311,7 +312,8 @@ async fn silence(pulse: &Pulse) {
     }
 }
 
-/// Whether the answer to a PING, or its absence, ends the connection. Any reply is a sign of life.
+/// Whether the reply to a PING, or its absence, ends the connection. Any reply proves that the server is
+/// alive.
 fn judge(answer: Result<RedisResult<Value>, tokio::time::error::Elapsed>) -> Option<RedisError> {
     match answer {
         Ok(Err(error)) if error.is_io_error() => Some(error),
@@ -331,7 +333,7 @@ fn deliver(listener: &impl Listener, payload: &[u8]) {
     }
 }
 
-/// See scripts/serve.lua. The lock's name comes last, because it may contain blanks.
+/// See scripts/serve.lua. The lock's name comes last because it may contain blanks.
 pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
     let (kind, rest) = text.split_once(' ')?;
     match kind {

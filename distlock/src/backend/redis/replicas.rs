@@ -1,14 +1,15 @@
-//! Acquisitions that count only once so many replicas have them.
+//! Acquisitions that count only once a number of replicas have them.
 //!
 //! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
-//! sent on a connection of its own, behind a write of ours that leaves nothing behind: that one is later in the
-//! server's one ordered stream than any acquisition answered before, so a replica that has it has those, too.
-//! A request that comes while a round is under way joins the next round.
+//! sent on a connection of its own, after a write of ours that leaves nothing behind. In the server's one
+//! ordered stream this write is later than every acquisition that was answered before, so a replica that has
+//! the write has those acquisitions, too. A request that comes while a round is under way joins the next
+//! round.
 //!
-//! What is not confirmed may stand on the server: it fails as [`Failure::Unknown`], and the engine asks again or
-//! gives it back; so it does with a lease that has run out meanwhile. A grant that is not confirmed is not delivered:
-//! the waiter's own heartbeat asks for it. Renewals need nothing: a replica that has an old expiry loses the lock
-//! early, and the holder learns of that.
+//! An acquisition that is not confirmed may exist on the server: it fails as [`Failure::Unknown`], and the
+//! engine asks again or releases it; so it does with a lease that has run out meanwhile. A grant that is not
+//! confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals need no confirmation: a
+//! replica with an old expiry loses the lock early, and the holder learns of that.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,24 +30,24 @@ use crate::backend::{Failure, OpError, OpResult, Reply};
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// How long the server keeps the write of a connection that breaks right behind it.
+/// How long the server keeps the written key if the connection breaks right after the write.
 const MARK_TTL: Duration = Duration::from_secs(1);
-/// So many may share a round.
+/// The most requests that share a round.
 const SHARE: usize = 1 << 16;
 
 type Ask = oneshot::Sender<Result<(), OpError>>;
 
-/// Whom to ask for confirmations. Answers come from [`Replicas::serve`].
+/// Requests for confirmation. [`Replicas::serve`] answers them.
 #[derive(Debug)]
 pub(super) struct Replicas {
     count: u32,
-    /// What one round may take the server.
+    /// How long one round may take on the server.
     limit: Duration,
     ask: mpsc::UnboundedSender<Ask>,
     asked: Mutex<Option<mpsc::UnboundedReceiver<Ask>>>,
 }
 
-/// A connection for nothing but confirmations.
+/// A connection used only for confirmations.
 struct Line {
     connection: MultiplexedConnection,
     _driver: Driver,
@@ -54,25 +55,25 @@ struct Line {
 }
 
 impl Replicas {
-    /// `None`: nobody asks for confirmations.
+    /// `None`: no confirmations are configured.
     pub(super) fn new(config: &RedisConfig) -> Option<Replicas> {
         let (ask, asked) = mpsc::unbounded_channel();
         let asked = Mutex::new(Some(asked));
         (config.replicas > 0).then(|| Replicas {
             count: config.replicas,
-            // The server takes zero for "no limit".
+            // To the server, zero means "no limit".
             limit: config.op_timeout.max(Duration::from_millis(1)),
             ask,
             asked,
         })
     }
 
-    /// Passes on what was answered over `link`, an acquisition once it is confirmed.
+    /// Passes on the reply that came over `link`; if it is an acquisition, once it is confirmed.
     pub(super) async fn confirm_replicated(&self, link: &Link, result: OpResult) -> OpResult {
         if acquires(&result) { self.confirm(link).await.and(result) } else { result }
     }
 
-    /// The same for many.
+    /// The same for many replies.
     pub(super) async fn confirm_all_replicated(
         &self,
         link: &Link,
@@ -96,7 +97,7 @@ impl Replicas {
             return ended();
         }
         answer.await.unwrap_or_else(|_| ended())?;
-        // Otherwise the line may have led to another server than the link did.
+        // Otherwise the confirmation may come from another server than the one that `link` leads to.
         if link.pulse.has_ended() {
             return Err(errors::found(
                 Failure::Unknown,
@@ -137,7 +138,7 @@ impl Replicas {
         }
     }
 
-    /// One confirmation, over another line if the first one is broken. `trouble`: why there is none yet.
+    /// One confirmation, over a new connection if the old one is broken. `trouble`: why there is none yet.
     async fn round(
         &self,
         line: &mut Option<Line>,
@@ -219,7 +220,7 @@ impl Line {
         let run_id = info::field(info::text(&info), "run_id").map(str::to_owned);
         let at = Endpoint { address: to.address.clone(), run_id };
         if at.is_elsewhere(to) {
-            // It was started anew: what the link has written is gone, and so will be the link.
+            // The server was restarted: what the link has written is gone, and the link will break.
             return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
         Ok(Line { connection, _driver: driver, at })

@@ -1,5 +1,5 @@
-//! Replies as values. Whatever has an unexpected shape or names another token is [`Garbled`]: on such a link
-//! answers no longer belong to their questions.
+//! Parses replies. A reply with an unexpected shape or another token is [`Garbled`]: on such a link replies
+//! no longer belong to their commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use redis::Value;
 
 use crate::backend::{Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
 
-/// A reply that cannot be the answer to what was asked.
+/// A reply that cannot belong to the command.
 #[derive(Debug)]
 pub(super) struct Garbled;
 
@@ -102,7 +102,8 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
     }
 }
 
-/// The reply of the scripts that take several locks: one for each, up to the first that was not taken.
+/// The reply of the scripts that acquire several locks: one part for each, up to the first that was not
+/// acquired.
 pub(super) fn of_enter_all(
     client: &str,
     batch: &[(Arc<str>, Op)],
@@ -116,7 +117,7 @@ pub(super) fn of_enter_all(
     for ((_, op), value) in batch.iter().zip(values) {
         replies.push(of_script(client, op, value)?);
     }
-    // It ends at the first that was not taken, and nowhere else.
+    // It must end at the first that was not acquired.
     let taken = replies.iter().take_while(|reply| reply.is_acquired()).count();
     if values.len() != batch.len().min(taken + 1) {
         return Err(Garbled);
@@ -143,7 +144,7 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
     Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
 }
 
-/// What the key of a lock is in use for, if it cannot be had for `op`.
+/// What the key of a lock is used for, if that excludes `op`.
 fn other_kind(op: &Op, holder: &str) -> Arc<str> {
     let found = kind_of(holder);
     match op {
@@ -176,11 +177,11 @@ pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled
     }
 }
 
-/// Members and their expiry, the latest first, which is `remaining` away. Nothing of what is refused: who may use
-/// exclusive locks only may not look at it.
+/// Members and their expiry, the latest first, which is `remaining` away. Empty if it was refused: a user
+/// that may only use exclusive locks may not read it.
 fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(Arc<str>, Duration)> {
     let Value::Array(parts) = value else { return Vec::new() };
-    // One after the other, or in pairs (RESP3).
+    // A flat list, or pairs (RESP3).
     let flat = parts.iter().flat_map(|part| match part {
         Value::Array(pair) => pair.as_slice(),
         one => std::slice::from_ref(one),
@@ -206,7 +207,8 @@ fn score_of(value: &Value) -> Option<u64> {
     }
 }
 
-/// Who may use exclusive locks only may not read the holders of others: that is no failure of `inspect`.
+/// A user that may only use exclusive locks may not read the holders of other locks: `inspect` does not fail
+/// because of that.
 pub(super) fn without_refusal(mut values: Vec<Value>) -> Vec<Value> {
     if let [_, _, _, members @ Value::ServerError(_)] = values.as_mut_slice()
         && matches!(members, Value::ServerError(error) if error.code() == "NOPERM")
@@ -216,7 +218,7 @@ pub(super) fn without_refusal(mut values: Vec<Value>) -> Vec<Value> {
     values
 }
 
-/// The reply to ZREVRANGE for one.
+/// The reply to ZREVRANGE for one member.
 pub(super) fn of_last_member(value: &Value) -> Option<Arc<str>> {
     let Value::Array(parts) = value else { return None };
     text(parts.first()).ok().map(Arc::from)

@@ -1,11 +1,11 @@
-//! The scripts that run on the server. Each file of a script states its contract: KEYS, ARGV, reply. Libraries, which
-//! come first, define functions that take all they need as parameters.
+//! The scripts that run on the server. The file of each script states its contract: KEYS, ARGV, reply.
+//! Libraries come before it and define functions that get all they need as parameters.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
-/// One script and the hash by which the server knows it.
+/// A script, and the hash by which the server knows it.
 #[derive(Debug)]
 pub(super) struct Lua {
     pub(super) code: &'static str,

@@ -1,15 +1,14 @@
-//! Where the master is, as the sentinels see it.
+//! Where the master is, according to the sentinels.
 //!
-//! Every sentinel is asked once a second, or every five where it tells news by itself (see news.rs), over a
-//! connection of its own that is kept; some times a second while the master is being looked for, ever more seldom
-//! the longer that takes; and at once when any of them has news. The answer of the highest configuration epoch
-//! counts: that number
-//! rises with every fail-over, so a sentinel that has not heard of the newest one cannot lead us back. Among
-//! answers of the same epoch the more frequent one counts. A sentinel that does not answer costs nothing while
-//! another one does.
+//! Every sentinel is asked over a kept connection of its own: once a second, or every five seconds if it
+//! publishes news (see news.rs); at once when any of them has news; and several times a second while the
+//! master is being looked for, at growing intervals. The answer with the highest configuration epoch counts:
+//! that number rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back.
+//! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
+//! nothing while another one does.
 //!
-//! A demoted master goes on answering for seconds, and what it confirms is lost. So a link is given up as soon
-//! as any sentinel names another master with a higher epoch, whatever the link itself says.
+//! A demoted master goes on answering for seconds, and what it confirms is lost. So a link is given up as
+//! soon as any sentinel names another master with a higher epoch, whatever the link itself reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,15 +31,15 @@ use super::tls::Tls;
 use crate::backend::{Failure, OpError};
 use crate::connection::AddressMap;
 
-/// So much rarer is a sentinel asked that tells news by itself.
+/// A sentinel that publishes news is asked this many times less often.
 const RARER: u32 = 5;
-/// How long the others are waited for once one has answered.
+/// Once one sentinel has answered, how long the others are waited for.
 const OTHER_SENTINELS_WAIT: Duration = Duration::from_millis(150);
 
-/// What a sentinel said last.
+/// The last answer of a sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SentinelReply {
-    /// It did not answer, or not sensibly.
+    /// It did not answer, or the answer made no sense.
     Silent(String),
     /// It does not watch a master of this name.
     Unknown,
@@ -65,16 +64,16 @@ pub(super) struct Sentinels {
     map: Option<AddressMap>,
     /// How long a sentinel may take to answer.
     time_limit: Duration,
-    /// The same where it has to be connected first.
+    /// The same if the connection has to be made first.
     connect_timeout: Duration,
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
-    /// Changes whenever a sentinel has news.
+    /// Signalled whenever a sentinel has news.
     news: watch::Sender<()>,
-    /// Which of them tell news.
+    /// Which of them publish news.
     telling: Vec<AtomicBool>,
-    /// How often a sentinel is asked while the link is good and it does not tell news.
+    /// How often a sentinel is asked while the link is good and it publishes no news.
     calm: Duration,
 }
 
@@ -98,7 +97,7 @@ impl Sentinels {
         }
     }
 
-    /// Asks the sentinels again and again, until it is dropped.
+    /// Asks the sentinels periodically until it is dropped.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut all = JoinSet::new();
         for number in 0..self.place.sentinels.len() {
@@ -157,9 +156,10 @@ impl Sentinels {
             };
             tokio::select! {
                 () = sleep(pause.saturating_sub(began.elapsed())) => {}
-                // What is new may be newer than the answer. Fails only without a sender, which is ours.
+                // The news may be newer than the answer. Fails only without a sender, which is a field of
+                // this struct.
                 _ = news.changed() => {}
-                // A wish to look must not wait for the rest of a second.
+                // When the master is being looked for, do not wait for the rest of the second.
                 _ = looking.wait_for(|now| *now && !hurried) => {}
             }
         }
@@ -199,10 +199,10 @@ impl Sentinels {
         }
     }
 
-    /// Asks the sentinels anew and returns the master they name.
+    /// Asks the sentinels again and returns the master that they name.
     pub(super) async fn locate(&self) -> Result<Address, OpError> {
         let mut ballots = self.ballots.subscribe();
-        // The answer under way may be older than this question.
+        // An answer under way may be older than this call.
         let before: Vec<u64> = ballots.borrow().iter().map(|ballot| ballot.rounds).collect();
         self.looking.send_replace(true);
         let asked = |ballots: &[Ballot]| {
@@ -214,7 +214,7 @@ impl Sentinels {
         };
         let all = before.len();
         let first = ballots.wait_for(|ballots| named(ballots) || asked(ballots) == all);
-        // The rest of the time is for the master.
+        // The rest of the time is for connecting to the master.
         drop(timeout(self.connect_timeout / 3, first).await);
         let most = Instant::now() + OTHER_SENTINELS_WAIT;
         drop(timeout_at(most, ballots.wait_for(|ballots| asked(ballots) == all)).await);
@@ -235,7 +235,7 @@ impl Sentinels {
                         "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
                          tell the sentinels"
                     );
-                    // It may be told by the operator at any time.
+                    // The operator may configure it at any time.
                     return errors::found(Failure::Later, text);
                 }
                 SentinelReply::Silent(reason) => reasons.push(format!("{address}: {reason}")),
@@ -246,7 +246,7 @@ impl Sentinels {
         errors::found(Failure::NotSent, text)
     }
 
-    /// The link to `address` is good: no hurry.
+    /// The link to `address` is good: the sentinels are asked less often.
     pub(super) fn found(&self) {
         self.looking.send_replace(false);
     }
@@ -267,7 +267,8 @@ impl Sentinels {
     }
 }
 
-/// Of the masters that were named, the one of the highest epoch, then of the most replies, then `current`.
+/// Of the masters that were named: the one with the highest epoch, then the one named most often, then
+/// `current`.
 fn elected<'a>(ballots: &'a [Ballot], current: Option<&Address>) -> Option<&'a Address> {
     let named = || {
         ballots.iter().filter_map(|ballot| match &ballot.reply {
@@ -288,7 +289,8 @@ fn sentinel(verb: &str, master: &str) -> Cmd {
     command
 }
 
-/// From the reply to SENTINEL MASTER: names and values in turn. 0 where it is not allowed.
+/// The epoch in the reply to SENTINEL MASTER, which lists names and values in turn. 0 if the command is not
+/// allowed.
 fn epoch(details: &Value) -> u64 {
     let value_of = |name: &str| match details {
         Value::Array(fields) => {

@@ -27,8 +27,8 @@ fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) ^ u16::from(*byte)) & 0xff])
 }
 
-/// What alone decides about the slot of `name`, if it has such a part: the text between its first `{` and the
-/// first `}` after that, unless it is empty.
+/// The part of `name` that alone decides its slot, if there is one: the text between its first `{` and the
+/// next `}`, unless it is empty.
 pub(super) fn hash_tag(name: &str) -> Option<&str> {
     let (_, rest) = name.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -45,8 +45,8 @@ pub(super) fn slot_of(prefix: &str, key: &str) -> u16 {
     crc % SLOTS
 }
 
-/// The smallest number that, as a hash tag, falls into `slot`. The same for every client and every version: names on
-/// the server are made of it.
+/// The smallest number that, as a hash tag, falls into `slot`. It must be the same for every client and every
+/// version, because names on the server contain it.
 pub(super) fn tag_of(slot: u16) -> u32 {
     static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
         let mut tags = vec![None; usize::from(SLOTS)];

@@ -1,4 +1,4 @@
-//! One Redis server: at a fixed place, or wherever the sentinels say.
+//! One Redis server: at a fixed place, or where the sentinels report it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -47,12 +47,12 @@ impl RedisBackend {
         Ok(Arc::new(RedisBackend { shared: Arc::new(ServerShared::new(config)) }))
     }
 
-    /// Connects, if nobody has wanted that yet.
+    /// Connects, if it has not been asked to yet.
     pub(crate) fn connect(&self) {
         self.shared.want();
     }
 
-    /// How the server came to be what it is.
+    /// The server's run and the notes on it.
     pub(crate) fn origin(&self) -> BoxFuture<Result<Origin, OpError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).origin(link)),
@@ -60,7 +60,7 @@ impl RedisBackend {
         }
     }
 
-    /// Leaves a note on the server for other processes. Its place among other commands is fixed at the first poll.
+    /// Writes a note on the server for other processes. The first poll fixes its place among other commands.
     pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), OpError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).note(link, note)),
@@ -68,7 +68,7 @@ impl RedisBackend {
         }
     }
 
-    /// As if the handshake had told of a version before 7.0.
+    /// As if the handshake had reported a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
         self.shared.exec.handshake_done(&ServerInfo { major: Some(6), ..ServerInfo::default() });
@@ -87,16 +87,16 @@ struct ServerShared {
     config: RedisConfig,
     exec: Arc<Exec>,
     link: RwLock<Option<Arc<Link>>>,
-    /// Whether anybody wants to be connected.
+    /// Whether a connection is wanted.
     wanted: watch::Sender<bool>,
     state: Mutex<State>,
-    /// Whether the first attempt to subscribe has come to an end.
+    /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
     moved: Notify,
-    /// Where acquisitions count only once replicas have them.
+    /// Set if acquisitions count only once replicas have them.
     replicas: Option<Replicas>,
-    /// Whom to ask where the server is.
+    /// Set if sentinels report where the server is.
     sentinels: Option<Arc<Sentinels>>,
 }
 
@@ -104,18 +104,18 @@ struct ServerShared {
 #[derive(Debug, Default)]
 struct State {
     up: bool,
-    /// Of the server that runs our commands.
+    /// The server that runs our commands.
     at: Option<Endpoint>,
     subscribed: bool,
-    /// Of the server that sends our pushes.
+    /// The server that sends our pushes.
     push_at: Option<Endpoint>,
-    /// The command link was made anew since, and nothing tells whether it leads to the same server: behind one
-    /// address there may be another one by now.
+    /// The command link was made again after the push connection, and it is not known whether both lead to
+    /// the same server: the address may lead to another one by now.
     push_is_older: bool,
 }
 
 impl State {
-    /// Pushes count only if they come from the server that runs our commands, as far as is known.
+    /// Pushes count only if they come from the server that runs our commands, as far as this is known.
     fn pushes(&self) -> Pushes {
         if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
     }
@@ -161,7 +161,7 @@ impl ServerShared {
         })
     }
 
-    /// An operation that went over `link`, confirmed if it acquires.
+    /// An operation over `link`; if it acquires, confirmed by replicas.
     async fn replicated(
         self: Arc<Self>,
         link: Arc<Link>,
@@ -194,7 +194,7 @@ impl ServerShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the commands go, if they go anywhere.
+    /// The server that the commands go to, if there is one.
     fn endpoint(&self) -> Option<Endpoint> {
         let state = self.state();
         state.at.clone().filter(|_| state.up)
@@ -225,7 +225,7 @@ impl ServerShared {
     }
 }
 
-/// What [`Backend::run`] keeps, and to whom it reports.
+/// The state of [`Backend::run`], and the receiver of its reports.
 struct Supervisor {
     shared: Arc<ServerShared>,
     events: Arc<dyn Events>,
@@ -240,7 +240,7 @@ impl Deref for Supervisor {
 }
 
 impl Supervisor {
-    /// While there is no link nothing is told: `Up` will say.
+    /// While there is no link nothing is reported: the next `Up` will tell.
     fn report(&self, before: Pushes) {
         let state = self.state();
         let (up, now) = (state.up, state.pushes());
@@ -273,7 +273,7 @@ impl LinkOwner for Supervisor {
     }
 
     async fn wanted(&self) {
-        // Fails only without a sender, which is ours.
+        // Fails only without a sender, which is a field of `shared`.
         drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
     }
 
@@ -363,7 +363,7 @@ impl Listener for Supervisor {
     async fn moved(&self) {
         loop {
             self.moved.notified().await;
-            // The notice may be older than this connection.
+            // The notification may be older than this connection.
             if self.state().split() {
                 return;
             }
@@ -374,7 +374,7 @@ impl Listener for Supervisor {
         if self.replicas.is_none() || matches!(push, Push::Gap { .. }) {
             return self.events.push(push);
         }
-        // Nobody would believe it without a link.
+        // Without a link the push would be ignored.
         let Some(link) = self.link() else { return };
         let (shared, events) = (Arc::clone(&self.shared), Arc::clone(&self.events));
         tokio::spawn(async move {

@@ -1,8 +1,8 @@
-//! The socket below a connection, and its pulse.
+//! The socket of a connection, and its pulse.
 //!
-//! Opened here rather than by the client library so that the supervisor can see what happens below the
-//! replies: whether bytes still arrive (although those who await them may be blocked), and that the
-//! connection has ended, before its queue is emptied for the last time.
+//! It is opened here and not by the client library, so that the supervisor can see what happens below the
+//! replies: whether bytes still arrive (although the tasks that await the replies may be blocked), and that
+//! the connection has ended, before its queue is emptied for the last time.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use super::config::Address;
 use super::dial::dial;
 use super::tls::Tls;
 
-/// What is known about a connection without asking it.
+/// What can be known about a connection without sending anything.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     heard: AtomicU64,
@@ -35,8 +35,8 @@ impl Pulse {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// True from before the connection's queue is emptied for the last time: whoever has put a request into
-    /// the queue and then reads false here will get an answer or an error.
+    /// True from before the connection's queue is emptied for the last time: if a request is put into the
+    /// queue and this returns false afterwards, the request will get a reply or an error.
     pub(super) fn has_ended(&self) -> bool {
         fence(Ordering::SeqCst);
         self.ended.load(Ordering::SeqCst)
@@ -47,8 +47,8 @@ impl Pulse {
         fence(Ordering::SeqCst);
     }
 
-    /// Whatever has not left this machine yet is thrown away when the socket closes, instead of arriving at
-    /// some later time.
+    /// Data that has not left this machine yet is discarded when the socket closes, instead of arriving
+    /// later.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::SeqCst);
         self.end();
@@ -103,7 +103,7 @@ impl Drop for Stream {
             #[cfg(unix)]
             Socket::Unix(_) => return,
         };
-        // Best effort: without it the kernel goes on sending for as long as the user timeout.
+        // Best effort: without it the kernel goes on sending until the user timeout.
         if SockRef::from(tcp).set_linger(Some(Duration::ZERO)).is_err() {
             super::trace::debug("could not discard the unsent data of a connection");
         }

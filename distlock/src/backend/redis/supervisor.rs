@@ -1,4 +1,5 @@
-//! Keeps a command link alive: connects, watches the link, and replaces it when it fails. Ends with its owner.
+//! Keeps a command link alive: connects, watches the link, and replaces it when it fails. Ends with its
+//! owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,44 +17,44 @@ use super::stream::{Pulse, Stream};
 use super::trace;
 use crate::backend::{Failure, OpError};
 
-/// While requests are under way: silence that raises suspicion.
+/// While requests are under way: the silence after which the link is probed.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// While there are none: how often a link is asked for a sign of life.
+/// While no request is under way: how often the link is probed.
 const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A link that lived this long was a good one: the next attempt is made at once.
+/// A link that lived this long was stable: the next attempt is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// Links of the past whose commands might still be applied.
+/// Earlier links whose commands may still be applied.
 #[derive(Debug, Default)]
 struct FormerLinks {
     links: Vec<(Option<Identity>, Option<String>)>,
 }
 
-/// The user of a supervised link, told when it comes up and goes down.
+/// The owner of a supervised link. It is told when the link comes up and goes down.
 pub(super) trait LinkOwner: Send + Sync {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;
     /// What is to be connected, for messages.
     fn place(&self) -> String;
-    /// What the server must be.
+    /// What kind of server it must be.
     fn role(&self) -> Role;
     /// The longest pause between two attempts.
     fn longest_pause(&self) -> Duration;
-    /// Returns once somebody wants to be connected.
+    /// Returns once a connection is wanted.
     fn wanted(&self) -> impl Future<Output = ()> + Send;
     /// Where the server is now.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
-    /// Returns when the server at `address` is not the right one any more.
+    /// Returns when the server at `address` is no longer the right one.
     fn demoted(&self, address: &Address) -> impl Future<Output = OpError> + Send;
     /// A link is ready. `former_links_dead`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: OpError);
-    /// Whether the link is not wanted any more; asked after it was lost.
+    /// Whether the link is not wanted any more. Asked after it was lost.
     fn retired(&self) -> bool {
         false
     }
-    /// Nobody keeps the link any more.
+    /// The link is not supervised any more.
     fn ended(&self);
 }
 
@@ -100,7 +101,7 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
     }
 }
 
-/// There is no link once nobody keeps it.
+/// Without a supervisor there is no link.
 struct EndOnDrop<'a, K: LinkOwner>(&'a K);
 
 impl<K: LinkOwner> Drop for EndOnDrop<'_, K> {
@@ -118,15 +119,15 @@ pub(super) struct Connected {
     pub(super) former_links_dead: bool,
 }
 
-/// What is kept from one link to the next.
+/// What is remembered from one link to the next.
 #[derive(Debug, Default)]
 struct Memory {
     former: FormerLinks,
     refusals: Refusals,
 }
 
-/// Makes a link. A server that closes the connection during the handshake gets a second, plain handshake: there are
-/// proxies that do so on every command they do not know.
+/// Makes a link. A server that closes the connection during the handshake gets a second, plain handshake:
+/// some proxies close on every command that they do not know.
 async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
     let first = match attempt(owner, memory, Manner::Full).await {
         Ok(connected) => return Ok(connected),
@@ -139,7 +140,7 @@ async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connect
                 trace::debug(&format!("{place}: closed the connection when it was asked what it is"));
                 return Ok(connected);
             }
-            // Turned away with a reason, it says more.
+            // A refusal with a reason is more informative.
             Err(second) if second.cause.kind == Failure::Refused => return Err(second.cause),
             Err(_) => {}
         }
@@ -157,7 +158,7 @@ struct Failed {
 impl From<OpError> for Failed {
     fn from(error: OpError) -> Failed {
         let kind = match error.kind {
-            // No operation was among what got no answer.
+            // No operation was among the commands without a reply.
             Failure::Unknown => Failure::NotSent,
             kind => kind,
         };
@@ -206,7 +207,7 @@ async fn kill_former_links(
     former: &mut FormerLinks,
     server: &ServerInfo,
 ) -> Result<bool, OpError> {
-    // A server that was started anew knows nothing of earlier connections.
+    // A restarted server does not know earlier connections.
     former
         .links
         .retain(|(_, run_id)| run_id.is_none() || server.run_id.is_none() || *run_id == server.run_id);
@@ -225,14 +226,14 @@ async fn kill_former_links(
     }
     if !pipeline.is_empty() {
         let replies = link.request_all(&pipeline).await.map_err(errors::unanswered)?;
-        // The number of connections killed; none if it was gone already.
+        // The number of connections that were killed; zero if it was gone already.
         former_links_dead &= replies.iter().all(|reply| matches!(reply, Value::Int(_)));
     }
     former.links.clear();
     Ok(former_links_dead)
 }
 
-/// Returns why the link is no good any more, after everything under way on it has been failed.
+/// Returns why the link can no longer be used, after everything under way on it has failed.
 async fn watch(
     link: &Link,
     mut driver: Driver,
@@ -248,7 +249,7 @@ async fn watch(
     let cause = tokio::select! {
         _ = &mut driver.0 => errors::found(Failure::Unknown, "the server closed the connection"),
         cause = reason => {
-            // First, so that whatever fails now can tell why.
+            // First, so that everything that fails now can report why.
             link.give_up(cause.clone());
             link.pulse.abandon();
             driver.0.abort();
@@ -274,7 +275,7 @@ async fn suspect(link: &Link, time_limit: Duration) -> OpError {
         }
         let now = link.pulse.heard();
         if nudged || now != heard {
-            // Alive, or asked only just now.
+            // It is alive, or the request was sent only now.
             heard = now;
             dozing = !nudged && link.in_flight() == 0 && link.doze();
             continue;
@@ -290,16 +291,17 @@ async fn suspect(link: &Link, time_limit: Duration) -> OpError {
     }
 }
 
-/// Asks for a sign of life until there is one, or none for too long.
+/// Probes until the server replies, or until it has been silent for too long.
 async fn probe(link: &Link, time_limit: Duration) -> Result<(), OpError> {
     let mut heard = link.pulse.heard();
     let mut ping = std::pin::pin!(link.ping());
     loop {
         match timeout(time_limit, &mut ping).await {
-            // An error reply is a sign of life too; a broken connection is for the driver to report.
+            // An error reply proves that it is alive, too; a broken connection is reported by the driver.
             Ok(answer) => return answer.map(drop).or_else(still_there),
             Err(_) => {
-                // After a suspension of the whole process the timer is early and the answer is in the socket.
+                // After a suspend of the whole process the timer fires too early, and the reply is already in
+                // the socket.
                 for _ in 0..3 {
                     tokio::task::yield_now().await;
                 }

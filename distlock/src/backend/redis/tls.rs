@@ -1,7 +1,8 @@
-//! TLS: whom to trust, and who we are.
+//! TLS: which certificates to trust, and our own certificate.
 //!
-//! Files are read again for every connection. If what they hold has changed, and can be used, it counts from then
-//! on; if it cannot be used, what was there before goes on to count: files may be replaced one by one.
+//! Files are read again for every connection. If their content has changed and is valid, it applies from then
+//! on. If it is not valid, the previous content still applies, because files may be replaced one after the
+//! other.
 
 #[cfg(feature = "tls")]
 pub(super) use with::Tls;
@@ -41,7 +42,7 @@ mod with {
         current: Mutex<Loaded>,
     }
 
-    /// What is used, and what it was made from.
+    /// The configuration in use, and the texts that it was made from.
     #[derive(Clone)]
     struct Loaded {
         texts: Texts,
@@ -76,7 +77,7 @@ mod with {
             Ok(Tls(Some(Arc::new(State { options, name, current }))))
         }
 
-        /// Shakes hands with `host` over a connected socket.
+        /// Makes the TLS handshake with `host` over a connected socket.
         pub(in super::super) async fn wrap(
             &self,
             host: &str,
@@ -95,7 +96,7 @@ mod with {
     }
 
     impl State {
-        /// What is to be used now.
+        /// The configuration to use now.
         fn up_to_date(&self) -> Arc<ClientConfig> {
             let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let renewed = Texts::read(&self.options).and_then(|texts| {
@@ -158,7 +159,8 @@ mod with {
             None if options.roots == Some(Roots::System) => system_roots()?,
             None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
         };
-        // Names its provider of cryptography instead of taking the process's default, which other crates may set.
+        // Names its cryptography provider instead of taking the process's default, which other crates may
+        // set.
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be used: {error}"))?
@@ -216,7 +218,7 @@ mod with {
 
 #[cfg(not(feature = "tls"))]
 mod without {
-    /// URLs that need it are refused before.
+    /// URLs that need TLS are refused earlier.
     #[derive(Clone, Debug, Default)]
     pub(in super::super) struct Tls;
 }

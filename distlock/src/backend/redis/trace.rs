@@ -1,9 +1,9 @@
-//! Events for the log, where there is one. A subscriber that panics must not end a connection.
+//! Log events, if logging is compiled in. A subscriber that panics must not end a connection.
 
 #[cfg(feature = "tracing")]
 use crate::contained::contained;
 
-/// Something the operator of the server should change.
+/// A fact that the operator of the server should change.
 pub(super) fn warn(text: &str) {
     #[cfg(feature = "tracing")]
     drop(contained(|| tracing::warn!(target: "distlock", "{text}")));
@@ -11,7 +11,7 @@ pub(super) fn warn(text: &str) {
     let _: &str = text;
 }
 
-/// Something that explains what happened afterwards.
+/// A fact that explains later events.
 pub(super) fn debug(text: &str) {
     #[cfg(feature = "tracing")]
     drop(contained(|| tracing::debug!(target: "distlock", "{text}")));

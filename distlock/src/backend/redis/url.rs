@@ -1,7 +1,7 @@
-//! Reading URLs.
+//! Parses URLs.
 //!
-//! Nothing in a URL is ignored: whatever is not understood is an error that says what to write instead. No error
-//! quotes what may be part of a password.
+//! Nothing in a URL is ignored: a part that is not understood is an error that says what to write instead. No
+//! error quotes text that may be part of a password.
 
 use std::time::Duration;
 
@@ -45,18 +45,18 @@ const SCHEMES: [(&str, Kind, Transport); 10] = [
 const LISTED: &str = "`redis://`, `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`, the same with \
      `valkey`, or with `rediss` and `valkeys` for TLS, `unix:///path`, `redis+unix:///path`, `memory:`";
 
-/// Where sentinels listen if the URL does not say.
+/// The port of sentinels if the URL names none.
 const SENTINEL_PORT: u16 = 26379;
-/// Where servers do.
+/// The port of servers if the URL names none.
 const SERVER_PORT: u16 = 6379;
 
 /// Parameters that every URL may have.
 const ALWAYS: [&str; 4] = ["replicas", "connect_timeout", "response_timeout", "protocol"];
-/// Those of URLs with TLS.
+/// Parameters of URLs with TLS.
 const OF_TLS: [&str; 5] = ["ca", "cert", "key", "tls_name", "roots"];
-/// Those of sentinels.
+/// Parameters of URLs with sentinels.
 const OF_SENTINELS: [&str; 2] = ["sentinel_user", "sentinel_pass"];
-/// Those of a socket in the file system, whose path cannot be followed by a database.
+/// Parameters of URLs with a Unix socket, whose path cannot be followed by a database.
 const OF_UNIX: [&str; 3] = ["db", "user", "pass"];
 
 /// A URL in its parts, decoded.
@@ -66,23 +66,23 @@ pub(super) struct Url {
     pub(super) transport: Transport,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
-    /// Hosts and ports, each once; one at least, unless it is a socket in the file system.
+    /// Hosts and ports, each once. At least one, unless it is a Unix socket.
     pub(super) hosts: Vec<(String, u16)>,
-    /// That of the socket.
+    /// The path of the Unix socket.
     pub(super) socket: String,
-    /// Which of the masters that sentinels watch.
+    /// The name of the master that the sentinels watch.
     pub(super) master: String,
     pub(super) database: i64,
     parameters: Vec<(String, String)>,
 }
 
-/// The scheme in lower case and what stands behind its colon. Nothing for a text without a colon.
+/// The scheme in lower case, and the text after its colon. `None` for a text without a colon.
 pub(crate) fn split(url: &str) -> Option<(String, &str)> {
     let (scheme, rest) = url.trim().split_once(':')?;
     Some((scheme.to_ascii_lowercase(), rest))
 }
 
-/// Whether it names the servers of a quorum.
+/// Whether the URL names the servers of a quorum.
 pub(crate) fn is_quorum(url: &str) -> bool {
     split(url).and_then(|(scheme, _)| scheme_of(&scheme)).is_some_and(|(kind, _)| kind == Kind::Quorum)
 }
@@ -315,7 +315,7 @@ fn number(database: &str) -> Result<i64, ConfigError> {
     })
 }
 
-/// Nothing for an empty text.
+/// `None` for an empty text.
 fn text(raw: &str, what: &str) -> Result<Option<String>, ConfigError> {
     if raw.is_empty() { Ok(None) } else { decoded(raw, what).map(Some) }
 }
@@ -356,7 +356,7 @@ fn check_name(name: &str, kind: Kind, transport: Transport) -> Result<(), Config
     if known(kind, transport).any(|known| known == name) {
         return Ok(());
     }
-    // What looks different may be part of a password that was not encoded.
+    // Any other text may be part of a password that was not encoded.
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
         return Err("a parameter of the URL has no name: write `name=value`, with `&` in between".into());
     }

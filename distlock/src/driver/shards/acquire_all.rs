@@ -1,4 +1,4 @@
-//! Requests for several keys: one command takes them, in order, as far as they are free.
+//! Requests for several keys: one command acquires them, in order, up to the first that is not free.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::lease_cell::Ticket;
 use crate::protocol::{OpResult, Reply, Time};
 
 impl<W> Shards<W> {
-    /// Requests as many of `keys`, which are sorted and without duplicates, as can be taken by one command
-    /// now: from the first on, at least that one. Each request, one for each ticket, ends as those of
-    /// [`Shards::acquire`] do, all but the first possibly as
-    /// [`NotReached`](crate::engine::Outcome::Skipped). None is acquired unless all before it are.
+    /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now:
+    /// from the first on, and at least that one. Each request, one for each ticket, ends like one of
+    /// [`Shards::acquire`]; all but the first may also end as [`Skipped`](crate::engine::Outcome::Skipped).
+    /// None is acquired unless all before it are.
     pub(crate) fn acquire_all(
         &self,
         now: Time,
@@ -58,7 +58,7 @@ impl<W> Shards<W> {
         for (context, result) in answers {
             let (key, token) = (context.key.clone(), context.token);
             if !all_held && matches!(&result, Ok(reply) if *reply != Reply::Skipped) {
-                // A key in front of it was taken, and is not held here any more.
+                // A key in front of it was acquired, but is not held here any more.
                 let (withdrawn, more) =
                     self.enter(&key, |machine, out| machine.withdraw(now, &key, token, out));
                 effects.join(more);

@@ -1,7 +1,7 @@
-//! All keys of one manager: machines behind mutexes, which are held for one event only, and what the machines
-//! have in common.
+//! All keys of one manager: machines behind mutexes, each of which is held for one event only, and what the
+//! machines have in common.
 //!
-//! Every event may come from any thread. Its effects are carried out after the call, in their order.
+//! An event may come from any thread. Its effects are carried out after the call, in their order.
 
 mod acquire_all;
 
@@ -21,7 +21,7 @@ use crate::protocol::{Clocks, LinkEvent, Notice, OpError, OpResult, Push, Reply,
 #[derive(Debug)]
 pub(crate) struct Effects<W> {
     pub(crate) list: Vec<Effect<W>>,
-    /// Something is due earlier than [`Shards::next_due`] said: the driver must ask it again.
+    /// Something is due earlier than [`Shards::next_due`] returned: the driver must call it again.
     pub(crate) rearm: bool,
 }
 
@@ -36,13 +36,13 @@ impl<W> Effects<W> {
 #[derive(Debug)]
 pub(crate) struct Shards<W> {
     shards: Vec<Mutex<Machine<W>>>,
-    /// Keys are spread over the shards by it: in another way in every process, in the same way in every run of a
-    /// simulation.
+    /// The seed of the hash that spreads keys over shards: another in every process, the same in every run of
+    /// a simulation.
     seed: u64,
     server_clock: Mutex<ServerClock>,
-    /// Replies are read from one clock, so that its steps can be seen.
+    /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
-    /// When the driver will look again for what is due.
+    /// When the driver will next check what is due.
     pub(crate) alarm: Alarm,
 }
 
@@ -67,29 +67,30 @@ impl<W> Shards<W> {
         self.enter(key, |machine, out| machine.acquire(now, key, want, waiter, out))
     }
 
-    /// The request is not wanted any more. Without effect once it was completed.
+    /// Cancels a request. No effect if it was completed.
     pub(crate) fn cancel(&self, now: Time, key: &Arc<str>, ticket: Ticket) -> Effects<W> {
         self.enter(key, |machine, out| machine.cancel(now, key, ticket, out)).1
     }
 
-    /// The hold ends, by release or because its owner is gone.
+    /// The hold ends: it is released, or its owner was dropped.
     pub(crate) fn release(&self, now: Time, cell: &LeaseCell) -> (Release, Effects<W>) {
         self.enter(&cell.key, |machine, out| machine.release(now, cell, out))
     }
 
-    /// All locks of a request for several keys are in hand: `renewal`, `max_hold` and `min_hold` of `want` count
-    /// for this one from now on.
+    /// All locks of a request for several keys are acquired: `renewal`, `max_hold` and `min_hold` of `want`
+    /// count for this one from now on.
     pub(crate) fn begin(&self, now: Time, cell: &LeaseCell, want: &Want) -> Effects<W> {
         self.enter(&cell.key, |machine, out| machine.begin(now, cell, want, out)).1
     }
 
-    /// Asks for the lease to end `ttl` from now, at the earliest. Later renewals use that ttl too, if it is
-    /// the longer one. False: not held any more.
+    /// Asks for the lease to last at least `ttl` from now. Later renewals use that ttl too, if it is the
+    /// longer one. False: not held any more.
     pub(crate) fn extend(&self, now: Time, cell: &LeaseCell, ttl: Duration) -> (bool, Effects<W>) {
         self.enter(&cell.key, |machine, out| machine.extend(now, cell, ttl, out))
     }
 
-    /// The key was taken away from whoever had it: if that was this process, its holder is to know at once.
+    /// The key was taken away from its holder. If a task of this process holds it, that task has to learn so
+    /// at once.
     pub(crate) fn ask_whether_held(&self, now: Time, key: &Arc<str>) -> Effects<W> {
         self.enter(key, |machine, out| machine.ask_whether_held(now, key, out)).1
     }
@@ -100,7 +101,8 @@ impl<W> Shards<W> {
         self.reply_after(now, stepped, context, result)
     }
 
-    /// What a reply shows of the server's clock. Other threads may be here before that is allowed for.
+    /// What a reply shows about the server's clock. Until leases were shortened accordingly, other threads
+    /// may get here.
     pub(crate) fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
         result
             .as_ref()
@@ -118,7 +120,7 @@ impl<W> Shards<W> {
         result: OpResult,
     ) -> (Confirmation, Effects<W>) {
         if let Some(Step::Before(by)) = stepped {
-            // The server counts from before the step: what it grants ends that much earlier.
+            // The server has counted from before the step: what it grants ends earlier by that much.
             context.sent = context.sent.before(by);
         }
         let mut effects = self.allow_for(now, stepped);
@@ -148,12 +150,12 @@ impl<W> Shards<W> {
         self.enter(key, |machine, out| machine.notice(now, notice, out)).1
     }
 
-    /// The session is over, and says so: every lease has gone with it.
+    /// The session has ended and reports that itself: every lease has ended with it.
     pub(crate) fn session_lost(&self, now: Time) -> Effects<W> {
         self.on_every_shard(|machine, out| machine.session_lost(now, out))
     }
 
-    /// The server's clock was found to have been set.
+    /// Adjusts leases to a step of the server's clock.
     fn allow_for(&self, now: Time, stepped: Option<Step>) -> Effects<W> {
         match stepped {
             Some(Step::Forward(by)) => self.on_every_shard(|machine, out| machine.stepped(now, by, out)),
@@ -176,18 +178,20 @@ impl<W> Shards<W> {
         self.on_every_shard(|machine, out| machine.timer(now, out))
     }
 
-    /// No more acquisitions: new and waiting requests end as `Closed`. Holders go on.
+    /// Refuses all acquisitions from now on: new and waiting requests end as `Closed`. Holders keep their
+    /// leases.
     pub(crate) fn close(&self, now: Time) -> Effects<W> {
         self.on_every_shard(|machine, out| machine.close(now, out))
     }
 
-    /// Nobody renews, delivers pushes or fires timers any more: requests end as `Unavailable`, for good, and
-    /// every hold is lost.
+    /// From now on nothing renews leases, delivers pushes or fires timers: all requests, also later ones, end
+    /// as `Unavailable`, and every hold is lost.
     pub(crate) fn fail(&self, now: Time, cause: &OpError) -> Effects<W> {
         self.on_every_shard(|machine, out| machine.fail(now, cause, out))
     }
 
-    /// Every hold is lost, for `Shutdown`. Leases end when their holders let go, or by themselves.
+    /// Every hold is lost with the reason `Shutdown`. Leases end when their holders release them, or with
+    /// their ttl.
     pub(crate) fn lose_all(&self, now: Time) -> Effects<W> {
         self.on_every_shard(|machine, out| machine.lose_all(now, out))
     }
@@ -209,7 +213,7 @@ impl<W> Shards<W> {
         self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
     }
 
-    /// Requests of this process that wait for `key`.
+    /// The number of requests of this process that wait for `key`.
     pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
         lock(self.shard(key)).waiting(key)
     }
@@ -231,7 +235,7 @@ impl<W> Shards<W> {
         lock(self.shard(key)).knows(key, token)
     }
 
-    /// For how many keys there is room.
+    /// For how many keys memory is reserved.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).room()).sum()
@@ -273,8 +277,9 @@ impl<W> Shards<W> {
     }
 }
 
-/// A panic while a mutex is held cannot leave a half-done event that matters more than going on: no code of
-/// others runs under it, so it would be a mistake of ours, and what was forgotten by it ends by deadlines.
+/// Ignores poisoning. No foreign code runs while a mutex is held, so a panic there would be a bug of ours.
+/// Going on with a half-applied event is safe, because deadlines end what it forgot, and better than failing
+/// every later operation.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

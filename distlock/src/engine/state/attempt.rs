@@ -1,4 +1,4 @@
-//! Where an attempt to get a lock stands.
+//! The state of an attempt to acquire a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token};
 
-/// One attempt to get a lock: at most one queue entry on the server, named by the token.
+/// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
     pub(crate) phase: Phase,
-    /// The newest `enter` that was answered. Older answers say nothing new.
+    /// The newest acquire command that was answered. Replies to older commands say nothing new.
     pub(crate) seen: u64,
-    /// The fewest fencing tokens that any `enter` of this attempt reserved.
+    /// The smallest number of fencing tokens that any command of this attempt reserved.
     pub(crate) fences: Option<u32>,
-    /// The shortest claim that the entry in the queue may stand for: that of the last answered `enter`, or of any
-    /// since then.
+    /// The shortest claim that the queue entry may have: that of the last acquire command that was answered,
+    /// or of any command sent since.
     pub(crate) claim: Duration,
-    /// The server's time in a reply that found us queued, and when that was asked for.
+    /// The server's time in a reply that found us queued, and the instant before that command was sent.
     pub(crate) pair: Option<(ServerTime, Time)>,
-    /// Who held the lock when the server last said so.
+    /// The holder, as the server last reported it.
     pub(crate) holder: Option<Arc<str>>,
-    /// When the run of hand-offs began in which the lock was given to us, if it was.
+    /// If the lock was granted to us: when the run of hand-offs began.
     pub(crate) handoffs_began: Option<ServerTime>,
     pub(crate) polls: u32,
-    /// How often in a row the server has refused for now.
+    /// The number of consecutive temporary refusals.
     pub(crate) refusals: u32,
-    /// Since when the server has not answered.
+    /// Since when the server has not replied.
     pub(crate) silent: Option<Time>,
     pub(crate) cause: Option<OpError>,
-    /// The lease was ours already at this time; the local chain began then.
+    /// Set if the lease was ours already: when the local chain began.
     pub(crate) entered: Option<Time>,
     pub(crate) traces: Traces,
-    /// Since when answers have come too late to be of use.
+    /// Since when every reply has come after the end of its lease.
     pub(crate) late_since: Option<Time>,
-    /// Its first command, which was not answered, is one for several keys.
+    /// Set while its first command, a batch for several keys, has no reply.
     pub(crate) batch_role: Option<BatchRole>,
-    /// The longest ttl that it has asked for.
+    /// The longest ttl that any of its commands asked for.
     pub(crate) longest: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Attempt {
         }
     }
 
-    /// When the command under way is sent once more, unless it is answered before.
+    /// When the command under way is sent again if no reply comes before.
     pub(crate) fn resend_at(&self, link: &Link) -> Option<Time> {
         match self.phase {
             Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
@@ -78,13 +78,13 @@ impl Attempt {
         }
     }
 
-    /// The server is to be asked, or asked again.
+    /// True if the server has to be asked now, for the first time or again.
     pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
         let times = [self.phase.ask_at(), self.resend_at(link)];
         times.into_iter().flatten().any(|at| at <= now)
     }
 
-    /// It stands for a command for several keys and does not ask by itself.
+    /// True if it is part of a batch that another key leads, and never sends a command of its own.
     pub(crate) fn follows(&self) -> bool {
         matches!(self.batch_role, Some(BatchRole::Follower(_))) && rules::followers_do_not_ask()
     }
@@ -97,17 +97,17 @@ impl Attempt {
 /// What an attempt is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing is under way: it asks later.
+    /// No command is under way. The next one is sent later.
     Backoff { at: When },
-    /// The answer to the command `seq`, the latest one, is awaited. `ask_at`: to ask again although there is none,
-    /// because of an answer to an earlier command, or of news that came first.
+    /// The reply to the latest command, `seq`, has not come. `ask_at`: when to send another command all the
+    /// same, because a reply to an earlier command, or a push, came first.
     InFlight { seq: u64, sent: Time, ask_at: Option<Time> },
-    /// It stands in the queue, and asks again to keep its place if no news comes before.
+    /// It is in the server's queue. If no push comes, it asks again at this time to keep its place.
     Queued { ask_at: Time },
 }
 
 impl Phase {
-    /// When to ask next, whatever becomes of the command under way.
+    /// When to ask next, whatever the reply to the command under way is.
     pub(crate) fn ask_at(self) -> Option<Time> {
         match self {
             Phase::Backoff { at } => at.time(),
@@ -125,7 +125,7 @@ impl Phase {
         }
     }
 
-    /// The server has refused, or was not reached.
+    /// The server refused, or could not be reached.
     pub(crate) fn back_off(&mut self, at: When) {
         match self {
             Phase::InFlight { ask_at, .. } => *ask_at = at.time(),
@@ -133,7 +133,7 @@ impl Phase {
         }
     }
 
-    /// It stands in the queue. News of a gap may have come before the answer that says so.
+    /// It is in the server's queue. The push of a poll gap may have come before the reply that says so.
     pub(crate) fn queued(&mut self, at: Time) {
         let sooner = self.ask_at().map_or(at, |sooner| sooner.min(at));
         match self {
@@ -142,7 +142,7 @@ impl Phase {
         }
     }
 
-    /// There is news: it asks at that time, and not before.
+    /// A push came: it asks at that time, and not before.
     pub(crate) fn put_to(&mut self, at: Time) {
         match self {
             Phase::Backoff { at: planned } => *planned = When::At(at),
@@ -155,11 +155,11 @@ impl Phase {
 /// What the commands of an attempt may have left on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traces {
-    /// An entry may stand in the queue.
+    /// An entry may be in the queue.
     queued: bool,
-    /// Some command has been carried out, or may have been, that leaves an entry in the queue.
+    /// A command that queues the token was applied, or may have been.
     may_have_queued: bool,
-    /// Commands whose outcome is unknown: no conclusive reply has come yet.
+    /// Commands whose outcome is unknown: no conclusive reply yet.
     open: u32,
 }
 
@@ -168,13 +168,13 @@ impl Traces {
         self.queued
     }
 
-    /// Something may be there that has to be given back.
+    /// Something may be left on the server that has to be released.
     fn may_exist(&self) -> bool {
         let queued = self.queued && rules::queue_entries_are_cancelled();
         queued || self.open > 0
     }
 
-    /// Everything that was sent has been answered.
+    /// Every command has been answered.
     pub(crate) fn all_answered(&self) -> bool {
         self.open == 0
     }
@@ -185,7 +185,7 @@ impl Traces {
         self.open = self.open.saturating_add(1);
     }
 
-    /// A command was answered, or will not be.
+    /// A command was answered, or its reply will never come.
     pub(crate) fn heard_of(&mut self, result: &OpResult, queueing: Queueing) {
         let kind = result.as_ref().err().map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
@@ -199,10 +199,10 @@ impl Traces {
     }
 }
 
-/// What an attempt is in a command for several keys.
+/// The role of an attempt in a command for several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchRole {
     Leader,
-    /// Made for this request only.
+    /// The request that this attempt was made for. It serves no other.
     Follower(Ticket),
 }

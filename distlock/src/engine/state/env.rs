@@ -1,4 +1,4 @@
-//! What the keys of a machine have in common.
+//! What all keys of a machine have in common.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::lease_cell::Ticket;
 use crate::protocol::session::Session;
 use crate::protocol::{Time, Token, Tuning, lease_end};
 
-/// What the keys of a machine have in common.
+/// What all keys of a machine have in common.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) client: Arc<str>,
     pub(crate) tuning: Tuning,
     pub(crate) link: Link,
-    /// No more acquisitions: what every request is told.
+    /// Set once nothing is acquired any more: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
     rng: fastrand::Rng,
-    /// Numbers for tokens and tickets: `next`, `next + stride`, … are this machine's.
+    /// Source of the numbers for tokens and tickets: `next`, `next + stride`, … belong to this machine.
     pub(crate) next: u64,
     stride: u64,
 }
 
 impl Env {
-    /// Of the machine `index` of `count`; `seed` makes jitter differ between processes.
+    /// For the machine `index` of `count`. `seed` makes the jitter differ between processes.
     pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
         Env {
             client,
@@ -44,13 +44,13 @@ impl Env {
         Token(self.number())
     }
 
-    /// What all leases depend on, if they end with a session.
+    /// The session that all leases depend on, if they end with a session.
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         self.tuning.leases.session()
     }
 
-    /// Until when a lease of `ttl` that was asked for at `sent` may be relied on, as long as its session lives: not
-    /// at all, if that is over.
+    /// Until when a lease of `ttl` that was requested at `sent` may be relied on, provided that its session
+    /// lives. If the session of that time is over: not at all.
     pub(crate) fn lease_end(&self, sent: Time, ttl: Duration) -> Time {
         match self.session() {
             Some(session) if session.is_earlier(sent) => sent,
@@ -68,7 +68,7 @@ impl Env {
         number
     }
 
-    /// A random part of `spread`.
+    /// A random duration up to `spread`.
     pub(crate) fn jitter(&mut self, spread: Duration) -> Duration {
         spread.mul_f64(self.rng.f64())
     }

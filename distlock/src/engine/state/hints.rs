@@ -1,12 +1,12 @@
-//! Which keys were found busy lately.
+//! Which keys were recently found busy.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::protocol::Time;
 
-/// Which keys were found busy lately: for them `enter` is sent at once, since `set` would only be refused.
-/// Small and lossy; a wrong hint costs one cheap command.
+/// Which keys were recently found busy. For them the full acquire command is sent at once, because the cheap
+/// one would only be refused. Small and lossy: a wrong hint costs one cheap command.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     busy: [Option<Hint>; Hints::SLOTS],
@@ -17,7 +17,7 @@ struct Hint {
     /// The hash of the key.
     key: u64,
     until: Time,
-    /// We have left it free for plain pollers until then.
+    /// Until when we keep away from the key: we left it free for plain pollers.
     gap: Option<Time>,
 }
 
@@ -43,7 +43,7 @@ impl Hints {
         self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap });
     }
 
-    /// This process has left the key free: who polls must have a chance before it asks for it again.
+    /// This process has left the key free. It must not ask again before plain pollers have had a chance.
     pub(crate) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
         let (slot, hash) = Hints::slot(key);
         self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap: Some(now.after(gap)) });

@@ -1,4 +1,4 @@
-//! One key in one process: who waits, and where this process stands with the server.
+//! The state of one key in one process: its waiters, its attempt and its leases.
 
 use super::attempt::Attempt;
 use super::lease::Lease;
@@ -10,18 +10,18 @@ use crate::protocol::{Kind, Time, Token};
 #[derive(Debug)]
 pub(crate) struct KeyState<W> {
     pub(crate) waiters: Waiters<W>,
-    /// Asked for the lock, or queued for it, on behalf of the first waiter.
+    /// The attempt on behalf of the first waiter: asking the server, or queued there.
     pub(crate) attempt: Option<Box<Attempt>>,
-    /// What this process has on the server. An exclusive lease is the only one.
+    /// The leases of this process on the server. An exclusive lease is always the only one.
     pub(crate) leases: Vec<Lease>,
-    /// Leases that were lost but are not given back before their bodies have ended, and until when `min_hold` keeps
-    /// the key.
+    /// Lost leases that are released only once their bodies have ended, and until when `min_hold` keeps the
+    /// key.
     pub(crate) kept: Vec<(Token, Time)>,
-    /// Numbers the `enter`s of this key, in the order in which they are sent.
+    /// Numbers the acquire commands for this key in the order in which they are sent.
     pub(crate) seq: u64,
-    /// What the machine's timers hold for this key; the key may be due later, never earlier.
+    /// When the machine's timers look at this key. It may become due later than that, but never earlier.
     pub(crate) timer: Option<Time>,
-    /// Since when plain pollers have had no gap, as far as this process knows.
+    /// Since when, as far as this process knows, there has been no gap for plain pollers.
     pub(crate) no_gap_since: Option<Time>,
 }
 
@@ -53,7 +53,7 @@ impl<W> KeyState<W> {
         Some(self.leases.swap_remove(index))
     }
 
-    /// A kind in use here that does not go together with `kind`.
+    /// A kind that is in use here and excludes `kind`.
     pub(crate) fn clash(&self, kind: Kind) -> Option<Kind> {
         let held = self.leases.iter().map(|lease| lease.grant.kind);
         let attempted = self.attempt.iter().map(|attempt| attempt.kind);
@@ -65,12 +65,12 @@ impl<W> KeyState<W> {
         held.chain(attempted).chain(awaited).find(clashes)
     }
 
-    /// Since when the server has not answered.
+    /// Since when the server has not replied.
     pub(crate) fn silent(&self) -> Option<Time> {
         self.attempt.as_ref().and_then(|attempt| attempt.silent)
     }
 
-    /// What happens by itself, and when.
+    /// All timers of this key.
     pub(crate) fn timers(&self, link: &Link) -> Timers {
         let mut timers = Timers::default();
         if let Some(attempt) = &self.attempt {

@@ -1,4 +1,4 @@
-//! A lease of this process on the server, and who holds it here.
+//! A lease of this process on the server, and its holders in this process.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use crate::engine::rules;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Kind, ServerTime, Time, Token};
 
-/// A lease that is ours, with nobody holding it yet.
+/// A lease that is ours and that nobody here holds yet.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
     pub(crate) deadline: Time,
-    /// When it was entered from the server: the local chain is counted from here.
+    /// When it was acquired from the server. The local chain counts from here.
     pub(crate) entered: Time,
-    /// Reserved fencing tokens that nobody has used.
+    /// Reserved fencing tokens that are still unused.
     pub(crate) fences: Range<u64>,
     /// When the run of hand-offs began, if that is known.
     pub(crate) handoffs_began: Option<ServerTime>,
-    /// The newest `enter` that was answered.
+    /// The newest acquire command that was answered.
     pub(crate) seen: u64,
-    /// The server's time when it was known to be ours, if it said.
+    /// The server's time when the lease was known to be ours, if the reply told it.
     pub(crate) server_time: Option<ServerTime>,
-    /// Refusals of what was sent before say nothing about this lease.
+    /// When the lease was requested. A "not held" for a command from before says nothing about this lease.
     pub(crate) asked: Time,
-    /// The longest ttl that any command for it has asked for.
+    /// The longest ttl that any command for it asked for.
     pub(crate) longest: Duration,
 }
 
@@ -37,30 +37,30 @@ pub(crate) struct Holder {
     pub(crate) cell: Arc<LeaseCell>,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
-    /// Until when the holder may rely on it; what the cell says too.
+    /// Until when the holder may rely on it. The cell has the same value.
     pub(crate) until: Time,
 }
 
 impl Holder {
-    /// When it is over, unless something is heard of the store before.
+    /// When the hold ends, unless a renewal or a session heartbeat is answered before.
     fn ends(&self) -> Time {
         self.until.min(self.cell.session_end())
     }
 }
 
-/// A lease with its holders: readers share one, every other kind has exactly one.
+/// A lease with its holders. Readers share one; a lease of any other kind has exactly one holder.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
     pub(crate) holders: Vec<Holder>,
     /// `min_hold`: the key stays taken until this time even if the lease is released earlier.
     pub(crate) min_until: Option<Time>,
-    /// When to renew it next; `None`: nobody wants that.
+    /// When the next renewal is due; `None`: no holder wants one.
     pub(crate) renew_at: Option<Time>,
 }
 
 impl Lease {
-    /// When the first of its holders may not rely on it any more.
+    /// When the first of its holders may no longer rely on it.
     pub(crate) fn first_end(&self) -> Option<Time> {
         self.holders.iter().map(Holder::ends).min()
     }
@@ -74,20 +74,20 @@ impl Lease {
         Some(self.holders.swap_remove(index))
     }
 
-    /// Another task of this process may use it without asking the server.
+    /// True if another task of this process may use it without asking the server.
     pub(crate) fn may_be_passed_on(&self, now: Time) -> bool {
         rules::is_within_the_chain(self.grant.entered, now) && now < self.grant.deadline
     }
 
-    /// The ttl to renew with: the longest that a holder wants who has it renewed.
+    /// The ttl of the next renewal: the longest among the holders that want renewal.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
         let renewing =
             |holder: &&Holder| holder.renewal == Renewal::Keep && holder.cell.may_last_beyond(holder.until);
         self.holders.iter().filter(renewing).map(|holder| holder.ttl).max()
     }
 
-    /// Whether a renewal serves anybody: not, if nobody has noticed that the lock was granted. Then it ends with
-    /// its ttl; a grant, which is shorter, is made as long as that.
+    /// True if a renewal is of use to a holder. It is not while no requester has noticed the grant; the lease
+    /// then ends with its ttl. A grant is shorter than the ttl, so it is prolonged to the ttl once.
     pub(crate) fn is_worth_renewing(&self) -> bool {
         self.holders.iter().any(|holder| {
             let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
@@ -95,8 +95,8 @@ impl Lease {
         })
     }
 
-    /// Renewals fall due when two thirds of the ttl are left, but a grant, which is short, first proves that
-    /// it lasts.
+    /// A renewal is due when two thirds of the ttl are left. For a grant, which is short, the first renewal
+    /// is due earlier.
     pub(crate) fn plan_renewal(&mut self, now: Time) {
         self.renew_at = self.renewal_ttl().map(|ttl| {
             let first = now.after(rules::first_renewal_after(ttl));
@@ -104,8 +104,8 @@ impl Lease {
         });
     }
 
-    /// A holder has come or gone: that may bring the next renewal forward, but never puts it off. Readers
-    /// that go one after the other would put it off for ever.
+    /// A holder has come or gone. This may bring the next renewal forward but never postpones it: readers
+    /// that leave one after another would otherwise postpone it without end.
     pub(crate) fn replan_renewal(&mut self, now: Time) {
         let planned = self.renew_at;
         self.plan_renewal(now);
@@ -115,7 +115,7 @@ impl Lease {
         self.renew_at = self.renew_at.map(|at| planned.map_or(at, |planned| at.min(planned)));
     }
 
-    /// After a renewal was sent: the next try, if nothing is heard of this one.
+    /// Called after a renewal was sent: plans the next one in case this one gets no reply.
     pub(crate) fn plan_retry(&mut self, now: Time, ttl: Duration) {
         let left = self.grant.deadline.duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
@@ -123,7 +123,7 @@ impl Lease {
     }
 }
 
-/// Renewals that fall due close together go out together.
+/// Rounds the time, so that renewals that are due close together are sent together.
 fn in_batches(at: Time, ttl: Duration) -> Time {
     let tick = u64::try_from((ttl / 100).min(Duration::from_millis(50)).as_nanos()).unwrap_or(1).max(1);
     Time(at.0 - at.0 % tick)

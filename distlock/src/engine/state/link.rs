@@ -1,14 +1,14 @@
-//! The connection, as far as a machine knows of it.
+//! What a machine knows about the connection.
 
 use crate::protocol::{OpError, Pushes, Time, Token};
 
 /// What is known about the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Why there is none, once an attempt to connect has failed or a link was lost.
+    /// Why there is no connection: the last attempt to connect failed, or the link broke.
     pub(crate) down: Option<OpError>,
     pub(crate) pushes: Pushes,
-    /// Commands of an earlier link may be applied until then, if they are about a token below this number.
+    /// Until this time, commands of an earlier link may still be applied for tokens below this number.
     pub(crate) former_links_alive: Option<(Time, Token)>,
 }
 
@@ -19,7 +19,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// When nothing that was sent for `token` on an earlier link can be applied any more; `None`: that is so
+    /// When no command for `token` that was sent on an earlier link can be applied any more; `None`: none can
     /// already.
     pub(crate) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
         let (until, next) = self.former_links_alive?;

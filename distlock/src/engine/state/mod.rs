@@ -1,4 +1,4 @@
-//! What a machine remembers. Data, and what can be read off it; nothing here sends a command or completes a
+//! What a machine remembers: data, and questions about it. Nothing here sends a command or completes a
 //! request.
 
 mod attempt;

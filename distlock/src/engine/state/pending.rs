@@ -1,7 +1,7 @@
-//! Pending releases: `leave` commands that the server has not confirmed, because they failed, or that go out
-//! once more, because an earlier command of a link that could not be killed may overtake them.
+//! Pending releases: release commands that the server has not confirmed. Some failed. Others are sent a
+//! second time, because an earlier command of a link that could not be killed may overtake them.
 //!
-//! There is at most one for each key and token, whatever was asked for and however often it failed.
+//! There is at most one for each key and token, however often it was requested or failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use std::time::Duration;
 use super::timers::When;
 use crate::protocol::{Time, Token};
 
-/// Before a release is repeated for the first time on a link that is up; doubled with every failure …
+/// The pause before the first repetition of a release while the link is up. It doubles with every failure …
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// … so often: a server in trouble is asked once in three seconds in the end.
+/// … this many times: in the end about one try in three seconds.
 const DOUBLINGS: u32 = 6;
-/// So many are remembered in a machine. When there are more, the one that is due first is given up: its lock
-/// ends with its ttl.
+/// The most pending releases in one machine. Above that, the one that is due first is given up: its lock ends
+/// with its ttl.
 pub(crate) const MOST: usize = 2048;
 
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRelease {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
-    /// How often it was sent already.
+    /// How often it was sent.
     pub(crate) sends: u32,
     pub(crate) at: When,
-    /// When nothing that could be left of the token can exist any more.
+    /// When nothing of the token can be left on the server.
     pub(crate) until: Time,
-    /// The key is to stay taken until then.
+    /// The key stays taken until then (`min_hold`).
     pub(crate) keep_until: Option<Time>,
 }
 
 impl PendingRelease {
-    /// How long to wait before it is sent again, without jitter.
+    /// The pause before the next try, without jitter.
     pub(crate) fn pause(&self) -> Duration {
         FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(DOUBLINGS))
     }
 
-    /// When to look at it: to send it, or to forget it.
+    /// When to look at it: to send it again, or to forget it.
     fn due(&self) -> Time {
         self.at.time().map_or(self.until, |at| at.min(self.until))
     }
@@ -53,11 +53,11 @@ impl PendingRelease {
     }
 }
 
-/// Those of one machine.
+/// The pending releases of one machine.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReleases {
     all: BTreeMap<(Token, Arc<str>), PendingRelease>,
-    /// The same by when to look at them.
+    /// The same, ordered by when to look at them.
     by_due: BTreeSet<(Time, Token, Arc<str>)>,
 }
 
@@ -91,7 +91,7 @@ impl PendingReleases {
         self.by_due.first().map(|(due, ..)| *due)
     }
 
-    /// Takes out what is due, in order, and forgets what cannot exist any more.
+    /// Takes out what is due, in order. Forgets those of which nothing can be left on the server.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
         while self.by_due.first().is_some_and(|(at, ..)| *at <= now) {
@@ -102,7 +102,7 @@ impl PendingReleases {
         due
     }
 
-    /// There is a new link: takes out all of them, whatever they have waited for.
+    /// Takes out all of them, whether they are due or not: there is a new link.
     pub(crate) fn take_all(&mut self) -> Vec<PendingRelease> {
         self.by_due.clear();
         std::mem::take(&mut self.all).into_values().collect()

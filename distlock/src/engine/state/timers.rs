@@ -1,21 +1,21 @@
-//! When something happens to a key by itself.
+//! When something happens to a key without an event from outside.
 
 use crate::protocol::Time;
 
-/// What a key can be due for.
+/// The reasons for which a key can be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// The server is to be asked (again) for the lock.
+    /// The server has to be asked (again) for the lock.
     AcquireRetry,
-    /// A question for the lock was not answered for so long that it is sent once more.
+    /// An acquire command has no reply and has to be sent again.
     AcquireResend,
-    /// A lease is to be renewed.
+    /// A lease has to be renewed.
     Renewal,
-    /// A hold ends, unless its lease has been renewed by then.
+    /// A hold ends, unless its lease is renewed before.
     LeaseEnd,
-    /// A waiter gives up on the lock.
+    /// A waiter's time limit for the lock is over.
     WaitEnd,
-    /// A waiter gives up on a server that does not answer.
+    /// A waiter's time limit for an unreachable server is over.
     ReachEnd,
 }
 
@@ -23,18 +23,18 @@ impl Timer {
     const COUNT: usize = Timer::ReachEnd as usize + 1;
 }
 
-/// The timers of one key, each with the earliest time of its kind. They are read off the key's state after every
-/// event, so none can be forgotten or left behind.
+/// The timers of one key: the earliest time of each kind. They are computed from the key's state after every
+/// event, so none can be forgotten or outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timers([Option<Time>; Timer::COUNT]);
 
 impl Timers {
-    /// `None`: it is not set. A time that was too far away to be counted never comes.
+    /// `None`: not set. A time too far away to be represented counts as not set.
     pub(crate) fn set(&mut self, timer: Timer, at: Option<Time>) {
         self.0[timer as usize] = at.filter(|at| *at < Time::MAX);
     }
 
-    /// The earliest of all.
+    /// The earliest of all timers.
     pub(crate) fn next(&self) -> Option<Time> {
         self.0.iter().flatten().min().copied()
     }
@@ -44,10 +44,10 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
 }
 
-/// When something is to be done that needs a link.
+/// When to do something that needs a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// As soon as there is one.
+    /// As soon as there is a link.
     OnLinkUp,
     At(Time),
 }

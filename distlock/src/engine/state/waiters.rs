@@ -1,7 +1,8 @@
-//! Who waits for a key in this process: first in, first out, and each with its own time limits.
+//! The waiters for a key in this process: first in, first out, each with its own time limits.
 //!
-//! No event costs more than O(log n) for n waiters, apart from those that it completes. Few waiters are simply
-//! looked through; many have an index, whose entries for waiters that have left are dropped when they are met.
+//! Apart from the waiters that it completes, no event costs more than O(log n) for n waiters. A few waiters
+//! are scanned. Many waiters have an index; its entries for waiters that have left are dropped when they are
+//! met.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,7 +13,7 @@ use crate::engine::{WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::Time;
 
-/// More than so many waiters have an index …
+/// With more waiters than this there is an index …
 const INDEX_ABOVE: usize = 16;
 /// … until so few are left.
 const NO_INDEX_BELOW: usize = 8;
@@ -26,29 +27,29 @@ pub(crate) struct Waiter<W> {
 }
 
 impl<W> Waiter<W> {
-    /// When it gives up waiting for the lock.
+    /// When its time limit for the lock is over.
     fn gives_up(&self) -> Option<Time> {
         if let WaitLimit::Until(until) = self.want.wait_limit { Some(until) } else { None }
     }
 
-    /// When it gives up waiting for a server that has been silent since `silent`.
+    /// When it gives up on a server that has not replied since `silent`.
     pub(crate) fn out_of_reach_at(&self, silent: Time) -> Time {
         silent.max(self.waiting_since).after(self.want.unavailable_after)
     }
 
-    /// Its time is up.
+    /// True if one of its time limits is over.
     fn is_overdue(&self, now: Time, silent: Option<Time>) -> bool {
         self.gives_up().is_some_and(|until| until <= now)
             || silent.is_some_and(|silent| self.out_of_reach_at(silent) <= now)
     }
 
-    /// It may give up on the server before it gives up on the lock.
+    /// True if its limit for an unreachable server can end before its limit for the lock.
     fn depends_on_unavailable_after(&self) -> bool {
         self.gives_up().is_none_or(|until| until > self.waiting_since.after(self.want.unavailable_after))
     }
 }
 
-/// When the first of those who wait gives up, on the lock or on the server.
+/// When the first waiter reaches its limit: for the lock, or for an unreachable server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
     pub(crate) wait: Option<Time>,
@@ -61,7 +62,7 @@ impl Ends {
     }
 }
 
-/// A place in the queue; `None`: whoever stood there has left.
+/// A place in the queue; `None`: its waiter has left.
 #[derive(Debug)]
 struct Place<W> {
     ticket: Ticket,
@@ -98,22 +99,22 @@ impl<W> Waiters<W> {
         self.queue.front()?.waiter.as_ref()
     }
 
-    /// How many of them want a fencing token.
+    /// How many waiters want a fencing token.
     pub(crate) fn fenced(&self) -> u32 {
         self.fenced
     }
 
-    /// Whether one of them would stand in the queue on the server.
+    /// True if a waiter would queue on the server.
     pub(crate) fn any_patient(&self) -> bool {
         self.once < self.len
     }
 
-    /// Whether one of them wants an answer at once.
+    /// True if a waiter wants an answer at once.
     pub(crate) fn any_impatient(&self) -> bool {
         self.once > 0
     }
 
-    /// Nobody's time is up before this. The server has been silent since `silent`.
+    /// No waiter reaches a limit before this. The server has not replied since `silent`.
     pub(crate) fn ends(&self, silent: Option<Time>) -> Ends {
         if let Some(index) = &self.index {
             return index.ends(silent);
@@ -155,7 +156,7 @@ impl<W> Waiters<W> {
         Some(waiter)
     }
 
-    /// Takes out those whose time is up, in order.
+    /// Takes out the waiters that have reached a limit, in order.
     pub(crate) fn take_overdue(&mut self, now: Time, silent: Option<Time>) -> Vec<Waiter<W>> {
         let overdue = match &mut self.index {
             Some(index) => index.take_overdue(now, silent, &self.queue),
@@ -167,7 +168,7 @@ impl<W> Waiters<W> {
         self.take(overdue)
     }
 
-    /// Takes out those who want an answer at once, in order.
+    /// Takes out the waiters that want an answer at once, in order.
     pub(crate) fn take_impatient(&mut self) -> Vec<Waiter<W>> {
         if self.once == 0 {
             return Vec::new();
@@ -197,14 +198,15 @@ impl<W> Waiters<W> {
         })
     }
 
-    /// After somebody left. What is done for all of them is paid for by those who have left since the last time.
+    /// Called after a waiter has left. Work on the whole queue is done only after so many have left that its
+    /// cost, shared among them, is constant.
     fn tidy(&mut self) {
         while self.queue.front().is_some_and(|place| place.waiter.is_none()) {
             count_a_look();
             self.queue.pop_front();
         }
         if self.queue.is_empty() {
-            // Its buffer too: a hundred thousand keys may be held that nobody waits for.
+            // Its buffer too: a hundred thousand held keys without waiters must not keep one each.
             *self = Waiters::default();
             return;
         }
@@ -225,7 +227,7 @@ impl<W> Waiters<W> {
     }
 }
 
-/// The place of whoever has this ticket and has not left.
+/// The index of the place with this ticket, unless its waiter has left.
 fn place_of<W>(queue: &VecDeque<Place<W>>, ticket: Ticket) -> Option<usize> {
     let place = queue.binary_search_by(|place| {
         count_a_look();
@@ -234,11 +236,11 @@ fn place_of<W>(queue: &VecDeque<Place<W>>, ticket: Ticket) -> Option<usize> {
     place.ok().filter(|place| queue[*place].waiter.is_some())
 }
 
-/// Who gives up when. Some of those that it names may have left.
+/// The waiters ordered by their time limits. Some of those named may have left.
 #[derive(Debug, Default)]
 struct Index {
     gives_up: BinaryHeap<GivesUp>,
-    /// For each `unavailable_after` in use, of which there are few: since when who has waited, in order.
+    /// For each `unavailable_after` in use (there are few): its waiters, by the start of their wait.
     unavailable_after: Vec<(Duration, VecDeque<(Time, Ticket)>)>,
     once: VecDeque<Ticket>,
 }
@@ -283,7 +285,7 @@ impl Index {
         Ends { wait, unavailable_after: firsts.min() }
     }
 
-    /// The tickets of those whose time is up, in order.
+    /// The tickets of the waiters that have reached a limit, in order.
     fn take_overdue<W>(
         &mut self,
         now: Time,
@@ -313,7 +315,7 @@ impl Index {
     }
 }
 
-/// The earliest is the greatest: the top of a heap.
+/// Reversed order: the earliest is at the top of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GivesUp {
     at: Time,
@@ -338,7 +340,7 @@ thread_local! {
     static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Tests count how many waiters are looked at.
+/// Counts, for tests, how many waiters are looked at.
 fn count_a_look() {
     #[cfg(test)]
     LOOKS.set(LOOKS.get() + 1);

@@ -9,9 +9,9 @@ use crate::engine::{LONGEST_CLAIM, Purpose, Queueing, WaitLimit};
 use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes};
 
 impl<W> Step<'_, W> {
-    /// Sees to it that the first waiter gets in, now or later: here, if this process has a lease that can be
-    /// shared, or by an attempt on the server. An attempt that serves nobody at the front is given up: those
-    /// it was made for may have left, or may just have come in.
+    /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
+    /// can share, or through an attempt on the server. An attempt that no longer serves the first waiter is
+    /// given up: its waiter has left, or the kind of lock at the front has changed.
     pub(crate) fn serve_here(&mut self) {
         self.join_readers();
         let wanted = self.state.waiters.front().map(|head| head.want.kind);
@@ -25,7 +25,8 @@ impl<W> Step<'_, W> {
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
         }
-        // A server that did not answer the former attempt has been silent since then for those who still wait.
+        // If the former attempt got no reply, the server has been silent since then for the waiters that
+        // remain.
         if let (Some((Some(silent), cause)), Some(attempt)) = (former, &mut self.state.attempt)
             && attempt.silent.is_some()
         {
@@ -47,7 +48,7 @@ impl<W> Step<'_, W> {
         self.state.attempt = Some(Box::new(attempt));
     }
 
-    /// Asks by the cheapest command that will do.
+    /// Asks with the cheapest command that is sufficient.
     pub(crate) fn ask_first(&mut self, attempt: &mut Attempt) {
         let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
         let plain = attempt.kind == Kind::Exclusive
@@ -57,7 +58,7 @@ impl<W> Step<'_, W> {
         if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
     }
 
-    /// After an exclusive lease of ours ended while others wait here.
+    /// Called after an exclusive lease of ours ended while others wait here.
     pub(crate) fn next_attempt(&mut self, delay: Option<Duration>) {
         self.env.hints.contended(self.key, self.now);
         let Some(delay) = delay else { return self.serve_here() };
@@ -77,12 +78,13 @@ impl<W> Step<'_, W> {
         self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
     }
 
-    /// Asks for the lock on behalf of the first waiter: the one command that acquires, queues, keeps the
-    /// queue entry alive, and claims a grant.
+    /// Asks for the lock on behalf of the first waiter. This one command acquires, queues, keeps the queue
+    /// entry alive, and claims a grant.
     pub(crate) fn ask(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
-        // An entry from before is kept up to date even if nobody needs it any more: who gets the lock removes it.
+        // An existing queue entry is kept up to date even if no waiter needs it any more: acquiring the lock
+        // removes it.
         let is_queued = attempt.traces.is_queued();
         let queueing =
             if self.state.waiters.any_patient() || is_queued { Queueing::May } else { Queueing::Never };
@@ -116,7 +118,7 @@ impl<W> Step<'_, W> {
         self.state.seq
     }
 
-    /// Nobody wants what it stands for any more.
+    /// The attempt has no waiter any more: cancels it, and what it may have left on the server.
     pub(crate) fn abandon_attempt(&mut self) {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()
@@ -142,7 +144,7 @@ impl<W> Step<'_, W> {
         });
     }
 
-    /// There is a new link, or pushes may have been missed.
+    /// Asks again after a new link, or after a time in which pushes may have been missed.
     pub(crate) fn ask_afresh(&mut self) {
         if let Some(attempt) = &self.state.attempt
             && attempt.follows()
@@ -154,7 +156,7 @@ impl<W> Step<'_, W> {
             if rules::clock_is_forgotten_with_the_link() {
                 attempt.pair = None;
             }
-            // While a gap is kept the attempt has sent nothing, and asks by itself.
+            // During a gap the attempt has sent nothing. It asks when its own timer fires.
             if attempt.may_be_applied() || attempt.silent.is_some() {
                 step.ask(&mut attempt);
             }
@@ -162,7 +164,7 @@ impl<W> Step<'_, W> {
         });
     }
 
-    /// The link is gone: unanswered commands may have been applied.
+    /// The link broke: unanswered commands may have been applied.
     pub(crate) fn attempt_lost_link(&mut self, cause: &OpError) {
         if let Some(attempt) = &mut self.state.attempt {
             if rules::clock_is_forgotten_with_the_link() {
@@ -179,7 +181,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Takes the attempt out, and puts back what is left of it.
+    /// Takes the attempt out, runs `step` on it, and puts back what is left of it.
     pub(crate) fn with_attempt(
         &mut self,
         change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>,

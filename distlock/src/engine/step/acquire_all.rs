@@ -1,11 +1,11 @@
-//! Several keys at once: one command takes them, in order, as far as they are free.
+//! Several keys at once: one command acquires them, in order, up to the first that is not free.
 //!
-//! Nothing may be held or awaited unless every key in front of it is held: that is why callers who name keys
-//! in different orders cannot deadlock. So the first key *leads*: its attempt is one as ever. Each key behind
-//! it *follows*: its attempt stands for the one command and never asks by itself. What the command does not
-//! decide for a follower (it ended before it, failed, or was not answered in time) ends the request there as
-//! [`Outcome::Skipped`], with a `leave` if something may have been applied. Whoever made the request goes
-//! on from the first key that was not acquired.
+//! No key may be held or awaited unless every key in front of it is held. This is why callers who name keys
+//! in different orders cannot deadlock. So the first key *leads*: its attempt is an ordinary one. Each key
+//! behind it *follows*: its attempt belongs to the one command and never sends a command of its own. If the
+//! command does not decide a follower (it ended before that key, failed, or got no reply in time), the
+//! request for that key ends as [`Outcome::Skipped`], with a release if something may have been applied. The
+//! caller goes on from the first key that was not acquired.
 
 use super::Step;
 use crate::engine::rules;
@@ -14,16 +14,16 @@ use crate::engine::{InBatch, LONGEST_CLAIM, Outcome, Purpose, Queueing, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token};
 
-/// Whose turn it is after the answer to a command for several keys.
+/// Who handles the reply to a command for several keys.
 pub(crate) enum Handled {
-    /// The answer means what it means for one key.
+    /// The reply is handled like one for a single key.
     AsOneKey(Box<Attempt>),
-    /// Everything was done; this is left.
+    /// Completely handled. Contains what is left of the attempt.
     Entirely(Option<Box<Attempt>>),
 }
 
 impl<W> Step<'_, W> {
-    /// Requests this key as part of a command for several. `None`: somebody was faster in this process.
+    /// Requests this key as one of several in a command. `None`: another request of this process came first.
     pub(crate) fn acquire_part(
         &mut self,
         place: InBatch,
@@ -50,7 +50,7 @@ impl<W> Step<'_, W> {
         Some(ticket)
     }
 
-    /// The answer to a command for several keys.
+    /// The reply to a command for several keys.
     pub(crate) fn on_batch_reply(
         &mut self,
         batch_role: BatchRole,
@@ -65,7 +65,7 @@ impl<W> Step<'_, W> {
             }
             (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Handled::AsOneKey(attempt),
             (BatchRole::Follower(ticket), result) => {
-                // What is refused for good may have been refused after some keys were taken.
+                // A command that was refused permanently may have acquired some keys before it stopped.
                 let nothing_done = match result {
                     Ok(reply) => *reply == Reply::Skipped,
                     Err(error) => !error.may_be_applied(),
@@ -76,8 +76,8 @@ impl<W> Step<'_, W> {
                 self.leave_out(ticket);
                 Handled::Entirely(None)
             }
-            // The command for this key alone may be allowed where that for several is not, and tells which
-            // key is the matter.
+            // The server may allow the command for one key although it refuses the one for several. Its reply
+            // also tells which key is the cause.
             (BatchRole::Leader, Ok(Reply::Skipped)) => {
                 self.ask_first(&mut attempt);
                 Handled::Entirely(Some(attempt))
@@ -90,7 +90,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The command for several keys is not waited for any longer. False: it is not what `token` waits for.
+    /// Stops waiting for the command for several keys. False: `token` does not wait for it.
     pub(crate) fn withdraw(&mut self, token: Token) -> bool {
         let followed = self.state.attempt.take_if(|attempt| {
             attempt.token == token && matches!(attempt.batch_role, Some(BatchRole::Follower(_)))

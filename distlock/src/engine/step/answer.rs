@@ -1,4 +1,4 @@
-//! The answers to what asked for a lock.
+//! The replies to acquire commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::protocol::{
     Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end,
 };
 
-/// Behind a client that cannot hand over, the front of the queue asks this often at first …
+/// Behind a client that cannot hand over, the first in the queue asks at this interval at first …
 const FIRST_POLL_PAUSE: Duration = Duration::from_millis(10);
-/// … and this often in the end.
+/// … and at this interval in the end.
 const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
-/// A server that refuses for now is asked this often in the end.
+/// In the end, a server that refuses temporarily is asked at this interval.
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
-/// Spread of the processes that ask when a holder's lease runs out.
+/// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 
-/// What a command asked for, and the instant before it was sent.
+/// What a command asked for, and an instant before it was sent.
 struct Asked {
     sent: Time,
     ttl: Duration,
     fences: u32,
 }
 
-/// How the server found the lock that it says is ours.
+/// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Free,
     Ours,
 }
 
-/// Where our entry stands in the queue on the server.
+/// Where our entry is in the queue on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     First,
@@ -44,7 +44,7 @@ enum Place {
 }
 
 impl<W> Step<'_, W> {
-    /// The answer to an `enter` of the current attempt.
+    /// The reply to an acquire command of the current attempt.
     pub(crate) fn on_acquire_reply(
         &mut self,
         context: &Context,
@@ -73,7 +73,7 @@ impl<W> Step<'_, W> {
         self.serve_here();
     }
 
-    /// What the answer means. Returns what is left of the attempt.
+    /// Acts on a reply. Returns what is left of the attempt.
     fn decide(
         &mut self,
         mut attempt: Box<Attempt>,
@@ -82,7 +82,8 @@ impl<W> Step<'_, W> {
         result: OpResult,
     ) -> Option<Box<Attempt>> {
         match result {
-            // Another command of ours must have taken it; only `enter` says when.
+            // Another command of ours must have acquired it. Only the reply to the full acquire command tells
+            // when.
             Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
                 self.ask(&mut attempt);
                 Some(attempt)
@@ -170,8 +171,8 @@ impl<W> Step<'_, W> {
         None
     }
 
-    /// The answer took longer than the lease lasts: give it back and try with a new token. A server that is
-    /// always too slow is out of reach.
+    /// The reply took longer than the lease lasts: release it and try with a new token. A server that is
+    /// always too slow counts as unreachable.
     fn too_late(&mut self, attempt: &Attempt) -> Option<Box<Attempt>> {
         if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
@@ -260,7 +261,7 @@ impl<W> Step<'_, W> {
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {
-                // One attempt was asked for, and there is no server to make it on.
+                // These requests want one attempt, and there is no server to make it on.
                 let unavailable = Outcome::Unavailable(error.clone());
                 for waiter in self.state.waiters.take_impatient() {
                     self.complete(waiter, unavailable.clone());
@@ -286,7 +287,7 @@ impl<W> Step<'_, W> {
         Some(attempt)
     }
 
-    /// The answer to an `enter` whose token is that of a lease.
+    /// The reply to an acquire command whose token already has a lease.
     pub(crate) fn on_acquire_reply_while_held(
         &mut self,
         context: &Context,
@@ -301,11 +302,12 @@ impl<W> Step<'_, W> {
         }
         lease.grant.seen = lease.grant.seen.max(seq);
         match result {
-            // Carried out before what we know already: threads may send in another order than they asked.
+            // Applied before what we know already: threads may send in another order than the one in which
+            // they asked.
             Ok(Reply::Acquired { server_time: Some(server_time), .. })
                 if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
             Ok(Reply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
-                // The lock was lost in between, and this command took it anew.
+                // The lock was lost in between, and this command acquired it again.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
                 self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
@@ -317,7 +319,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The answer to an `enter` of a token that nobody wants any more.
+    /// The reply to an acquire command whose token belongs to no attempt and no lease any more.
     pub(crate) fn on_orphaned_acquire(
         &mut self,
         context: &Context,
@@ -329,12 +331,12 @@ impl<W> Step<'_, W> {
             _ if !rules::late_answers_are_compensated() => return,
             Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
             Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
-            // Its `leave` may have been answered already, and have been carried out before it.
+            // Its release may have been answered already although it was applied before this command.
             Err(error) if error.may_be_applied() => {}
             _ => return,
         }
         let longest = ttl.max(LONGEST_CLAIM);
-        // The answer may be to a command for a lease that was lost since, whose body has not ended.
+        // The reply may belong to a lease that was lost since and whose body still runs.
         let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
         let keep_until = kept.map(|(_, until)| *until);
         self.compensate_and_keep(context.token, longest, keep_until);

@@ -1,5 +1,5 @@
-//! Giving back: `leave` for leases that end, for attempts that nobody wants any more, and for whatever may
-//! have been applied late; until it was answered.
+//! Releasing on the server: leases that end, attempts that are given up, and commands that may have been
+//! applied late. Every release is repeated until the server has answered it.
 
 use std::time::Duration;
 
@@ -12,48 +12,48 @@ use crate::protocol::{
     Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, Op, OpResult, Reply, ServerTime, Time, Token, drift,
 };
 
-/// What a `leave` says.
+/// The content of a release command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest {
     pub(crate) token: Token,
-    /// The key is to stay taken until then.
+    /// The key stays taken until then (`min_hold`).
     pub(crate) keep_until: Option<Time>,
-    /// When the run of hand-offs began, if the next one is to know.
+    /// When the run of hand-offs began, if the next holder has to know.
     pub(crate) handoffs_began: Option<ServerTime>,
-    /// Until when the lease was ours for certain; `None`: it may never have been.
+    /// Until when the lease was certainly ours; `None`: it may never have been.
     pub(crate) deadline: Option<Time>,
-    /// The longest ttl that any command for the token has asked for.
+    /// The longest ttl that any command for the token asked for.
     pub(crate) longest: Duration,
 }
 
 impl<W> Step<'_, W> {
-    /// Gives back whatever is left of a token that nobody wants any more.
+    /// Releases whatever may be left of a token that no request wants any more.
     pub(crate) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }
 
-    /// The same, but the key is to stay taken until then.
+    /// The same, but the key stays taken until `keep_until`.
     pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began: None, deadline: None, longest });
     }
 
-    /// The same for a token that may stand in the queue.
+    /// The same for a token that may be queued.
     pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         let handoffs_began = rules::mark_of_a_cancellation();
         self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: None, longest });
     }
 
-    /// Sends a `leave`.
+    /// Sends a release command.
     pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
         let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
-        // A queue entry may be granted as long as it lives.
+        // A queue entry may still be granted while it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
         let until = match self.env.tuning.leases {
             LeaseEnds::WithTtl { granularity } => {
                 let longest = longest.saturating_add(granularity);
                 self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND)
             }
-            // It does not end by itself as long as this process lives.
+            // A lease of a session does not end with its ttl while this process lives.
             LeaseEnds::WithSession(_) => Time::MAX,
         };
         let key = self.key.clone();
@@ -65,7 +65,7 @@ impl<W> Step<'_, W> {
         self.send_leave(release, None, None);
     }
 
-    /// Sends it, and once more later if a command that it should follow may still overtake it.
+    /// Sends the release. If a command that it must follow may still overtake it, sends it once more later.
     fn send_leave(
         &mut self,
         mut release: PendingRelease,
@@ -87,7 +87,7 @@ impl<W> Step<'_, W> {
         self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
     }
 
-    /// The answer to a `leave`.
+    /// The reply to a release command.
     pub(crate) fn on_release_reply(
         &mut self,
         release: PendingRelease,
@@ -122,21 +122,21 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Gives a lease back that nobody holds.
+    /// Releases a grant that no task of this process holds.
     pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
         let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == Kind::Exclusive);
         let Grant { token, deadline, longest, .. } = *grant;
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline: Some(deadline), longest });
     }
 
-    /// No more acquisitions: waiting requests end now, holds when `lose_all` says so.
+    /// Refuses every acquisition from now on: waiting requests end now. Holds end only with `lose_all`.
     pub(crate) fn refuse_all(&mut self, outcome: &Outcome) {
         self.dismiss_all(outcome);
         self.abandon_attempt();
     }
 }
 
-/// Rounded up: the key is kept no shorter than was asked for.
+/// Rounded up: the key is kept at least as long as requested.
 fn whole_millis(d: Duration) -> Duration {
     Duration::from_millis(u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
 }

@@ -1,4 +1,4 @@
-//! News from the server: the lock was given to this process, or is left free for a moment.
+//! Pushes from the server: the lock was granted to this process, or is left free for a moment.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::engine::state::{Attempt, Grant};
 use crate::protocol::{ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
-    /// A push says that the lock is ours since `server_time`.
+    /// A push says that the lock has been ours since `server_time`.
     pub(crate) fn on_grant(
         &mut self,
         token: Token,
@@ -47,8 +47,8 @@ impl<W> Step<'_, W> {
         });
     }
 
-    /// Until when a grant made at `granted` may be relied on without asking:
-    /// `t_S + (1 − ρ)·((G − S) + C) − margin`. `None`: ask, and count from there.
+    /// Until when a grant that was made at `granted` may be relied on without asking the server: `t_S + (1 −
+    /// ρ)·((G − S) + C) − margin`. `None`: the server has to be asked, and the lease counts from then.
     fn grant_deadline(&self, attempt: &Attempt, granted: ServerTime) -> Option<Time> {
         if !rules::grants_are_counted_from_when_they_were_made() {
             return Some(lease_end(self.now, attempt.claim));
@@ -63,7 +63,7 @@ impl<W> Step<'_, W> {
         (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
     }
 
-    /// Takes a grant whose age is not known by asking again; ignores one that is older than what we know.
+    /// Asks the server about a grant whose age is unknown. Ignores a grant that is older than what we know.
     fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
         let stale = attempt.pair.is_some_and(|(server, _)| granted < server);
         if !stale {
@@ -72,7 +72,7 @@ impl<W> Step<'_, W> {
         Some(attempt)
     }
 
-    /// The key may be free: who stands in the queue, or polls, asks at once.
+    /// The key may be free: an attempt that is queued or polls asks at once.
     pub(crate) fn may_be_free(&mut self) {
         let now = self.now;
         if let Some(attempt) = &mut self.state.attempt
@@ -82,7 +82,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Something was given to `token` on the server: who waits with it asks what, and otherwise it goes back.
+    /// The server gave something to `token`. If an attempt uses the token, it asks what; otherwise it is
+    /// released.
     pub(crate) fn given(&mut self, token: Token) {
         let awaited = self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token);
         if !awaited && self.state.lease(token).is_none() {
@@ -107,19 +108,21 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The lease is ours but does not suit whoever is next here: ask for one that does, with the same token.
+    /// The lease is ours but is not sufficient for the first waiter: asks for one that is, with the same
+    /// token.
     pub(crate) fn ask_for_more(&mut self, grant: Grant) {
         let mut attempt = Attempt::new(grant.token, grant.kind);
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
         attempt.longest = grant.longest;
-        // An `enter` from before this lease says nothing of tokens that are left: its block may lie below ours.
+        // Replies to acquire commands from before this lease are ignored: their blocks of fencing tokens may
+        // lie below ours.
         attempt.seen = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }
 
-    /// A push for a token that this process does not wait with: whatever it stands for is given back.
+    /// A push for a token that no attempt of this process uses: whatever was granted to it is released.
     pub(crate) fn on_unknown_grant(&mut self, token: Token) {
         if rules::unknown_grants_are_given_back() {
             self.compensate(token, LONGEST_CLAIM);

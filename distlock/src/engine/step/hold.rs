@@ -1,4 +1,4 @@
-//! Giving a lease that is ours to whoever waits for it here.
+//! Giving a lease of this process to a waiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Kind, Time, Token, lease_end};
 
-/// A hold without renewal that lacks this part of its ttl when it begins is extended once.
+/// If a hold without renewal begins with less than its ttl, by more than this part of it, its lease is
+/// extended once.
 const SHORT_OF_ITS_TTL: u32 = 20;
 
 impl<W> Step<'_, W> {
-    /// Gives a lease to the first waiter. `covered` is the ttl that the server was asked for on behalf of
-    /// the first waiter; zero for a lease that was granted or is handed on.
+    /// Gives a lease to the first waiter. `covered` is the ttl that was requested from the server on behalf
+    /// of that waiter; zero for a lease that was granted or handed on.
     pub(crate) fn start(&mut self, grant: Grant, covered: Duration) {
         let Some(head) = self.state.waiters.front() else {
             self.give_back(&grant, None);
@@ -30,7 +31,7 @@ impl<W> Step<'_, W> {
         let has_fence = !head.want.fenced || !grant.fences.is_empty();
         match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(grant, waiter),
-            // Somebody asks with another token already: this one goes back, to the front of the queue.
+            // An attempt with another token is under way: this grant is released, to the front of the queue.
             None if self.state.attempt.is_some() && rules::attempts_are_kept() => {
                 self.give_back(&grant, None)
             }
@@ -83,7 +84,7 @@ impl<W> Step<'_, W> {
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));
     }
 
-    /// The guard that the hold is a part of exists: what its holder said of time counts from now on.
+    /// The guard that the hold belongs to exists now: `max_hold`, `min_hold` and renewal count from here.
     pub(crate) fn begin_hold(&mut self, cell: &LeaseCell, want: &Want) {
         let (now, token, ticket) = (self.now, cell.token, cell.ticket);
         let Some(lease) = self.state.lease(token) else { return };
@@ -107,8 +108,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Lets readers in on a lease that readers of this process have, for a short while after it was entered:
-    /// beyond that a writer may be waiting.
+    /// Lets waiting readers share a lease that readers of this process hold, for a short time after it was
+    /// acquired. After that time a writer may be waiting.
     pub(crate) fn join_readers(&mut self) {
         let now = self.now;
         while let Some(head) = self.state.waiters.front()
@@ -126,8 +127,8 @@ impl<W> Step<'_, W> {
     }
 }
 
-/// Whether a lease that was not asked for on behalf of this waiter suits it: it has time to renew it, or need
-/// not.
+/// Whether a lease that was not requested on behalf of this waiter lasts long enough for it: there is time to
+/// renew it, or it need not be renewed.
 fn lasts<W>(grant: &Grant, head: &Waiter<W>, now: Time) -> bool {
     if !rules::leases_handed_on_must_last() {
         return true;

@@ -1,4 +1,4 @@
-//! Holds that end without having been released.
+//! Holds that end without a release.
 
 use super::Step;
 use crate::engine::Effect;
@@ -27,7 +27,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// A hold is over without having been released.
+    /// Ends a hold as lost.
     pub(crate) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
@@ -48,7 +48,7 @@ impl<W> Step<'_, W> {
             return;
         }
         if unclaimed && reason != LostReason::Taken {
-            // No body runs that would have to end first.
+            // No body runs whose end we would have to wait for.
             let longest = lease.grant.longest;
             holder.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
             self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == Kind::Shared));
@@ -60,9 +60,10 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// `min_hold` counts although the hold was lost, unless the key was taken away. The key is kept once the
-    /// body has ended, which the lease covers until then; at once if the lease may end before `min_hold` does,
-    /// and if readers shared it: one of those whose bodies still run may have asked for it.
+    /// `min_hold` applies even if the hold was lost, unless the key was taken away. The release that keeps
+    /// the key is sent when the body has ended; until then the lease covers it. It is sent at once if the
+    /// lease may end before `min_hold` does, or if readers shared the lease (another of them may have asked
+    /// for `min_hold`, and its body may still run).
     fn remember_min_hold(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
@@ -81,8 +82,8 @@ impl<W> Step<'_, W> {
         cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
     }
 
-    /// A lease that lives as long as the session does not end by itself when its ttl is over: if the body, which
-    /// gives it back, has not ended by then, it is ended here.
+    /// A lease that lives as long as the session does not end when its ttl is over. Normally the body's
+    /// release ends it; if the body still runs at that time, the lease is released here.
     fn end_with_ttl(&mut self, grant: &Grant, keep_until: Option<Time>, reason: LostReason) {
         let lives_on = self.env.session().is_some() && reason != LostReason::Taken;
         if lives_on && rules::leases_of_sessions_are_ended() {
@@ -92,14 +93,14 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The queue has ended with the session: whatever was granted by it counts no more.
+    /// The session has ended, and with it the server's queue: nothing that it granted is valid any more.
     pub(crate) fn lose_session(&mut self) {
         self.forget_pair();
         self.lose_all(LostReason::Expired);
         self.ask_afresh();
     }
 
-    /// The lease itself is over: everybody who holds it has lost it.
+    /// The lease itself is lost: all its holders have lost it.
     pub(crate) fn lose_lease(&mut self, token: Token, reason: LostReason) {
         while let Some(ticket) =
             self.state.lease(token).and_then(|lease| lease.holders.first()).map(|holder| holder.cell.ticket)

@@ -1,6 +1,7 @@
-//! What happens to one key at one event.
+//! What one event does to one key.
 //!
-//! Every event begins with [`Step::advance`]: a deadline that has passed is a loss before anything else is looked at.
+//! Every event begins with [`Step::advance`]: a deadline that has passed is a loss before anything else is
+//! looked at.
 
 mod acquire;
 mod acquire_all;
@@ -31,7 +32,7 @@ pub(crate) struct Step<'a, W> {
 }
 
 impl<W> Step<'_, W> {
-    /// A request that waits, or was about to, has ended.
+    /// Completes a request that waits, or that was about to wait.
     pub(crate) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
         if let Some(collection) = &waiter.want.collection {
             collection.answered();

@@ -1,4 +1,4 @@
-//! A holder lets go: the lease is handed on here, or given back.
+//! A holder releases: the lease is handed on inside this process, or released on the server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Kind, Time, Token};
 
 impl<W> Step<'_, W> {
-    /// The holder lets go, or is gone.
+    /// The holder releases, or was dropped.
     pub(crate) fn release(&mut self, cell: &LeaseCell) -> Release {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.holder(cell.ticket).is_some());
         match (cell.release(self.now), current) {
@@ -28,7 +28,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Nobody has had it in hand: no body has run that `min_hold` would be for.
+    /// `min_hold` does not apply: the requester never noticed the grant, so no body has run.
     fn forget_min_hold(&mut self, cell: &LeaseCell) {
         if let Some(lease) = self.state.lease(cell.token)
             && lease.grant.kind != Kind::Shared
@@ -38,7 +38,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// A lost lease is left once its body has ended: it may be ours on the server still.
+    /// Releases a lost lease once its body has ended: it may still be ours on the server.
     fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> Release {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
@@ -90,10 +90,10 @@ impl<W> Step<'_, W> {
         Release::Sent
     }
 
-    /// A gap for plain pollers, when one is due.
+    /// The gap for plain pollers, if one is due now.
     fn take_gap(&mut self, grant: &Grant) -> Option<Duration> {
         let no_gap_since = self.state.no_gap_since?;
-        // By the server's clock where it is known, so that every process finds the same gaps.
+        // By the server's clock where that is known, so that every process finds the same gaps.
         let micros = |time: Time| time.0 / 1000;
         let ahead =
             grant.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(grant.entered)));

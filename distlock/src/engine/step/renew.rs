@@ -1,4 +1,4 @@
-//! Keeping leases alive.
+//! Renewing leases.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{Op, OpResult, Reply, Time, Token};
 
-/// A renewal never shortens a lease, so this one only asks.
+/// A renewal never shortens a lease, so a renewal with this ttl only asks whether the lease is ours.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 impl<W> Step<'_, W> {
-    /// The server has promised the lease until `deadline`, counted on our clock.
+    /// The server has promised the lease until `deadline` (on our clock).
     pub(crate) fn extended(&mut self, token: Token, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
@@ -42,7 +42,7 @@ impl<W> Step<'_, W> {
         lease.plan_renewal(now);
     }
 
-    /// A holder wants its lease to end `ttl` from now, at the earliest.
+    /// A holder asks for its lease to last at least `ttl` from now.
     pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
@@ -76,7 +76,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Whatever was known about the leases may be wrong: ask the server.
+    /// What is known about the leases may be wrong: renews all of them now.
     pub(crate) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {
@@ -86,7 +86,7 @@ impl<W> Step<'_, W> {
         self.renewals_are_due();
     }
 
-    /// Somebody may have taken the leases away: ask the server, about those that are not renewed, too.
+    /// The leases may have been taken away: asks the server about all of them, also those without renewal.
     pub(crate) fn ask_whether_held(&mut self) {
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
@@ -97,7 +97,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The answer to a renewal; `ticket` if a holder asked for it.
+    /// The reply to a renewal. `ticket`: the holder that asked for it, if one did.
     pub(crate) fn on_renew_reply(
         &mut self,
         context: &Context,
@@ -107,7 +107,7 @@ impl<W> Step<'_, W> {
     ) -> Confirmation {
         let token = context.token;
         let Some(lease) = self.state.lease(token) else { return Confirmation::None };
-        // The lease was lost and taken anew, with the same token, since that was sent.
+        // After that command was sent, the lease was lost and acquired again with the same token.
         let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);
         match result {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
@@ -136,7 +136,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The server's clock went forward by `by`: its expiries come that much earlier.
+    /// The server's clock was set forward by `by`: its leases end that much earlier.
     pub(crate) fn clock_stepped(&mut self, by: Duration) {
         let now = self.now;
         if !rules::steps_shorten_leases() {

@@ -1,4 +1,4 @@
-//! Waiting in this process: who comes, who gives up, who is told to.
+//! Waiting in this process: requests that come, and requests that end without the lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl<W> Step<'_, W> {
         ticket
     }
 
-    /// What a newcomer is told at once, if it need not wait.
+    /// The outcome of a new request that must not wait.
     fn refusal(&self, want: &Want) -> Option<Outcome> {
         if let Some(refusal) = &self.env.refusal {
             return Some(refusal.clone());
@@ -45,13 +45,13 @@ impl<W> Step<'_, W> {
         None
     }
 
-    /// As many wait here already as the newcomer accepts.
+    /// As many requests wait here already as the new one accepts.
     fn is_crowded(&self, want: &Want) -> bool {
         let most = rules::max_waiters(want).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.is_some_and(|most| self.state.waiters.len() >= most)
     }
 
-    /// Who certainly keeps a newcomer out.
+    /// A holder that certainly excludes the new request.
     fn known_holder(&self) -> Option<Arc<str>> {
         let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
         if let Some(lease) = exclusive {
@@ -67,7 +67,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Waiters whose time is up, and those who have been out of the server's reach for too long.
+    /// Ends waiters whose time limit is over: for the lock, or for an unreachable server.
     pub(crate) fn expire_waiters(&mut self) {
         let (now, silent) = (self.now, self.state.silent());
         if !self.state.waiters.ends(silent).have_come(now) {
@@ -81,7 +81,7 @@ impl<W> Step<'_, W> {
             None => (held_here, None),
         };
         for waiter in overdue {
-            // The server has said nothing as long as this waiter has waited, or is known to be out of reach.
+            // The server has not replied during the whole wait, or is known to be unreachable.
             let unavailable = silent.is_some_and(|silent| {
                 link_is_down
                     || (holder.is_none() && silent <= waiter.waiting_since)
@@ -97,14 +97,14 @@ impl<W> Step<'_, W> {
         self.serve_here();
     }
 
-    /// Everybody who waits gets the same answer.
+    /// Ends all waiting requests with the same outcome.
     pub(crate) fn dismiss_all(&mut self, outcome: &Outcome) {
         for waiter in self.state.waiters.take_all() {
             self.complete(waiter, outcome.clone());
         }
     }
 
-    /// Those who do not wait learn that the lock is busy.
+    /// Ends the requests that do not wait: the lock is busy.
     pub(crate) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
         if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
             return;

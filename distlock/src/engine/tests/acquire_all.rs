@@ -150,7 +150,7 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
         desk.next_leave();
         desk.skipped(who);
     }
-    // It may have been taken before the error.
+    // It may have been acquired before the error.
     desk.fails(context, Failure::Refused);
     assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
     assert_eq!(&*desk.next_leave().0.key, "a");

@@ -67,7 +67,7 @@ fn a_late_acquisition_that_nobody_wants_is_given_back() {
     assert_eq!(desk.next_leave().0.token, token);
 }
 
-/// A script that the server did not know is sent once more, and loses its place in the order.
+/// A script that the server did not know is sent a second time and loses its place in the order.
 #[test]
 fn an_attempt_that_was_undone_and_may_be_applied_later_is_undone_once_more() {
     let mut desk = Desk::new();

@@ -1,4 +1,4 @@
-//! Several keys: until all are in hand they are kept alive, and what the request says of time counts from then.
+//! Several keys: until all are acquired they are renewed, and the time limits of the request count from then.
 
 use super::*;
 use crate::collection::KeyCollection;
@@ -8,7 +8,7 @@ struct Several {
     cell: Arc<LeaseCell>,
 }
 
-/// The first key of several is in hand; what the request says of time counts later.
+/// The first of several keys is acquired; the time limits of the request count later.
 fn first_of(desk: &mut Desk) -> Several {
     let collection: Arc<KeyCollection> = Arc::default();
     collection.asks();
@@ -17,7 +17,7 @@ fn first_of(desk: &mut Desk) -> Several {
     Several { collection, cell }
 }
 
-/// Passes the time, answering renewals. How many there were.
+/// Passes the time and answers renewals. Returns how many there were.
 fn renew_for(desk: &mut Desk, d: Duration) -> usize {
     let (end, mut renewals) = (desk.now.after(d), 0);
     while let Some(due) = desk.engine.next_due().filter(|due| *due < end) {
@@ -52,7 +52,7 @@ fn what_nobody_looks_after_any_more_is_not() {
     let mut desk = Desk::new();
     let Several { collection, cell } = first_of(&mut desk);
     collection.asks();
-    // The second key is granted, and nobody notices.
+    // The second key is granted, and the requester does not notice.
     let key = std::mem::replace(&mut desk.key, "l".into());
     let second = Want { collection: Some(collection.clone()), ..want() };
     desk.acquire(2, second);
@@ -106,7 +106,7 @@ fn the_ttl_of_a_guard_that_is_not_renewed_counts_from_the_guard() {
     renew_for(&mut desk, ms(32_000));
     let (began, unrenewed) = (desk.now, Want { renewal: Renewal::Never, ..want() });
     begin(&mut desk, &cell, &unrenewed);
-    // Extended once, to the whole of its ttl.
+    // Extended once, to its whole ttl.
     let (context, op) = desk.next();
     assert!(matches!(op, Op::Renew { ttl: TTL, .. }), "{op:?}");
     desk.pass(ms(5));

@@ -1,4 +1,4 @@
-//! Many waiters on one key: what an event costs does not grow with them.
+//! Many waiters on one key: the cost of an event does not grow with their number.
 
 use super::*;
 use crate::engine::state::waiters::looks;
@@ -12,8 +12,8 @@ fn spread(who: u32) -> Duration {
     ms(10_000 + u64::from(who.wrapping_mul(2_654_435_761) % 60_000))
 }
 
-/// The lock is held here, and a crowd waits: every tenth for ever, the others with time limits of all kinds.
-/// What the dearest newcomer cost.
+/// The lock is held here, and a crowd waits: every tenth without a time limit, the others with limits of all
+/// kinds. Also returns the highest cost of adding a waiter.
 fn gather(desk: &mut Desk, unavailable_after: Duration) -> (Vec<Ticket>, u64) {
     let (mut tickets, mut dearest) = (Vec::new(), 0);
     for who in 1..=CROWD {
@@ -68,7 +68,7 @@ fn giving_up_one_after_the_other_costs_little() {
         total += cost(|| desk.timer());
         ticks += 1;
     }
-    // Whoever gives up pays for itself; every tick is one event.
+    // A waiter that gives up pays for itself; every tick is one event.
     let events = ticks + u64::try_from(desk.done.len()).unwrap();
     assert!(total / events < FEW / 4, "{total} for {events}");
     assert!(desk.done.iter().all(|(_, outcome)| matches!(outcome, Outcome::Busy { .. })));
@@ -131,7 +131,7 @@ fn a_server_out_of_reach_is_noticed_by_all_of_them_in_order() {
     assert!(total / u64::from(CROWD) < FEW / 4, "{total}");
 }
 
-/// The small queue is looked through, the large one has an index: they must agree.
+/// The small queue is scanned, the large one has an index: both must agree.
 #[test]
 fn whoever_waits_gives_up_at_the_same_time_in_a_crowd_and_alone() {
     let unavailable_after = ms(700);
@@ -175,7 +175,7 @@ fn whoever_comes_when_enough_wait_is_told_that_it_is_busy() {
     let (who, outcome) = desk.outcome();
     let Outcome::Busy { holder: Some(_), waited } = outcome else { panic!("{outcome:?}") };
     assert_eq!((who, waited), (3, Duration::ZERO));
-    // Others may accept a longer queue.
+    // Other requests may accept a longer queue.
     desk.acquire(4, want());
     desk.cancel(first);
     desk.nobody_is_done();

@@ -97,8 +97,8 @@ fn a_hold_without_renewal_needs_the_whole_ttl() {
     assert_eq!(desk.next_enter().0.token, token);
 }
 
-/// Threads notice answers in any order. This one says that the lock was ours; since then it was taken away and
-/// granted anew.
+/// Threads notice replies in any order. This reply says that the lock was ours; after it was sent, the lock
+/// was taken away and granted again.
 #[test]
 pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     let mut desk = Desk::new();
@@ -117,7 +117,7 @@ pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     assert_eq!(desk.until(&cell), until);
 }
 
-/// The server may have been asked for the most last, or first: the answers say nothing about that.
+/// The server may have applied the command with the most fences last or first: the replies do not tell.
 #[test]
 pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     let mut desk = Desk::new();
@@ -141,8 +141,8 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     desk.nobody_is_done();
 }
 
-/// Two wait, the first for a short lease: that is what stands in the queue. The first has left, and the server is asked
-/// for the second when it is time. Its token, and the question.
+/// Two requests wait, the first for a short lease: its claim is in the queue. The first has left, and the
+/// heartbeat for the second is sent. Returns the token and the heartbeat.
 fn ask_for_a_longer_claim(desk: &mut Desk) -> (Token, Context) {
     let first = desk.acquire(0, Want { ttl: ms(2_000), ..fenced() });
     desk.acquire(1, Want { ttl: ms(60_000), ..fenced() });
@@ -154,7 +154,7 @@ fn ask_for_a_longer_claim(desk: &mut Desk) -> (Token, Context) {
     (token, desk.next_enter().0)
 }
 
-/// The server has not heard of the longer claim.
+/// The server has not applied the longer claim.
 #[test]
 pub(super) fn a_grant_lasts_as_long_as_the_shortest_claim_that_may_stand_in_the_queue() {
     let mut desk = Desk::new();
@@ -177,7 +177,7 @@ fn a_grant_lasts_as_long_as_the_claim_that_was_answered_last() {
     assert_eq!(desk.until(&cell), asked.after(ms(3_000 - 30 - 2)));
 }
 
-/// Two heartbeats were under way; the newer was answered before the grant came.
+/// Two heartbeats were under way; the newer one was answered before the grant came.
 #[test]
 fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     let mut desk = Desk::new();

@@ -37,7 +37,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     let (context, _) = desk.next();
     let token = context.token;
     desk.down();
-    // Answered, as unknown, before there is a new link.
+    // Failed as unknown before there is a new link.
     desk.fails(context, Failure::Unknown);
     desk.up(false);
     let (context, ..) = desk.next_enter();

@@ -94,7 +94,7 @@ pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none(
     desk.take(effects);
     let (renewal, _) = desk.next();
     desk.pass(ms(10));
-    // The next one needs more than is left, asks, and finds that the lock was lost in between.
+    // The next holder needs more than is left. It asks, and finds that the lock was lost in between.
     desk.release(&first);
     let (context, ..) = desk.next_enter();
     assert_eq!(context.token, first.token);
@@ -155,7 +155,7 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     desk.take(effects);
     let (renewal, _) = desk.next();
     desk.pass(ms(10));
-    // No fencing token is left: the next one asks, and finds that the lock was lost in between.
+    // No fencing token is left: the next holder asks, and finds that the lock was lost in between.
     desk.release(&second);
     let (context, ..) = desk.next_enter();
     assert_eq!(context.token, first.token);

@@ -1,4 +1,4 @@
-//! `min_hold` counts from acquisition, however the hold ends.
+//! `min_hold` counts from the acquisition, however the hold ends.
 
 use super::*;
 use crate::protocol::Kind;
@@ -50,7 +50,7 @@ fn it_outlives_a_lease_that_ends_before_it() {
         desk.sleep();
         assert_eq!(desk.lost, [LostReason::Expired]);
         assert_eq!(desk.next_leave().1, Some(ms(102)), "{kind}");
-        // It was given back already, whatever the body does.
+        // It was released already, whatever the body does.
         assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Expired));
         desk.quiet();
     }
@@ -83,7 +83,7 @@ fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     for cell in [first, second] {
         desk.release(&cell);
     }
-    // Whatever is left of the lease is nothing: the key is not ours any more.
+    // `min_hold` does not apply: the key is not ours any more.
     assert!(
         desk.sent.iter().all(|(_, op)| matches!(op, Op::Release { keep_taken_for: None, .. })),
         "{:?}",
@@ -111,7 +111,7 @@ fn a_loss_after_it_is_over_keeps_nothing() {
     assert_eq!(desk.next_leave().1, None);
 }
 
-/// A heartbeat took the lock anew, with the token of a lease that had ended.
+/// A heartbeat acquired the lock again with the token of a lease that had ended.
 #[test]
 fn it_is_kept_by_a_command_that_took_the_lock_anew() {
     let mut desk = Desk::new();
@@ -148,7 +148,7 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
 }
 
-/// The server counts in milliseconds.
+/// The server counts in whole milliseconds.
 #[test]
 fn it_is_not_cut_short_by_a_part_of_a_millisecond() {
     let mut desk = Desk::new();

@@ -40,7 +40,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// One process, with its one key.
+/// One process with one key.
 struct Desk {
     engine: Shards<u32>,
     key: Arc<str>,
@@ -57,7 +57,7 @@ impl Desk {
         Desk::with(&Tuning::default())
     }
 
-    /// Nothing is left free for plain pollers.
+    /// No gaps for plain pollers.
     fn without_gaps() -> Desk {
         Desk::with(&Tuning { poll_gap: Duration::ZERO, ..Tuning::default() })
     }
@@ -125,7 +125,7 @@ impl Desk {
         self.take(effects);
     }
 
-    /// Passes the time until something happens by itself.
+    /// Passes the time until a timer fires.
     fn sleep(&mut self) -> Duration {
         let start = self.now;
         let (sent, done, lost) = (self.sent.len(), self.done.len(), self.lost.len());
@@ -160,7 +160,7 @@ impl Desk {
         self.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
     }
 
-    /// The oldest command that nobody has looked at.
+    /// The oldest command that the test has not looked at.
     fn next(&mut self) -> (Context, Op) {
         self.sent.pop_front().expect("a command was sent")
     }
@@ -212,7 +212,7 @@ impl Desk {
         self.done.pop_front().expect("a request was completed")
     }
 
-    /// Somebody has it in hand.
+    /// The requester has noticed the grant.
     fn acquired(&mut self) -> Arc<LeaseCell> {
         let cell = self.unclaimed();
         cell.claim();
@@ -241,7 +241,7 @@ impl Desk {
         self.acquired()
     }
 
-    /// Request 1 stands in the queue on the server. Returns its token.
+    /// Request 1 is queued on the server. Returns its token.
     fn queue(&mut self, want: Want) -> Token {
         self.acquire(1, want);
         let (context, _) = self.next();

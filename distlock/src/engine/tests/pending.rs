@@ -1,9 +1,9 @@
-//! Releases that the server has not confirmed: one for each token, with pauses, and not for ever.
+//! Releases that the server has not confirmed: one for each token, with pauses, for a limited time.
 
 use super::*;
 use crate::engine::state::pending::MOST;
 
-/// Lets go of the lock while the link is down.
+/// Releases the lock while the link is down.
 fn release_without_link(desk: &mut Desk) -> Token {
     let cell = desk.hold(want());
     desk.down();
@@ -23,7 +23,7 @@ fn answer_all(desk: &mut Desk, failure: Failure) -> usize {
     count
 }
 
-/// Fires the timers that are due within `d`, failing every command. How many were sent.
+/// Fires the timers that are due within `d`, failing every command. Returns how many commands were sent.
 fn fail_for(desk: &mut Desk, d: Duration, failure: Failure) -> usize {
     let (end, mut count) = (desk.now.after(d), answer_all(desk, failure));
     while let Some(due) = desk.engine.next_due().filter(|due| *due < end) {
@@ -159,7 +159,7 @@ fn who_waits_is_let_in_when_the_server_is_ready_again() {
     desk.acquired();
 }
 
-/// A script that takes the lock may be stopped behind that, by a missing permission for the next command of it.
+/// A script may stop after it has acquired the lock, because its next command is not permitted.
 #[test]
 fn what_was_refused_may_have_been_done_in_part_and_is_undone() {
     let mut desk = Desk::new();
@@ -171,8 +171,8 @@ fn what_was_refused_may_have_been_done_in_part_and_is_undone() {
     assert_eq!(desk.next_leave().0.token, token);
 }
 
-/// A question that was given up fails behind the command that undoes it: threads may send in another order than they
-/// asked. Whose question it was.
+/// An acquire command that was given up fails after the release that compensates it: threads may send in
+/// another order than the one in which they asked. Returns the token of the command.
 fn fails_behind_its_undoing(desk: &mut Desk, failure: Failure) -> Token {
     let ticket = desk.acquire(0, fenced());
     let (context, ..) = desk.next_enter();

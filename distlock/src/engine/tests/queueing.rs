@@ -61,7 +61,8 @@ fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
     let mut desk = Desk::new();
     desk.queue(want());
     desk.down();
-    // The only patient one gives up; one who does not wait is left, with the entry still on the server.
+    // The only request that waits gives up. One that does not wait remains, with the entry still on the
+    // server.
     let once = Want { wait_limit: WaitLimit::Once, ..want() };
     desk.acquire(2, once);
     desk.pass(ms(3_000));

@@ -75,7 +75,7 @@ pub(super) fn an_answer_from_the_lost_session_is_not_believed() {
     desk.sent.clear();
     desk.pass(ms(1));
     session.answered(desk.now, TIMEOUT);
-    // Carried out for the old session, which has taken it with it.
+    // Applied for the old session, which has ended it.
     desk.fresh(old.clone());
     desk.nobody_is_done();
     let mut sent = desk.sent.iter();
@@ -93,7 +93,7 @@ fn a_grant_of_the_lost_session_is_asked_for_before_it_is_believed() {
     desk.pass(ms(10));
     let granted = desk.server_time();
     lose_session(&mut desk, &session);
-    // The place in the queue has gone with the session.
+    // The place in the queue ended with the session.
     let (_, mode, _) = desk.next_enter();
     assert_eq!(mode, AcquireMode::WaitAgain);
     session.answered(desk.now.after(ms(1)), TIMEOUT);

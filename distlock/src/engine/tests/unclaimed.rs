@@ -1,9 +1,9 @@
-//! A lock that was granted and that nobody has noticed is not kept alive.
+//! A lock that was granted and that its requester has not noticed is not renewed.
 
 use super::*;
 use crate::protocol::Kind;
 
-/// Nobody has noticed that request 0 holds the lock.
+/// The requester has not noticed that request 0 holds the lock.
 fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     let (context, _) = desk.next();
@@ -20,9 +20,9 @@ fn it_is_not_renewed_and_ends_with_its_ttl() {
     desk.sleep();
     assert_eq!(desk.now, until);
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
-    // It is given back at once: no body has to end first.
+    // It is released at once: no body has to end first.
     assert_eq!(desk.next_leave().0.token, cell.token);
-    // Nobody is told of a loss who has not noticed that there was something to lose.
+    // A requester that never noticed the grant is not told of the loss.
     assert!(desk.lost.is_empty());
     desk.release(&cell);
     desk.quiet();

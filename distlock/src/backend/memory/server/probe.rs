@@ -1,4 +1,4 @@
-//! What the simulation sees of a server, and what clients of other kinds do to it.
+//! What the simulation reads from a server, and what other kinds of clients do to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(crate) struct Queued {
     pub(crate) client: Arc<str>,
     pub(crate) token: Token,
     pub(crate) kind: Kind,
-    /// A grant made to it now would be heard, or need not be.
+    /// A grant made to it now would be received, or need not be.
     pub(crate) reachable: bool,
 }
 
@@ -40,7 +40,7 @@ impl ModelServer {
         (until > server_time).then(|| (value.holder.clone(), until))
     }
 
-    /// Who is in: the text in the key, or the members that its marker stands for; and until when.
+    /// The holders: the text in the key, or the members behind its marker; and until when.
     pub(crate) fn leases(
         &self,
         server_time: ServerTime,
@@ -95,7 +95,7 @@ impl ModelServer {
         ours
     }
 
-    /// `DEL key`, by somebody who knows nothing of the rest.
+    /// `DEL key`, by a program that knows nothing of the other keys.
     pub(crate) fn delete_key(&mut self, server_time: ServerTime, key: &Arc<str>) -> bool {
         let slot = self.slot(key);
         let held = slot.live(server_time).is_some();
@@ -103,7 +103,7 @@ impl ModelServer {
         held
     }
 
-    /// One of several leases runs out.
+    /// One of several leases expires.
     pub(crate) fn expire_member(&mut self, server_time: ServerTime, key: &Arc<str>, text: &str) {
         let slot = self.slot(key);
         for (_, until) in slot.members.iter_mut().filter(|(member, _)| **member == *text) {
@@ -116,7 +116,7 @@ impl ModelServer {
         }
     }
 
-    /// An entry in the queue runs out where it stands.
+    /// An entry in the queue expires in its place.
     pub(crate) fn expire_entry(
         &mut self,
         server_time: ServerTime,
@@ -135,7 +135,8 @@ impl ModelServer {
         self.slot(key).queue.clear();
     }
 
-    /// Those who wait and are alive: token, claim in milliseconds, fences, whether they listen, kind as in the scripts.
+    /// The waiters that are alive: token, claim in milliseconds, fences, whether they listen, kind as in the
+    /// scripts.
     pub(crate) fn entries(
         &self,
         server_time: ServerTime,

@@ -1,4 +1,4 @@
-//! A way in for the fuzz target that reads what nodes tell.
+//! The entry point of the fuzz target that reads the replies of cluster nodes.
 
 use redis::Value;
 

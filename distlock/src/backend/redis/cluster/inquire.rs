@@ -15,21 +15,21 @@ use crate::backend::redis::pace::{Early, Pace};
 use crate::backend::redis::stream::{Pulse, Stream};
 use crate::backend::{Failure, OpError};
 
-/// How long others are waited for once one has answered.
+/// Once one node has answered, how long the others are waited for.
 const OTHER_VIEWS_WAIT: Duration = Duration::from_millis(100);
-/// How often the map is read when all is well: a redirection tells sooner.
+/// How often the map is read while all is well. A redirection reports a change sooner.
 pub(super) const MAP_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
-/// How often several nodes are asked instead of one, while something is wrong: at first, and later.
+/// While something is wrong: how often several nodes are asked instead of one, at first and later.
 const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// So many nodes are asked at once.
+/// The number of nodes that are asked at once.
 const ASKED: usize = 5;
 
 /// How many nodes are asked for their view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// One that answers. It may not have heard of the newest changes.
+    /// The first one that answers. It may not know the newest changes.
     One,
-    /// Several at once: the newest of their views counts, whatever was known before.
+    /// Several at once. The newest of their views counts, whatever was known before.
     Several,
 }
 
@@ -56,7 +56,7 @@ impl Schedule {
         Scope::One
     }
 
-    /// Before the next reading.
+    /// The pause before the next reading.
     pub(super) fn pause(&mut self) -> Duration {
         if self.whole && !self.behind {
             self.pace.calm();
@@ -69,7 +69,7 @@ impl Schedule {
 /// A node and the link to it.
 pub(super) type Linked = (Address, Arc<Link>);
 
-/// The view of one of these nodes, or the newest that several give; nothing if none answers.
+/// The view of one of these nodes, or the newest view of several; nothing if none answers.
 pub(super) async fn read(
     config: &RedisConfig,
     mut linked: Vec<Linked>,
@@ -105,7 +105,7 @@ fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Op
     }
 }
 
-/// Asks nodes that were ever named, over connections of their own.
+/// Asks nodes that have been named at any time, over new connections.
 pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, OpError> {
     fastrand::shuffle(&mut named);
     named.truncate(ASKED);
@@ -127,7 +127,7 @@ pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> 
         match view {
             Ok(Ok(view)) => {
                 newest = newer(newest, Some(view));
-                // Others may take as long as a connection may take.
+                // The others may take as long as a connection may take.
                 if !asked.is_empty() {
                     let rest = async {
                         while let Some(view) = asked.join_next().await {
@@ -138,7 +138,7 @@ pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> 
                     break;
                 }
             }
-            // A refusal says more than silence.
+            // A refusal is more informative than silence.
             Ok(Err(error)) if cause.is_none() || error.kind == Failure::Refused => cause = Some(error),
             Ok(Err(_)) | Err(_) => {}
         }

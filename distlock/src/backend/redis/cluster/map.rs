@@ -1,4 +1,4 @@
-//! Which node serves which slot, as the nodes tell it.
+//! Which node serves which slot, as the nodes report it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::backend::redis::info::{field, text};
 use crate::backend::redis::slots::SLOTS;
 use crate::connection::AddressMap;
 
-/// What one node told about the cluster.
+/// What one node has reported about the cluster.
 #[derive(Debug)]
 pub(super) struct View {
-    /// Rises with every change that the nodes agreed upon; 0 if it is not told.
+    /// Rises with every change that the nodes have agreed upon; 0 if the node does not report it.
     pub(super) epoch: u64,
-    /// First and last slot, and who serves them.
+    /// First slot, last slot, and the node that serves them.
     ranges: Vec<(u16, u16, Address)>,
-    /// Every node that was named, replicas too.
+    /// Every node that was named, including replicas.
     pub(super) members: HashSet<Address>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn questions() -> [Cmd; 2] {
 }
 
 impl View {
-    /// From the replies of the node at `asked`. Nothing if they make no sense or name no master at all.
+    /// From the replies of the node at `asked`. `None` if they make no sense or name no master at all.
     pub(super) fn read(asked: &Address, replies: &[Value], map: Option<&AddressMap>) -> Option<View> {
         let [Value::Array(entries), info] = replies else { return None };
         let mut view = View {
@@ -65,7 +65,7 @@ impl View {
     }
 }
 
-/// A node is `[host, port, ..]`. A host that is not told is the one we asked.
+/// A node is `[host, port, ..]`. If the host is missing, it is the host that we asked.
 fn address(asked: &Address, node: &Value, map: Option<&AddressMap>) -> Option<Address> {
     let Value::Array(parts) = node else { return None };
     let (host, port) = match parts.as_slice() {
@@ -75,7 +75,7 @@ fn address(asked: &Address, node: &Value, map: Option<&AddressMap>) -> Option<Ad
     beside(asked, text(host).unwrap_or_default(), port, map)
 }
 
-/// Where a redirection (`MOVED <slot> <host>:<port>`) points to.
+/// The node that a redirection (`MOVED <slot> <host>:<port>`) names.
 pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap>) -> Option<(u16, Address)> {
     let (slot, target) = details.split_once(' ')?;
     let (host, port) = target.split_whitespace().next()?.rsplit_once(':')?;
@@ -84,7 +84,7 @@ pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap
 }
 
 fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> Option<Address> {
-    // A node that listens everywhere may give that for its address: it is reached where it was asked.
+    // A node that listens on all addresses may report such an address: use the one at which it was asked.
     let nowhere = matches!(host, "" | "0.0.0.0" | "::");
     match (host, asked) {
         (NO_HOST, _) => None,
@@ -96,10 +96,10 @@ fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> O
     }
 }
 
-/// In the place of a host name that should be told and is not known.
+/// Stands for a host name that the node should report but does not know.
 const NO_HOST: &str = "?";
 
-/// Whether a node says that it would tell host names, and knows none.
+/// Whether a node is set up to report host names but knows none.
 pub(super) fn lacks_host_names(replies: &[Value]) -> bool {
     let Some(Value::Array(entries)) = replies.first() else { return false };
     let nodes = entries.iter().filter_map(|entry| match entry {
@@ -112,7 +112,7 @@ pub(super) fn lacks_host_names(replies: &[Value]) -> bool {
     })
 }
 
-/// Who serves what.
+/// Which node serves which slot.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     owners: Vec<Option<u16>>,

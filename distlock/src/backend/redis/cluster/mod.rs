@@ -1,33 +1,35 @@
-//! A Redis Cluster: one supervised link for each master, and a map of who serves which slot.
+//! A Redis Cluster: one supervised link for each master, and a map of which node serves which slot.
 //!
-//! Commands are routed here rather than by the client library, because its cluster connection silently sends a
-//! command again whose reply was lost. Here a command is sent a second time only after an error reply that says
-//! it was not executed: MOVED, ASK, NOSCRIPT. TRYAGAIN and CLUSTERDOWN are for the engine to try again later.
+//! Commands are routed here and not by the client library, because its cluster connection silently repeats a
+//! command whose reply was lost. Here a command is repeated only after an error reply that proves that it was
+//! not executed: MOVED, ASK, NOSCRIPT. After TRYAGAIN and CLUSTERDOWN the engine tries again later.
 //!
-//! All that belongs to a lock lies in its slot (see `names.rs`), so every script runs on one node. While a slot
-//! is being moved, scripts of several keys are refused (TRYAGAIN) unless all of these have moved already;
-//! acquiring a free lock and renewing touch one key and work throughout.
+//! Everything that belongs to a lock lies in the lock's slot (see `names.rs`), so every script runs on one
+//! node. While a slot is being moved, scripts with several keys are refused (TRYAGAIN) unless all of these
+//! keys have been moved; acquiring a free lock and renewing touch one key and work throughout.
 //!
-//! # What the engine is told
+//! # What is reported to the engine
 //!
-//! It knows one link; here there are many.
-//! - `Up`: the map is known, and for every master it is known whether it can be reached, and one can at least.
-//! - A master's link is lost: nothing is told, its operations fail (`Unknown`, then `NotSent`).
-//! - A lost link was made again, or slots went to a master that was not one before (a fail-over): another `Up`,
-//!   so that the engine renews every lease and asks for every waiter. `former_links_dead` speaks of all links made
-//!   since the `Up` before. What was sent to a master that was replaced cannot be applied any more where it counts: its
-//!   data is thrown away when it comes back as a replica.
-//! - Slots went from one master to another: an `Up` too, since server times of two nodes must not be compared,
-//!   but at most one in a second, for nothing was lost. In between, the first push about such a slot causes it.
+//! The engine knows one link; here there are many.
+//! - `Up`: the map is known, it is known for every master whether it can be reached, and at least one can be.
+//! - The link to one master is lost: nothing is reported. Operations on that master fail (`Unknown`, then
+//!   `NotSent`).
+//! - A lost link was made again, or slots went to a node that was not a master before (a fail-over): `Up`
+//!   again, so that the engine renews every lease and asks for every waiter. `former_links_dead` is about all
+//!   links made since the previous `Up`. A command that was sent to a replaced master cannot take effect any
+//!   more: its data is discarded when it comes back as a replica.
+//! - Slots went from one master to another: `Up` too, because the server times of two nodes must not be
+//!   compared. As nothing was lost, it is reported at most once a second; in between, the first push about
+//!   such a slot causes it.
 //! - No master can be reached: `Down`.
 //!
-//! A step of one node's clock is not noticed, as it is on a single server: the engine is told that times come from
-//! many clocks.
+//! Unlike on a single server, a step of one node's clock is not detected: the engine is told that times come
+//! from many clocks.
 //!
-//! Grants are pushed by classic PUBLISH, which reaches subscribers on every node. We subscribe on each master, because
-//! a push is immediate on the node that makes it only, and drop the copies that come from the others. Each push
-//! names the node that made the grant, and one from another node than we think serves the slot brings an `Up`
-//! before it.
+//! Grants are pushed by classic PUBLISH, which reaches the subscribers on every node. We subscribe on each
+//! master, because a push is immediate only on the node that makes it, and drop the copies that come from the
+//! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
+//! map, serves the slot, an `Up` comes before the push.
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
@@ -65,7 +67,7 @@ use crate::connection::AddressMap;
 use map::{Map, redirected};
 use node::Node;
 
-/// A command is redirected at most so often before it is left to the engine to try again later.
+/// After this many redirections a command fails, and the engine tries again later.
 const HOPS: usize = 6;
 
 /// Locks on a Redis Cluster.
@@ -79,20 +81,20 @@ struct ClusterShared {
     seeds: Vec<Address>,
     wire: Arc<Wire>,
     map: RwLock<Arc<Map>>,
-    /// Every node there is a link to, or should be.
+    /// Every node to which there is, or should be, a link.
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    /// Slots that have changed hands since the engine was last told.
+    /// Slots that have changed hands since the last report to the engine.
     moved: Mutex<HashSet<u16>>,
     wanted: watch::Sender<bool>,
-    /// Something has changed that the engine or the keepers of links may have to know.
+    /// Something has changed that the engine or the link supervisors may have to know.
     changed: Notify,
-    /// The map is not to be trusted.
+    /// The map may be wrong.
     refresh: Notify,
-    /// Nobody keeps links any more.
+    /// No supervisor keeps links any more.
     ended: AtomicBool,
 }
 
-/// What is asked, in a form that can be asked again elsewhere.
+/// A question in a form that can be asked again on another node.
 #[derive(Clone, Copy, Debug)]
 enum Question<'a> {
     Op(&'a Op),
@@ -122,7 +124,7 @@ impl Question<'_> {
     }
 }
 
-/// Answers, and who gave them.
+/// Replies, and the node that gave them.
 struct Answered {
     node: Arc<Node>,
     link: Arc<Link>,
@@ -191,7 +193,7 @@ impl ClusterShared {
         Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the map by what `change` makes of it; remembers which slots changed hands.
+    /// Replaces the map by what `change` makes of it. Remembers which slots changed hands.
     fn change_map(&self, change: impl FnOnce(&Map) -> Map) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let new = change(&map);
@@ -205,7 +207,7 @@ impl ClusterShared {
         self.changed.notify_one();
     }
 
-    /// The node at `address`. If it is new, somebody begins to keep a link to it.
+    /// The node at `address`. If it is new, a supervisor starts to keep a link to it.
     fn node(&self, address: &Address) -> Arc<Node> {
         let mut nodes = locked(&self.nodes);
         if let Some(node) = nodes.get(address) {
@@ -248,7 +250,7 @@ impl ClusterShared {
         self.refresh.notify_one();
     }
 
-    /// One operation, by the shortest way if the first answer is one.
+    /// One operation. Fast path if the first reply answers it.
     async fn carry_out(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
@@ -290,7 +292,8 @@ impl ClusterShared {
         }
         let reply = node.exec.decode(link, key, op, encoding, value)?;
         Ok(match reply {
-            // The time of a node that does not serve the slot any more must not be compared with a grant's.
+            // The time of a node that no longer serves the slot must not be compared with the time of a
+            // grant.
             Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
                 Reply::Busy { server_time: None, holder, remaining, front }
             }
@@ -302,7 +305,7 @@ impl ClusterShared {
         self.map().owner(self.wire.names.slot(key)).is_some_and(|owner| owner.address == node.address)
     }
 
-    /// Goes on asking where an error reply says, until there is an answer.
+    /// Follows redirections until a node answers.
     async fn follow(
         &self,
         mut last: Answered,
@@ -346,7 +349,7 @@ impl ClusterShared {
         }
     }
 
-    /// Asks one question where its key is served.
+    /// Asks one question at the node that serves its key.
     async fn inquire(
         &self,
         (node, link): (Arc<Node>, Arc<Link>),
@@ -399,7 +402,7 @@ impl ClusterShared {
         reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))
     }
 
-    /// The share of one node in a batch: the results, each with its place in the batch.
+    /// The part of a batch that one node serves: the results, each with its place in the batch.
     async fn share(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),

@@ -18,7 +18,7 @@ pub(super) struct Node {
     pub(super) address: Address,
     pub(super) exec: Arc<Exec>,
     state: watch::Sender<State>,
-    /// Somebody keeps its link.
+    /// A supervisor keeps its link.
     kept: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ struct State {
     /// How often the link was lost or could not be made.
     failures: u64,
     cause: Option<OpError>,
-    /// Nobody will try any more.
+    /// No supervisor will try any more.
     ended: bool,
 }
 
@@ -46,7 +46,7 @@ impl Node {
         self.state.borrow().link.clone()
     }
 
-    /// True for the first who asks, who must then keep the link.
+    /// True for the first caller, which must then keep the link.
     pub(super) fn keep(&self) -> bool {
         !self.kept.swap(true, Ordering::SeqCst)
     }
@@ -75,9 +75,9 @@ impl Node {
         drop(self.state.subscribe().wait_for(|state| state.link.is_some()).await);
     }
 
-    /// Returns when nobody needs the link any more.
+    /// Returns when the link is not needed any more.
     pub(super) async fn ended(&self) {
-        // Fails only without a sender, which is ours.
+        // Fails only without a sender, but the sender is part of this node.
         drop(self.state.subscribe().wait_for(|state| state.ended).await);
     }
 
@@ -85,12 +85,12 @@ impl Node {
         self.state.borrow().ended
     }
 
-    /// Why the link could not be made, the last time it could not.
+    /// Why the last attempt to make the link failed, if it did.
     pub(super) fn cause(&self) -> Option<OpError> {
         self.state.borrow().cause.clone()
     }
 
-    /// Whether it is known if the node can be reached.
+    /// Whether it is known that the node can, or cannot, be reached.
     pub(super) fn is_decided(&self) -> bool {
         let state = self.state.borrow();
         state.link.is_some() || state.failures > 0
@@ -100,8 +100,8 @@ impl Node {
         errors::found(Failure::NotSent, format!("not connected to the cluster's node {}", self.address))
     }
 
-    /// The link, once the attempt to make it that is under way has come to an end. Needs no timer here:
-    /// attempts have their own.
+    /// The link, once the attempt to connect that is under way has ended. Needs no timer: attempts have their
+    /// own.
     pub(super) async fn link_soon(&self) -> Result<Arc<Link>, OpError> {
         let mut state = self.state.subscribe();
         let before = state.borrow().failures;

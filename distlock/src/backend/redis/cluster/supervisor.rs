@@ -1,4 +1,4 @@
-//! Keeps the map, the links and the subscription of a cluster, and tells the engine what it must know.
+//! Maintains the map, the links and the subscriptions of a cluster, and reports to the engine.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
@@ -26,41 +26,41 @@ use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTi
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// Slots that change hands while nothing is lost are told at most this often.
+/// While nothing is lost, moved slots are reported at most this often.
 const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the first `Up` waits for the push connection.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
-/// How many pushes are remembered for their copies to be known.
+/// How many pushes are remembered, to recognise their copies.
 const REMEMBERED: usize = 1024;
-/// Copies of a gap come within this time.
+/// The copies of a gap's push arrive within this time.
 const GAP_COPY_WINDOW: Duration = Duration::from_millis(300);
-/// How long the link to a node that serves nothing any more is kept for what is under way on it.
+/// How long the link to a node that serves nothing any more is kept for commands under way.
 const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
-/// A cluster that is being kept, and to whom that is reported.
+/// The supervisor of a cluster, and the receiver of its reports.
 struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
     reported: Mutex<Reported>,
-    /// Whether the first attempt to subscribe has come to an end.
+    /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
-    /// Pushes delivered lately: each comes once from every node.
+    /// Pushes delivered recently: each arrives once from every node.
     recent_pushes: Mutex<RecentPushes>,
 }
 
-/// What was heard lately.
+/// Pushes delivered recently.
 #[derive(Debug, Default)]
 struct RecentPushes(VecDeque<(Token, Option<ServerTime>, Instant)>);
 
 impl RecentPushes {
-    /// False if this is a copy of what was heard before.
+    /// False if this is a copy of a push that has arrived already.
     fn is_new(&mut self, push: &Push) -> bool {
         let now = Instant::now();
         let (token, server_time) = match push {
             Push::Grant { token, server_time, .. } => (*token, Some(*server_time)),
             Push::Gap { token, .. } => (*token, None),
         };
-        // The gaps of one waiter are told apart by the time between them.
+        // Pushes of gaps for the same waiter differ only in their time of arrival.
         let known = self.0.iter().rev().any(|(other, at, seen)| {
             (*other, *at) == (token, server_time)
                 && (server_time.is_some() || now.duration_since(*seen) < GAP_COPY_WINDOW)
@@ -76,19 +76,19 @@ impl RecentPushes {
     }
 }
 
-/// What the engine was told, and what it must be told next.
+/// What was reported to the engine, and what has to be reported next.
 #[derive(Debug)]
 struct Reported {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
     news: bool,
-    /// For all links made since the last `Up`: no command of a former link can be applied any more.
+    /// About all links made since the last `Up`: no command of a former link can be applied any more.
     former_links_dead: bool,
     last_up: Option<Instant>,
     /// The nodes that we are subscribed on.
     subscribed: HashSet<Address>,
     members: HashSet<Address>,
-    /// Of the newest view that was adopted.
+    /// The epoch of the newest view that was adopted.
     epoch: u64,
 }
 
@@ -118,12 +118,12 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
         recent_pushes: Mutex::default(),
     });
     let _end = EndOnDrop(&supervisor.shared);
-    // Fails only without a sender, which is ours.
+    // Fails only without a sender, but the sender is part of `supervisor`.
     drop(supervisor.wanted.subscribe().wait_for(|wanted| *wanted).await);
     tokio::join!(supervisor.discover(), supervisor.govern());
 }
 
-/// There are no links once nobody keeps them.
+/// Without a supervisor there are no links.
 struct EndOnDrop<'a>(&'a ClusterShared);
 
 impl Drop for EndOnDrop<'_> {
@@ -136,7 +136,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 impl Supervisor {
-    /// Keeps a link to every node there is, and tells the engine when it must know.
+    /// Keeps a link to every node, and reports changes to the engine.
     async fn govern(self: &Arc<Self>) {
         let mut keepers = JoinSet::new();
         loop {
@@ -161,7 +161,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells the engine what has changed, if it is time. Returns when to look again.
+    /// Reports to the engine what has changed, if it is time. Returns when to check again.
     async fn report(&self) -> Duration {
         let map = self.map();
         if !map.is_known() {
@@ -226,7 +226,7 @@ impl Supervisor {
         self.events.link(LinkEvent::Down { cause });
     }
 
-    /// Keeps the map true.
+    /// Keeps the map up to date.
     async fn discover(&self) {
         let mut schedule = Schedule::default();
         let mut backoff = Backoff::default();
@@ -265,7 +265,7 @@ impl Supervisor {
         let before = self.map();
         let masters = view.masters();
         let old: HashSet<_> = before.nodes.iter().map(|node| &node.address).collect();
-        // A master that was none before has taken the place of another one (a fail-over).
+        // A node that was not a master before has replaced one (a fail-over).
         let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
         self.change_map(|_| Map::new(view, |address| self.node(address)));
         let mut reported = locked(&self.reported);
@@ -276,7 +276,7 @@ impl Supervisor {
         self.changed.notify_one();
     }
 
-    /// Lets go of nodes that serve nothing any more, some time after the last of them was found.
+    /// Drops nodes that serve nothing any more, some time after the last of them was found.
     fn retire(&self, idle: &mut Option<Instant>) {
         let map = self.map();
         let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);
@@ -361,7 +361,7 @@ impl LinkOwner for NodeLink {
         reported.former_links_dead &= found.former_links_dead;
         drop(reported);
         self.supervisor.changed.notify_one();
-        // It may have another role than when it was lost.
+        // Its role may have changed while the link was down.
         if self.node.cause().is_some() {
             self.supervisor.refresh.notify_one();
         }
@@ -385,8 +385,8 @@ impl LinkOwner for NodeLink {
     }
 }
 
-/// Listens on that node. A push reaches the subscribers on every node, but those on the node that makes it at once,
-/// the others over connections on which some versions let small messages wait for 40 ms.
+/// Subscribes on that node. A push reaches the subscribers on every node: immediately on the node that makes
+/// it, on the others over connections where some versions delay small messages by 40 ms.
 impl Listener for NodeLink {
     fn config(&self) -> &RedisConfig {
         &self.supervisor.shared.config
@@ -419,7 +419,7 @@ impl Listener for NodeLink {
         self.supervisor.tried.send_replace(true);
     }
 
-    /// Where others still listen nothing is missed.
+    /// While other subscriptions remain, no push is missed.
     fn unsubscribed(&self) {
         let mut reported = locked(&self.supervisor.reported);
         let last = reported.subscribed.remove(&self.node.address) && reported.subscribed.is_empty();

@@ -5,16 +5,16 @@
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode
 --        mode: try   do not queue
 --              wait  queue; the grant is pushed
---              poll  queue; nobody listens for pushes
+--              poll  queue; the waiter asks by timer and gets no push
 --              held, heldpoll: wait, poll with a token that may be queued already
 -- Reply  {FRESH, token, server_time [, first fence]}   the lock was free and is ours
 --        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
---        {BUSY, token, server_time, holder (of several the last to go), its PTTL, 1 if we are the front of the queue}
+--        {BUSY, token, server_time, holder (of several the last to expire), its PTTL, 1 if we are the front}
 --        {WRONGTYPE, token, server_time}               the key is not a string
 --        {WRONGKIND, token, server_time, marker}       the key is a limited lock
 --        server_time: the server's time
 --
--- A free lock is taken by whoever asks, not served to the queue: the caller is provably alive.
+-- The caller acquires a free lock even if there is a queue, because the caller is provably alive.
 
 local lock, queue, entries, counter, members = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl, claim, queue_entry_ttl, fences, mode = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
@@ -39,7 +39,7 @@ else
     return {'WRONGKIND', token, text(now), holder}
   end
   if holder == 'dl1:s' then
-    -- A client that may use exclusive locks only is refused the set, and sees the marker.
+    -- A client that may only use exclusive locks is refused the set. It sees the marker instead.
     holder = redis.pcall('ZREVRANGE', members, 0, 0)[1] or holder
   end
   if holder == token then

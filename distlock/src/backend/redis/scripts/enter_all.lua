@@ -1,4 +1,4 @@
--- Takes exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
+-- Acquires exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
 -- the tokens. (Behind clock.lua.)
 --
 -- KEYS   the locks, in order

@@ -10,8 +10,8 @@
 --            the key is a lock of another kind; or, if it is our own marker, it was set by managers with another key
 --            prefix
 --
--- A free lock is taken by whoever asks. One that is held by the same kind is entered only by the front of the
--- queue, or by anybody if there is none: a writer that waits lets no later reader pass.
+-- Any caller acquires a free lock. While the lock has holders of the same kind, only the front of the queue may
+-- join them, or any caller if there is no queue: a later reader must not pass a writer that waits.
 
 local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, ttl, claim, queue_entry_ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -16,7 +16,8 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'FRESH'
   end
   if held ~= marker then
-    -- A plain token may be another language's: only one of ours is known to be of another kind.
+    -- A plain token may belong to a client in another language. Only one of ours is known to be of another
+    -- kind.
     local ours = string.sub(held, 1, 4) == 'dl1:' and held ~= 'dl1:hold'
     if is_marker(held) or (kind ~= 's' and ours) then
       return 'WRONGKIND', held

@@ -3,14 +3,14 @@
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
---        keep_taken_for: the key stays taken, by nobody, for so long
+--        keep_taken_for: the key stays taken, by no token, for this long
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every
 --                  lock of a client
---        poll_gap_interval: the average distance of two gaps (see serve.lua)
---                          0: of one of several servers, which tells the releaser that it has handed on
---        count: 1 where PUBLISH counts every subscriber, so that 0 means nobody listens
---        from: what this server is called in the pushes it makes
+--        poll_gap_interval: the average time between two gaps (see serve.lua)
+--                          0: a member of a quorum; the reply tells whether the lock was handed on
+--        count: 1 if PUBLISH counts every subscriber, so that 0 proves that there is none
+--        from: how this server is named in the pushes that it makes
 -- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it
 --        {RELEASED, token, 1 if the lock was left free for plain pollers; or handed on, if the interval is 0}
 --        {CANCELLED, token}   the lock was not ours, the queue entry was
@@ -28,7 +28,7 @@ local reply = {'RELEASED', token, 0}
 
 if held == token then
   if keep_taken_for > 0 then
-    -- The value must change, or a late command of this token would move the key.
+    -- The value must change. Otherwise a late command of this token would still act on the key.
     redis.call('SET', keys.lock, 'dl1:hold', 'PX', keep_taken_for)
     return reply
   end

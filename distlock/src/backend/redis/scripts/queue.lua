@@ -1,7 +1,7 @@
 -- Library: the queue, a list of tokens, and the hash of their entries:
 -- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
 
--- The first in the queue who is alive; the dead before it are dropped.
+-- The first waiter in the queue that is alive. Dead entries in front of it are dropped.
 local function front(queue, entries, now)
   local head = redis.call('LINDEX', queue, 0)
   while head do
@@ -21,18 +21,20 @@ local function may_be_queued(mode)
   return mode == 'held' or mode == 'heldpoll'
 end
 
--- A waiter keeps its place, and gets a lock that is free, even where there is no memory for more: that is checked
--- at a script's first write only, and this one needs none. So it must be the first.
+-- Lets a waiter keep its place, and get a lock that is free, even if the server has no memory left. The
+-- server checks for memory only at a script's first write, and this write needs none. So it must be the
+-- first.
 local function keep_place(entries, queue_entry_ttl)
   redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
 end
 
--- Adds the token to the queue, or refreshes its entry where it stands; drops the dead in front of it, who
--- would hold up the polling of the front. Returns 1 if it is the front.
+-- Adds the token to the queue, or refreshes its entry in its place. Drops the dead entries in front of it,
+-- which would delay the polling of the front. Returns 1 if the token is the front.
 local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, kind)
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
   local entry = text(now + queue_entry_ttl * 1000) .. ' ' .. claim .. ' ' .. fences .. ' ' .. how .. ' ' .. kind
-  -- Either of the two keys may hold another program's value: both are touched before anything is written.
+  -- Either of the two keys may hold a value of another program: in this order the script fails before it has
+  -- written anything.
   if not redis.call('HGET', entries, token) then
     redis.call('RPUSH', queue, token)
   end

@@ -1,5 +1,5 @@
 -- Makes an exclusive lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
--- Of one key only: so it works, by ASK, all the time while a cluster moves the slot.
+-- It uses one key only, so while a cluster moves the slot it always works, by ASK.
 --
 -- KEYS   lock
 -- ARGV   token  ttl ms
@@ -8,7 +8,7 @@
 
 local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.pcall('GET', lock) ~= token then
-  -- A replica may answer from old data. It refuses to write, even what changes nothing.
+  -- A replica may reply from old data. It refuses to write, even a write that changes nothing.
   local refused = redis.pcall('LPOP', lock, 0)
   if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
     return refused

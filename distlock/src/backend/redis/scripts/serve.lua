@@ -1,22 +1,22 @@
 -- Library: grants a lock to as many from the front of the queue as are compatible with its holders: one exclusive,
 -- or all readers at the front, or as many as the limit allows. (Behind clock.lua, queue.lua and members.lua.)
 --
--- A waiter that is told that the lock is its own must then get it: PUBLISH comes before SET. A server that refuses
--- writes for want of memory, replicas or disk does so at a script's first write only, so there must have been one
--- before this part begins, and one that may not be refused for memory: LPOP in leave, DEL in force.
+-- PUBLISH comes before SET, so a waiter that was told of a grant must then get it. A server that refuses writes for
+-- lack of memory, replicas or disk does so only at a script's first write. So the script must have written before
+-- this part begins, with a command that needs no memory: LPOP in leave, DEL in force.
 --
--- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is yours for your claim time
+-- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is yours for your claim
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
 
--- Where the gap of one interval of the clock lies: as good as random, for at any regular distance gaps would miss
--- for ever a client that polls in a related one. (The multiples of the golden section, with a growing step.)
+-- Where the gap of one interval of the clock lies. It is pseudo-random, because periodic gaps would always
+-- miss a client that polls at a related interval. (The multiples of the golden ratio, with a growing step.)
 local function gap_at(number, poll_gap_interval)
   local n = number % 65536
   return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * poll_gap_interval
 end
 
--- Whether a run of hand-offs that began then is to be interrupted by a gap now. Interval 0: always (of a
--- quorum, see below).
+-- Whether a run of hand-offs that began then has to be interrupted by a gap now. Interval 0: always (a member
+-- of a quorum, see below).
 local function gap_is_due(poll_gap, poll_gap_interval, handoffs_began, now)
   if poll_gap == 0 or poll_gap_interval == 0 then
     return poll_gap > 0
@@ -52,8 +52,8 @@ local function serve(keys, run)
   local granted_at = text(now) .. (run.from ~= '' and '@' .. run.from or '')
   local gap_is_now = gap_is_due(run.poll_gap, run.poll_gap_interval, handoffs_began, now)
 
-  -- Whether the waiter heard it, as far as one can know. A failed PUBLISH (no permission) must not cost a waiter its
-  -- place: it finds out by its own heartbeat.
+  -- Returns whether the waiter received it, as far as can be known. A failed PUBLISH (no permission) must not
+  -- cost a waiter its place: its own heartbeat finds the grant.
   local function publish(message)
     local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
     return redis.pcall('PUBLISH', run.channels .. client, message) ~= 0 or not run.count
@@ -79,8 +79,8 @@ local function serve(keys, run)
       break
     end
     if alive and gap_is_now and run.poll_gap_interval == 0 then
-      -- One of several servers: the releaser learns that somebody waited. A waiter that polls would not hear of the
-      -- grant, and is passed over.
+      -- A member of a quorum: the releaser learns that there was a waiter. A waiter that polls would not
+      -- learn of the grant, and is passed over.
       if how ~= 'p' and push_grant('0') then
         redis.call('HDEL', entries, waiter)
         redis.call('SET', lock, waiter, 'PX', claim)
@@ -93,7 +93,7 @@ local function serve(keys, run)
         return true
       end
     elseif alive and (how == 'p' or push_grant_with(fences)) then
-      -- A waiter that polls gets its fence when it asks.
+      -- A waiter that polls gets its fencing token when it asks.
       if kind == 'e' then
         redis.call('HDEL', entries, waiter)
         redis.call('SET', lock, waiter, 'PX', claim)
