@@ -12,11 +12,12 @@ use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::manager::LockManager;
+use crate::observe::spans;
+use crate::request_report::RequestReport;
 use crate::retry::Retry;
 use crate::scope;
 use crate::section::{Held, Holding, OnLost, hold};
 use crate::single_attempt;
-use crate::trace;
 
 /// Below this, network and scheduling take more than the lease.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
@@ -181,12 +182,10 @@ impl LockRequest {
     /// whoever waits. Polled again, the request goes on waiting if its time allows, else it is
     /// [`LockError::Unavailable`]. The same holds for those of several keys that it has already.
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        let started = clock::now();
-        let result = trace::acquiring(&self.label, self.go()).await;
-        match &result {
-            Ok(guard) => guard.trace_acquired(clock::now().duration_since(started)),
-            Err(error) => trace::not_acquired(&self.label, error),
-        }
+        let keys = self.keys.as_ref().map_or(0, Vec::len);
+        let report = RequestReport::begin(self.manager.core(), &self.label, self.kind, keys);
+        let result = spans::acquiring(&self.label, self.go()).await;
+        report.finish(&result);
         result
     }
 
@@ -240,7 +239,7 @@ impl LockRequest {
         let held = holding.handle();
         let inner = held.clone();
         let output = hold(held, OnLost::Cancel, async move { body(inner).await }).await;
-        held.release_and_trace().await;
+        held.release_and_report().await;
         output
     }
 
@@ -334,7 +333,7 @@ impl LockRequest {
             if let Some(error) = error {
                 // A server that does not answer is not waited for once more: the guard's end gives back what it holds.
                 if let Some(guard) = guard.filter(|_| !error.is_unavailable()) {
-                    guard.release_and_trace().await;
+                    guard.release_and_report().await;
                 }
                 return Err(error);
             }
@@ -359,7 +358,7 @@ impl LockRequest {
                  the outer one fenced",
             )));
         }
-        Guard::nested_in(&outer, key.as_str()).map(Ok)
+        Guard::nested_in(&outer, key.as_str(), self.label.clone()).map(Ok)
     }
 
     /// Acquires the first of `keys`, and with it as many of the next as one command can take; or says why

@@ -18,7 +18,6 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::key::LockKey;
 
-#[cfg(feature = "redis")]
 pub(crate) use crate::protocol::LATE_COMMANDS_BOUND as TCP_USER_TIMEOUT;
 pub(crate) use crate::protocol::*;
 
