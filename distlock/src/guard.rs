@@ -294,9 +294,10 @@ impl Guard {
     /// Of each of the locks, in the order of acquisition.
     pub(crate) fn report_acquired(&self, waited: Duration) {
         for HeldLock { lease_handle, nested } in self.locks() {
+            let (core, cell) = (lease_handle.alive.core(), &lease_handle.cell);
             match nested {
-                Some(report) => report.acquired(lease_handle, waited),
-                None => driver::report_acquired(lease_handle, waited),
+                Some(report) => report.acquired(core, cell, waited),
+                None => driver::report_acquired(core, cell, waited),
             }
         }
     }
@@ -335,7 +336,7 @@ impl HeldLock {
     /// A section that was entered again ends.
     fn leave(&self) {
         if let Some(report) = &self.nested {
-            report.released(&self.lease_handle);
+            report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);
         }
     }
 }

@@ -185,7 +185,10 @@ impl LockRequest {
         let keys = self.keys.as_ref().map_or(0, Vec::len);
         let report = RequestReport::begin(self.manager.core(), &self.label, self.kind, keys);
         let result = spans::acquiring(&self.label, self.go()).await;
-        report.finish(&result);
+        match &result {
+            Ok(guard) => guard.report_acquired(report.end()),
+            Err(error) => report.not_acquired(error),
+        }
         result
     }
 

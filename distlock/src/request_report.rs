@@ -6,10 +6,9 @@ use crate::backend::Kind;
 use crate::clock::{self, Time};
 use crate::driver::Core;
 use crate::error::LockError;
-use crate::guard::Guard;
 use crate::observe::Event;
 
-/// A request that has begun. When it is dropped before it was finished, the request was abandoned.
+/// A request that has begun. When it is dropped before it has ended, the request was abandoned.
 pub(crate) struct RequestReport<'a> {
     core: &'a Core,
     label: &'a str,
@@ -29,15 +28,15 @@ impl<'a> RequestReport<'a> {
         RequestReport { core, label, started: clock::now(), state: State::Pending }
     }
 
-    pub(crate) fn finish(mut self, result: &Result<Guard, LockError>) {
+    /// It has ended, and the caller reports how. Returns how long it has taken.
+    pub(crate) fn end(mut self) -> Duration {
         self.state = State::Reported;
-        match result {
-            Ok(guard) => guard.report_acquired(self.waited()),
-            Err(error) => {
-                let (label, waited) = (self.label, self.waited());
-                self.core.observers.tell(&Event::NotAcquired { label, error, waited });
-            }
-        }
+        self.waited()
+    }
+
+    pub(crate) fn not_acquired(self, error: &LockError) {
+        let (core, label, waited) = (self.core, self.label, self.end());
+        core.observers.tell(&Event::NotAcquired { label, error, waited });
     }
 
     fn waited(&self) -> Duration {

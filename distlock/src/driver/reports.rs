@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Core, LeaseHandle};
+use super::Core;
 use crate::clock;
 use crate::engine::Release;
 use crate::error::LostReason;
@@ -12,8 +12,7 @@ use crate::observe::{Event, Lock, ReleaseOutcome};
 use crate::protocol::Time;
 
 /// A request has ended with this lock.
-pub(crate) fn report_acquired(lease_handle: &LeaseHandle, waited: Duration) {
-    let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
+pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
     if core.observers.is_empty() || !cell.reported.acquired() {
         return;
     }
@@ -120,24 +119,22 @@ impl NestedReport {
         NestedReport { label, since: clock::now(), reported: Reported::new() }
     }
 
-    pub(crate) fn acquired(&self, lease_handle: &LeaseHandle, waited: Duration) {
-        let core = lease_handle.alive.core();
+    pub(crate) fn acquired(&self, core: &Core, cell: &LeaseCell, waited: Duration) {
         if !core.observers.is_empty() && self.reported.acquired() {
-            let lock = self.lock(lease_handle);
+            let lock = self.lock(cell);
             core.observers.tell(&Event::Acquired { lock, how: How::Nested, waited });
         }
     }
 
-    fn lock<'a>(&'a self, lease_handle: &'a LeaseHandle) -> Lock<'a> {
-        Lock { label: &self.label, ..Lock::of(&lease_handle.cell) }
+    fn lock<'a>(&'a self, cell: &'a LeaseCell) -> Lock<'a> {
+        Lock { label: &self.label, ..Lock::of(cell) }
     }
 
     /// Of effect once.
-    pub(crate) fn released(&self, lease_handle: &LeaseHandle) {
-        let core = lease_handle.alive.core();
+    pub(crate) fn released(&self, core: &Core, cell: &LeaseCell) {
         if !core.observers.is_empty() && self.reported.released() != LeftToReport::Nothing {
             let held = clock::now().duration_since(self.since);
-            let (lock, outcome) = (self.lock(lease_handle), ReleaseOutcome::Nested);
+            let (lock, outcome) = (self.lock(cell), ReleaseOutcome::Nested);
             core.observers.tell(&Event::Released { lock, held, outcome });
         }
     }

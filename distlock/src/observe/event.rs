@@ -46,7 +46,7 @@ pub(crate) enum Event<'a> {
     Failed { defect: &'a str },
     /// See [`notice`](super::notice()).
     #[cfg(feature = "redis")]
-    Notice { notice: super::Notice<'a> },
+    Notice { notice: super::notice::Notice<'a> },
 }
 
 /// Which lock. The token is new for every lease; readers of one process may share a lease.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::contained::contained;
 pub(crate) use event::{Event, Lock, ReleaseOutcome};
 #[cfg(feature = "redis")]
-pub(crate) use notice::{Failures, Notice, notice};
+pub(crate) use notice::{Failures, Notice};
 
 /// Is told of what happens in a manager.
 ///
@@ -62,13 +62,15 @@ impl Observers {
     }
 }
 
-/// To the observers that every manager has.
+/// The one event that does not come from a manager: it is noticed where connections are made, which do not know the
+/// managers that use them. So it goes to the observers that every manager has, and not to those of one manager.
 #[cfg(feature = "redis")]
-fn everywhere(event: &Event<'_>) {
+pub(crate) fn notice(notice: Notice<'_>) {
+    let event = Event::Notice { notice };
     #[cfg(feature = "tracing")]
-    drop(contained(|| tracing::Tracing.event(event)));
+    drop(contained(|| tracing::Tracing.event(&event)));
     #[cfg(not(feature = "tracing"))]
-    let _: &Event<'_> = event;
+    let _: Event<'_> = event;
 }
 
 impl fmt::Debug for Observers {

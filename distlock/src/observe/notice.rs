@@ -2,8 +2,6 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::Event;
-
 /// Something that the operator of a server should change, or that explains what happened afterwards. `server` says
 /// which one; `error` and `cause` are the words of whoever knows.
 #[derive(Clone, Copy)]
@@ -154,10 +152,4 @@ impl fmt::Debug for Notice<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.severity())
     }
-}
-
-/// The one event that does not come from a manager: it is noticed where connections are made, which do not know the
-/// managers that use them. So it goes to the observers that every manager has, and not to those of one manager.
-pub(crate) fn notice(notice: Notice<'_>) {
-    super::everywhere(&Event::Notice { notice });
 }
