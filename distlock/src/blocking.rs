@@ -186,7 +186,7 @@ impl LockRequest {
         let held = holding.handle();
         let output = hold_here(held, || body(held.clone()));
         let kept = held.check();
-        block_on(held.release_and_trace());
+        block_on(held.release_and_report());
         kept.map(|()| output)
     }
 }

@@ -1,5 +1,6 @@
 //! Guards of acquired locks.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -13,7 +14,7 @@ use event_listener::EventListener;
 use crate::backend::{Demand, Kind};
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
-use crate::driver::{self, Failed, LeaseHandle, Released};
+use crate::driver::{self, Failed, LeaseHandle, NestedReport, Released};
 use crate::engine::Want;
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
@@ -22,14 +23,19 @@ use crate::process::{self, Process};
 use crate::request::valid_ttl;
 use crate::section::Held;
 use crate::token::FencingToken;
-use crate::trace;
 
 /// One acquired lock.
 #[derive(Debug)]
 struct HeldLock {
     lease_handle: Arc<LeaseHandle>,
     /// Acquired again inside a section that holds it: the outer section releases it.
-    nested: bool,
+    nested: Option<NestedReport>,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.leave();
+    }
 }
 
 /// An acquired lock. It is held until it is released, dropped, or lost. A guard of several locks
@@ -62,22 +68,25 @@ impl Guard {
     pub(crate) fn new(lease_handle: LeaseHandle) -> Self {
         Guard {
             rest: Rest::default(),
-            first: HeldLock { lease_handle: Arc::new(lease_handle), nested: false },
+            first: HeldLock { lease_handle: Arc::new(lease_handle), nested: None },
         }
     }
 
     /// Acquires `key` again inside the section of `outer`, which holds it.
-    pub(crate) fn nested_in(outer: &Held, key: &str) -> Option<Self> {
+    pub(crate) fn nested_in(outer: &Held, key: &str, label: Cow<'static, str>) -> Option<Self> {
         let lock = outer.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
         Some(Guard {
             rest: Rest::default(),
-            first: HeldLock { lease_handle: lock.lease_handle.clone(), nested: true },
+            first: HeldLock {
+                lease_handle: lock.lease_handle.clone(),
+                nested: Some(NestedReport::new(label)),
+            },
         })
     }
 
     /// All of the locks are acquired: the time limits in `want` count from now on.
     pub(crate) fn begin(&self, want: &Want) {
-        for lock in self.locks().filter(|lock| !lock.nested) {
+        for lock in self.locks().filter(|lock| lock.nested.is_none()) {
             driver::begin_hold(&lock.lease_handle, want);
         }
     }
@@ -85,7 +94,9 @@ impl Guard {
     /// `Ok` if no outer section has lost one of the locks that were acquired again.
     pub(crate) fn check_nested(&self) -> Result<(), LockError> {
         let now = clock::now();
-        self.locks().filter(|lock| lock.nested).try_for_each(|lock| check(&lock.lease_handle.cell, now))
+        self.locks()
+            .filter(|lock| lock.nested.is_some())
+            .try_for_each(|lock| check(&lock.lease_handle.cell, now))
     }
 
     /// Takes in the locks of another guard, acquired after these.
@@ -111,8 +122,11 @@ impl Guard {
     /// The section was dropped or has panicked: releases, in the background, the locks that it has acquired
     /// itself, even if other handles to them exist.
     pub(crate) fn abandon(&self) {
-        for lock in self.locks().rev().filter(|lock| !lock.nested) {
-            lock.lease_handle.abandon();
+        for lock in self.locks().rev() {
+            match lock.nested {
+                Some(_) => lock.leave(),
+                None => lock.lease_handle.abandon(),
+            }
         }
     }
 
@@ -273,13 +287,20 @@ impl Guard {
         result
     }
 
-    /// The end of a section: the result of the release is traced and does not replace the body's result.
-    pub(crate) async fn release_and_trace(&self) {
+    /// The end of a section: the result of the release is reported and does not replace the body's result.
+    pub(crate) async fn release_and_report(&self) {
         drop(self.release_shared().await);
     }
 
-    pub(crate) fn trace_acquired(&self, waited: Duration) {
-        trace::acquired(self.cell(), waited);
+    /// Of each of the locks, in the order of acquisition.
+    pub(crate) fn report_acquired(&self, waited: Duration) {
+        for HeldLock { lease_handle, nested } in self.locks() {
+            let (core, cell) = (lease_handle.alive.core(), &lease_handle.cell);
+            match nested {
+                Some(report) => report.acquired(core, cell, waited),
+                None => driver::report_acquired(core, cell, waited),
+            }
+        }
     }
 }
 
@@ -299,39 +320,36 @@ enum Releasing<'a> {
     Nested(Result<(), LockError>),
     Own {
         cell: &'a LeaseCell,
-        held: Duration,
-        released: Released,
-        /// The result is known already, and a loss was traced when it happened.
-        known: bool,
+        released: Released<'a>,
     },
 }
 
 impl HeldLock {
     fn release(&self) -> Releasing<'_> {
-        let (cell, now) = (&*self.lease_handle.cell, clock::now());
-        if self.nested {
-            return Releasing::Nested(check(cell, now));
+        let cell = &*self.lease_handle.cell;
+        if self.nested.is_some() {
+            self.leave();
+            return Releasing::Nested(check(cell, clock::now()));
         }
-        let released = driver::release(&self.lease_handle);
-        let known = released.is_known();
-        Releasing::Own { cell, held: now.duration_since(cell.held_since), released, known }
+        Releasing::Own { cell, released: driver::release(&self.lease_handle) }
+    }
+
+    /// A section that was entered again ends.
+    fn leave(&self) {
+        if let Some(report) = &self.nested {
+            report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);
+        }
     }
 }
 
 impl Releasing<'_> {
     async fn confirmed(self) -> Result<(), LockError> {
-        let (cell, held, released, known) = match self {
-            Releasing::Nested(result) => return result,
-            Releasing::Own { cell, held, released, known } => (cell, held, released, known),
-        };
-        let result = released.confirmed().await;
-        match &result {
-            Ok(()) => trace::released(cell, held),
-            Err(Failed::Lost(_)) if known => trace::released_after_loss(cell, held),
-            Err(Failed::Lost(reason)) => trace::lost(cell, *reason),
-            Err(Failed::Unconfirmed(error)) => trace::release_failed(cell, error),
+        match self {
+            Releasing::Nested(result) => result,
+            Releasing::Own { cell, released } => {
+                released.confirmed().await.map_err(|failed| failure(cell, failed, NOT_RELEASED))
+            }
         }
-        result.map_err(|failed| failure(cell, failed, NOT_RELEASED))
     }
 }
 
@@ -438,23 +456,24 @@ fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
 mod tests {
     use super::*;
     use crate::backend::{Failure, OpError, Token};
-    use crate::lease_cell::Ticket;
+    use crate::lease_cell::{Beginning, How, Ticket};
 
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
-        let (key, token) = ("k".into(), Token(1));
-        let cell = LeaseCell::new(
-            key,
-            "l".into(),
-            Ticket(1),
-            token,
-            None,
-            Time(0),
-            Time::MAX,
-            Time::MAX,
-            None,
-            None,
-        );
+        let cell = LeaseCell::new(Beginning {
+            key: "k".into(),
+            label: "l".into(),
+            ticket: Ticket(1),
+            token: Token(1),
+            kind: Kind::Exclusive,
+            how: How::Free,
+            fence: None,
+            held_since: Time(0),
+            cap: Time::MAX,
+            until: Time::MAX,
+            collection: None,
+            session: None,
+        });
         let refused =
             Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);

@@ -16,7 +16,7 @@ use event_listener::{Event, EventListener};
 use crate::collection::KeyCollection;
 use crate::error::LostReason;
 use crate::protocol::session::Session;
-use crate::protocol::{Time, Token};
+use crate::protocol::{Kind, Time, Token};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
@@ -59,10 +59,11 @@ pub(crate) struct Remains {
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
     pub(crate) key: Arc<str>,
-    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "for traces"))]
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
     pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) how: How,
     pub(crate) fence: Option<u64>,
     /// When the hold began.
     pub(crate) held_since: Time,
@@ -79,28 +80,110 @@ pub(crate) struct LeaseCell {
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
+    pub(crate) reported: Reported,
+}
+
+/// What observers have been told of a hold. Of each thing they are told once, whichever thread is the first.
+#[derive(Debug)]
+pub(crate) struct Reported(AtomicU8);
+
+const NOTHING_REPORTED: u8 = 0;
+const ACQUIRED_REPORTED: u8 = 1;
+const LOST_REPORTED: u8 = 2;
+const RELEASED_REPORTED: u8 = 3;
+
+/// What has to be reported when a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftToReport {
+    /// The acquisition was never reported, or the end was.
+    Nothing,
+    /// The release, and the loss if there was one.
+    AnyLossAndRelease,
+    /// The release: the loss was reported.
+    Release,
+}
+
+impl Reported {
+    pub(crate) fn new() -> Self {
+        Reported(AtomicU8::new(NOTHING_REPORTED))
+    }
+
+    /// True if the acquisition is to be reported now.
+    pub(crate) fn acquired(&self) -> bool {
+        self.step(NOTHING_REPORTED, ACQUIRED_REPORTED)
+    }
+
+    /// True if the loss is to be reported now.
+    pub(crate) fn lost(&self) -> bool {
+        self.step(ACQUIRED_REPORTED, LOST_REPORTED)
+    }
+
+    /// The acquisition was reported, and neither a loss nor the release.
+    pub(crate) fn is_in_hand(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ACQUIRED_REPORTED
+    }
+
+    /// Nobody has it in hand any more.
+    pub(crate) fn released(&self) -> LeftToReport {
+        match self.0.swap(RELEASED_REPORTED, Ordering::AcqRel) {
+            ACQUIRED_REPORTED => LeftToReport::AnyLossAndRelease,
+            LOST_REPORTED => LeftToReport::Release,
+            _ => LeftToReport::Nothing,
+        }
+    }
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// How a lock came into the hand of its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The store gave it to the first command that asked for it.
+    Free,
+    /// The store had said that somebody else holds it, and gave it to a later command of the waiter's.
+    Asked,
+    /// The store has given it to this process, which was the next in the queue.
+    Granted,
+    /// Another holder in this process has handed its lease on.
+    HandedOn,
+    /// Readers of this process have it, and share their lease.
+    Joined,
+    /// An outer section of the same task holds it.
+    Nested,
+}
+
+/// A hold that begins.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) key: Arc<str>,
+    pub(crate) label: Cow<'static, str>,
+    pub(crate) ticket: Ticket,
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) how: How,
+    pub(crate) fence: Option<u64>,
+    pub(crate) held_since: Time,
+    /// The holder said `max_hold`: never held beyond this.
+    pub(crate) cap: Time,
+    pub(crate) until: Time,
+    pub(crate) collection: Option<Arc<KeyCollection>>,
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 impl LeaseCell {
-    #[expect(clippy::too_many_arguments, reason = "one call, every field named at it")]
-    pub(crate) fn new(
-        key: Arc<str>,
-        label: Cow<'static, str>,
-        ticket: Ticket,
-        token: Token,
-        fence: Option<u64>,
-        held_since: Time,
-        cap: Time,
-        until: Time,
-        collection: Option<Arc<KeyCollection>>,
-        session: Option<Arc<Session>>,
-    ) -> Self {
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        let Beginning { key, label, ticket, token, kind, how, fence, held_since, .. } = beginning;
+        let Beginning { cap, until, collection, session, .. } = beginning;
         let word = AtomicU64::new(word_of(until.min(cap)));
         LeaseCell {
             key,
             label,
             ticket,
             token,
+            kind,
+            how,
             fence,
             held_since,
             cap: AtomicU64::new(cap.0),
@@ -111,6 +194,7 @@ impl LeaseCell {
             abandoned: AtomicBool::new(false),
             ended: Event::new(),
             remains: OnceLock::new(),
+            reported: Reported::new(),
         }
     }
 

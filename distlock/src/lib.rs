@@ -61,10 +61,12 @@ mod lease_cell;
 mod lock_kind;
 mod manager;
 mod nearest;
+mod observe;
 mod outage;
 mod process;
 mod protocol;
 mod request;
+mod request_report;
 mod retry;
 mod scope;
 mod section;
@@ -75,7 +77,6 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
-mod trace;
 
 #[cfg(feature = "redis")]
 pub use connection::Credentials;

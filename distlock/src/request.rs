@@ -12,11 +12,12 @@ use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::manager::LockManager;
+use crate::observe::spans;
+use crate::request_report::RequestReport;
 use crate::retry::Retry;
 use crate::scope;
 use crate::section::{Held, Holding, OnLost, hold};
 use crate::single_attempt;
-use crate::trace;
 
 /// With a shorter ttl, network and scheduling take longer than the lease lasts.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
@@ -186,11 +187,12 @@ impl LockRequest {
     /// allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of several keys
     /// that it has already acquired.
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        let started = clock::now();
-        let result = trace::acquiring(&self.label, self.go()).await;
+        let keys = self.keys.as_ref().map_or(0, Vec::len);
+        let report = RequestReport::begin(self.manager.core(), &self.label, self.kind, keys);
+        let result = spans::acquiring(&self.label, self.go()).await;
         match &result {
-            Ok(guard) => guard.trace_acquired(clock::now().duration_since(started)),
-            Err(error) => trace::not_acquired(&self.label, error),
+            Ok(guard) => guard.report_acquired(report.end()),
+            Err(error) => report.not_acquired(error),
         }
         result
     }
@@ -245,7 +247,7 @@ impl LockRequest {
         let held = holding.handle();
         let inner = held.clone();
         let output = hold(held, OnLost::Cancel, async move { body(inner).await }).await;
-        held.release_and_trace().await;
+        held.release_and_report().await;
         output
     }
 
@@ -341,7 +343,7 @@ impl LockRequest {
                 // If the server does not answer, do not wait for it a second time: dropping the guard
                 // releases.
                 if let Some(guard) = guard.filter(|_| !error.is_unavailable()) {
-                    guard.release_and_trace().await;
+                    guard.release_and_report().await;
                 }
                 return Err(error);
             }
@@ -366,7 +368,7 @@ impl LockRequest {
                  the outer one fenced",
             )));
         }
-        Guard::nested_in(&outer, key.as_str()).map(Ok)
+        Guard::nested_in(&outer, key.as_str(), self.label.clone()).map(Ok)
     }
 
     /// Acquires the first of `keys`, and with it as many of the next ones as one command can; or returns why

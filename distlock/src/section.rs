@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use crate::error::LockError;
 use crate::guard::{Ended, Guard};
+use crate::observe::spans;
 use crate::scope::{self, Add};
-use crate::trace;
 
 /// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
 /// attribute give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned tasks.
@@ -63,7 +63,7 @@ pub(crate) struct Section<'a> {
     held: &'a Held,
     on_lost: OnLost,
     scope: scope::Inherited,
-    span: trace::Span,
+    span: spans::Span,
     /// Created when the body has to wait for the first time.
     ended: Option<Pin<Box<dyn Future<Output = Option<LockError>> + Send + Sync>>>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Section<'a> {
 impl<'a> Section<'a> {
     pub(crate) fn new(held: &'a Held, on_lost: OnLost) -> Self {
         let scope = scope::Inherited::with(Add::Held(held.clone()));
-        Section { held, on_lost, scope, span: trace::holding(held.cell()), ended: None }
+        Section { held, on_lost, scope, span: spans::holding(held.cell()), ended: None }
     }
 
     /// Polls the body. Ready when the body has completed, or with the loss if that came first.
@@ -146,5 +146,5 @@ pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Re
 /// Runs `body` inside the section of `held` on this thread. The body cannot be stopped.
 pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
     let _entered = scope::enter_thread(Add::Held(held.clone()));
-    trace::holding(held.cell()).in_scope(body)
+    spans::holding(held.cell()).in_scope(body)
 }

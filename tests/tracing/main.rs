@@ -168,6 +168,28 @@ async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
     drop(manager);
 }
 
+/// One process waits for another at the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_at_the_server_and_how_the_lock_came_are_reported() {
+    start();
+    let server = RedisServer::start();
+    let holder = LockManager::connect(&server.url()).await.unwrap();
+    let waiter = LockManager::connect(&server.url()).await.unwrap();
+    let guard = holder.lock("k").label("held by one").acquire().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        waiter.lock("k").label("awaited by another").acquire().await.unwrap().release().await
+    });
+    eventually("the wait is reported", async || !events("awaited by another", "queued").is_empty()).await;
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!(events("held by one", "acquired")[0].fields["how"], "Free");
+    assert_eq!(events("awaited by another", "queued").len(), 1);
+    let [acquired] = &events("awaited by another", "acquired")[..] else { panic!("one event") };
+    // Told by the server, or by asking where that has no connection to tell us by yet.
+    assert!(["Granted", "Asked"].contains(&&*acquired.fields["how"]), "{acquired:?}");
+    assert_eq!(events("awaited by another", "released").len(), 1);
+}
+
 /// Nothing was released then, and nothing more has gone wrong.
 #[tokio::test]
 async fn a_loss_that_is_known_is_one_warning() {

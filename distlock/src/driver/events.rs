@@ -7,9 +7,9 @@ use super::{Core, LinkSeen};
 use crate::backend::{Events, Notice};
 use crate::clock;
 use crate::contained::contained;
+use crate::observe::Event;
 use crate::outage::{Before, LinkChange};
 use crate::protocol::{LinkEvent, OpError, Push};
-use crate::trace;
 
 impl Core {
     fn link_change(&self, event: &LinkEvent) -> LinkChange {
@@ -34,7 +34,10 @@ impl Events for Core {
             *former_links_dead = false;
         }
         let link_change = self.link_change(&event);
-        drop(contained(|| trace::link(&*self.backend, &event, link_change)));
+        if !self.observers.is_empty() {
+            let store = self.backend.describe();
+            self.observers.tell(&Event::Link { store: &store, event: &event, change: link_change });
+        }
         let Some(core) = self.io.core() else { return };
         match contained(|| self.engine.link(clock::now(), &event)) {
             Ok(effects) => core.perform_batched(effects),

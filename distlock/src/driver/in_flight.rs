@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
-use super::{Core, all_unanswered, unanswered};
+use super::Core;
 use crate::backend::BoxFuture;
+use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Confirmation, Context, Purpose};
 use crate::protocol::{Failure, OpError, OpResult};
@@ -121,4 +122,13 @@ impl AwaitedCommand {
             core.await_elsewhere(in_flight);
         }
     }
+}
+
+/// Whatever was sent before the panic may be applied.
+pub(super) fn unanswered(panicked: Panicked) -> OpError {
+    OpError::new(Failure::Unknown, panicked)
+}
+
+pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
+    fail_all(count, &unanswered(panicked))
 }

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::reports::EndReport;
 use super::shards::Shards;
 use super::{Alive, Core, Requester};
+use crate::engine::Release;
 use crate::lease_cell::LeaseCell;
 use crate::process::Process;
 
@@ -45,9 +47,17 @@ impl LeaseHandle {
     }
 
     fn release_in_background(&self) {
-        let release = |engine: &Shards<Requester>, now| engine.release(now, &self.cell).1;
+        let core = self.alive.core();
+        let report = EndReport::begin(core, &self.cell);
+        let mut released = Release::Sent;
+        let release = |engine: &Shards<Requester>, now| {
+            let (release, effects) = engine.release(now, &self.cell);
+            released = release;
+            effects
+        };
         // If the engine panics, the lease ends by its deadline: this may be called while a panic unwinds.
-        drop(self.alive.core().event(release));
+        drop(core.event(release));
+        report.finish_unawaited(released);
     }
 
     /// The section that holds the lock was dropped or has panicked: ends the hold, and reports it to the

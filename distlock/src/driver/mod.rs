@@ -14,6 +14,7 @@ mod in_flight;
 mod io_thread;
 mod lease_handle;
 mod releasing;
+mod reports;
 pub(crate) mod shards;
 
 use std::collections::VecDeque;
@@ -28,23 +29,23 @@ use std::time::{Duration, Instant};
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::fail_all::fail_all;
 use crate::backend::{Backend, BoxFuture, Sending};
 use crate::clock;
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::{Confirmation, Context, Effect, Outcome};
 use crate::lease_cell::LeaseCell;
+use crate::observe::{Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, Op, OpError, OpResult, Time};
-use crate::trace;
 pub(crate) use acquiring::acquire;
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
-use in_flight::{Answer, AwaitedCommand, InFlight, pair};
+use in_flight::{Answer, AwaitedCommand, InFlight, all_unanswered, pair, unanswered};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
+pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
 
 /// The number of mutexes over which the keys are spread.
@@ -71,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) client: Arc<str>,
     pub(crate) engine: Shards<Requester>,
     pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) observers: Observers,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
     /// The current outage.
@@ -103,12 +105,14 @@ impl Core {
         backend: Arc<dyn Backend>,
         tuning: &crate::protocol::Tuning,
         seed: u64,
+        observers: Observers,
     ) -> Arc<Alive> {
         let core = Arc::new(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine: Shards::new(&client, tuning, SHARDS, seed),
             client,
             backend,
+            observers,
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             outage: Mutex::default(),
@@ -159,12 +163,13 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
-                // The listeners are woken even if the log subscriber panics.
-                let logged = contained(|| trace::lost(&cell, reason));
+                self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
-                drop(logged);
             }
-            Effect::Renewed(cell) => trace::renewed(&cell),
+            Effect::Renewed(cell) => self.report_renewed(&cell),
+            Effect::Queued { key, label, kind, waiting } => {
+                self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting });
+            }
         }
         None
     }
@@ -378,7 +383,7 @@ impl Core {
     /// any more, so all holders, all waiters and all later requests are told at once.
     fn fail(self: &Arc<Self>, why: &str) {
         let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
-        drop(contained(|| trace::failed(&defect)));
+        self.observers.tell(&Happened::Failed { defect: &defect });
         let cause = OpError::new(Failure::Refused, defect.clone());
         self.io.ended(defect);
         drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
@@ -488,13 +493,4 @@ fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
         Poll::Ready(result) => Begun::Answered(result),
         Poll::Pending => Begun::UnderWay(answer),
     }
-}
-
-/// Everything that was sent before the panic may have been applied.
-fn unanswered(panicked: Panicked) -> OpError {
-    OpError::new(Failure::Unknown, panicked)
-}
-
-fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
-    fail_all(count, &unanswered(panicked))
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
+use super::reports::EndReport;
 use super::{Core, LeaseHandle};
 use crate::clock;
 use crate::engine::{Confirmation, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
+use crate::observe::ReleaseOutcome;
 use crate::process;
 use crate::protocol::OpError;
 
@@ -44,6 +46,14 @@ impl Awaited {
         }
         self.command.confirmation.take().unwrap_or(Confirmation::None)
     }
+
+    async fn released(self) -> Result<(), Failed> {
+        match self.confirmation().await {
+            Confirmation::None | Confirmation::Fine => Ok(()),
+            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
+            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
+        }
+    }
 }
 
 impl Drop for Awaited {
@@ -53,20 +63,30 @@ impl Drop for Awaited {
 }
 
 /// A hold that has ended, with the server's reply or the way to it.
-pub(crate) struct Released(Word);
+pub(crate) struct Released<'a> {
+    word: Word,
+    report: EndReport<'a>,
+}
 
 enum Word {
+    /// Handed on in this process, or lost before, or not ours to release.
     Known(Result<(), Failed>),
     Awaited(Awaited),
 }
 
 /// Ends a hold. The command has been sent when this returns.
-pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
+pub(crate) fn release(lease_handle: &LeaseHandle) -> Released<'_> {
     let core = lease_handle.alive.core();
+    let cell = &*lease_handle.cell;
     let Some(in_hand) = lease_handle.end() else {
-        let forked = core.is_forked().then(process::forked);
-        return Released(Word::Known(forked.map_or(Ok(()), |error| Err(Failed::Unconfirmed(error)))));
+        let (result, report) = if core.is_forked() {
+            (Err(Failed::Unconfirmed(process::forked())), EndReport::begin(core, cell))
+        } else {
+            (Ok(()), EndReport::over(core, cell))
+        };
+        return Released { word: Word::Known(result), report };
     };
+    let report = EndReport::begin(core, cell);
     let (release, effects) = core.engine.release(clock::now(), &lease_handle.cell);
     let known = match release {
         Release::HandedOn => Ok(()),
@@ -75,11 +95,11 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released {
             let command = AwaitedCommand::new(AwaitedKind::Release);
             let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));
-            return Released(Word::Awaited(awaited));
+            return Released { word: Word::Awaited(awaited), report };
         }
     };
     core.perform(effects, None);
-    Released(Word::Known(known))
+    Released { word: Word::Known(known), report }
 }
 
 /// The guard that this hold belongs to exists now: the time limits in `want` count from here.
@@ -89,23 +109,20 @@ pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
     core.perform(effects, None);
 }
 
-impl Released {
-    /// No further reply will come.
-    pub(crate) fn is_known(&self) -> bool {
-        matches!(self.0, Word::Known(_))
-    }
-
+impl Released<'_> {
     /// Waits for the server's reply.
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
-        let awaited = match self.0 {
-            Word::Known(result) => return result,
-            Word::Awaited(awaited) => awaited,
+        let Released { word, report } = self;
+        let (result, fine) = match word {
+            Word::Known(result) => (result, ReleaseOutcome::HandedOn),
+            Word::Awaited(awaited) => (awaited.released().await, ReleaseOutcome::Confirmed),
         };
-        match awaited.confirmation().await {
-            Confirmation::None | Confirmation::Fine => Ok(()),
-            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
-            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
+        match &result {
+            Ok(()) => report.finish(fine),
+            Err(Failed::Lost(reason)) => report.finish_lost(*reason),
+            Err(Failed::Unconfirmed(error)) => report.finish(ReleaseOutcome::Unconfirmed(error)),
         }
+        result
     }
 }
 

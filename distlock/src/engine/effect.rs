@@ -1,12 +1,13 @@
 //! What the engine wants done after an event, and what the event means for its caller.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Outcome;
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Op, OpError, Time, Token};
+use crate::protocol::{Kind, Op, OpError, Time, Token};
 
 /// Whether a command may leave an entry in the queue on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,14 @@ pub(crate) enum Effect<W> {
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
     Renewed(Arc<LeaseCell>),
+    /// The store has said that somebody else holds the key, and this process stands in its queue or polls: tell the
+    /// world. `waiting` requests wait here; the label is that of the first.
+    Queued {
+        key: Arc<str>,
+        label: Cow<'static, str>,
+        kind: Kind,
+        waiting: usize,
+    },
 }
 
 /// What the reply to a release or to an explicit extension means for its caller.

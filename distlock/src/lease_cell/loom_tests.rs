@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{CellState, LeaseCell, Ticket};
+use super::{Beginning, CellState, How, LeaseCell, Ticket};
 use crate::error::LostReason;
-use crate::protocol::{Time, Token};
+use crate::protocol::{Kind, Time, Token};
 
 /// Before the deadline.
 const EARLY: Time = Time(100);
@@ -18,8 +18,20 @@ const LATE: Time = Time(300);
 const END: Time = Time(400);
 
 fn cell() -> Arc<LeaseCell> {
-    let (key, label) = (Arc::from("order"), "order".into());
-    Arc::new(LeaseCell::new(key, label, Ticket(1), Token(1), None, EARLY, Time::MAX, DEADLINE, None))
+    Arc::new(LeaseCell::new(Beginning {
+        key: Arc::from("order"),
+        label: "order".into(),
+        ticket: Ticket(1),
+        token: Token(1),
+        kind: Kind::Exclusive,
+        how: How::Free,
+        fence: None,
+        held_since: EARLY,
+        cap: Time::MAX,
+        until: DEADLINE,
+        collection: None,
+        session: None,
+    }))
 }
 
 fn beside<T: 'static>(

@@ -14,6 +14,9 @@ use crate::backend::{Backend, Tuning};
 use crate::driver::{Alive, Core};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+#[cfg(test)]
+use crate::observe::Observer;
+use crate::observe::Observers;
 use crate::request::LockRequest;
 use crate::scope;
 pub use builder::LockManagerBuilder;
@@ -134,16 +137,28 @@ impl LockManager {
     }
 
     fn memory(client: Arc<str>, defaults: Defaults) -> Self {
+        LockManager::observed_memory(client, defaults, Observers::standard())
+    }
+
+    fn observed_memory(client: Arc<str>, defaults: Defaults, observers: Observers) -> Self {
         // No other process can use these locks, so there is no poller to leave gaps for.
         let tuning = Tuning { poll_gap: Duration::ZERO, ..Tuning::default() };
         let memory = Memory::new(&client, tuning.clone());
-        let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..));
+        let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..), observers);
         memory.deliver_to(alive.core());
         LockManager { alive, defaults }
     }
 
     fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
-        LockManager { alive: Core::start(client, backend, tuning, fastrand::u64(..)), defaults }
+        let alive = Core::start(client, backend, tuning, fastrand::u64(..), Observers::standard());
+        LockManager { alive, defaults }
+    }
+
+    /// [`in_memory`](LockManager::in_memory), and what happens in it is told to `observer`.
+    #[cfg(test)]
+    pub(crate) fn in_memory_observed_by(observer: Arc<dyn Observer>) -> Self {
+        let observers = Observers::standard().and(observer);
+        LockManager::observed_memory(builder::client_id(None), Defaults::default(), observers)
     }
 
     /// Connects to the URL in the environment variable `DISTLOCK_URL`.

@@ -47,7 +47,7 @@ impl Slot {
     /// Releases and waits for it; a failure is reported, not returned.
     pub async fn release(&self) {
         if let Some(held) = self.held() {
-            held.release_and_trace().await;
+            held.release_and_report().await;
         }
     }
 

@@ -32,7 +32,7 @@ const ROOMS: &[Room] = &[
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
     Room("quorum", 5, &["backend/quorum/"]),
-    Room("trace", 5, &["trace.rs"]),
+    Room("observers", 4, &["observe/"]),
     Room("driver", 6, &["driver/"]),
     Room(
         "surface",
@@ -43,6 +43,7 @@ const ROOMS: &[Room] = &[
             "manager/",
             "private/",
             "request.rs",
+            "request_report.rs",
             "scope.rs",
             "section.rs",
             "single_attempt.rs",

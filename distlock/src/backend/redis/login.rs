@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Backoff;
 use super::errors::CredentialsFrom;
-use super::trace;
 use crate::connection::{Credentials, Provider};
+use crate::observe::{Failures, Notice, notice};
 
 /// The longest pause between two attempts to renew credentials.
 const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
@@ -86,15 +86,14 @@ impl Login {
         while let Some(at) = renew_at {
             sleep_until(at).await;
             let mut backoff = Backoff::up_to(LONGEST_RENEWAL_PAUSE);
-            let mut warned = false;
+            let mut before = Failures::None;
             renew_at = loop {
                 match self.renew(connection.clone()).await {
                     Ok(next) => break next,
-                    Err(error) if !std::mem::replace(&mut warned, true) => trace::warn(&format!(
-                        "the credentials of a connection could not be renewed ({error}): it may be closed by the \
-                         server when they end"
-                    )),
-                    Err(error) => trace::debug(&format!("credentials not renewed: {error}")),
+                    Err(error) => notice(Notice::CredentialsNotRenewed {
+                        error: &error,
+                        before: std::mem::replace(&mut before, Failures::Some),
+                    }),
                 }
                 sleep(backoff.next()).await;
             };

@@ -36,7 +36,6 @@ mod standalone;
 mod stream;
 mod supervisor;
 mod tls;
-mod trace;
 mod url;
 
 #[cfg(any(test, fuzzing))]

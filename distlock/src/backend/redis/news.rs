@@ -21,7 +21,7 @@ use super::first_reply;
 use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
-use super::trace;
+use crate::observe::{Notice, notice};
 
 /// The first is published by the sentinel that leads a fail-over, as soon as it reports the new master; the
 /// second by every sentinel that has learned of it.
@@ -60,8 +60,8 @@ pub(super) async fn hear(
                     backoff = Backoff::up_to(LONGEST_SUBSCRIBE_PAUSE);
                 }
             }
-            Ok(Err(error)) => trace::debug(&format!("no news from the sentinel at {address}: {error}")),
-            Err(_) => trace::debug(&format!("no news from the sentinel at {address}: no answer")),
+            Ok(Err(error)) => notice(Notice::NoSentinelNews { sentinel: &address, error: &error }),
+            Err(_) => notice(Notice::NoSentinelNews { sentinel: &address, error: &"no answer" }),
         }
         sleep(backoff.next()).await;
     }

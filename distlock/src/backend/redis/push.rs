@@ -20,8 +20,9 @@ use super::config::{Address, RedisConfig};
 use super::endpoint::Endpoint;
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
-use super::{errors, first_reply, info, trace};
+use super::{errors, first_reply, info};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
+use crate::observe::{Notice, notice};
 
 /// After this much silence the connection is probed with a PING.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
@@ -100,7 +101,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 closed = 0;
                 listener.subscribed(subscription.at.clone());
                 let error = subscription.last(&*listener).await;
-                trace::debug(&format!("{}: push connection lost: {error}", listener.place()));
+                notice(Notice::PushLinkLost { server: &listener.place(), error: &error });
                 if since.elapsed() >= STABLE_AFTER {
                     (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
                     Duration::ZERO
@@ -126,7 +127,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 jittered(REFUSED_SUBSCRIBE_PAUSE)
             }
             Ok(Err(Trouble::Passing(error))) => {
-                trace::debug(&format!("{}: no push connection: {error}", listener.place()));
+                notice(Notice::NoPushLink { server: &listener.place(), error: &error });
                 soon.next()
             }
             Err(_) => soon.next(),
@@ -138,12 +139,8 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
 
 fn warn_once(listener: &impl Listener, error: &RedisError, warned: &mut bool) {
     if !std::mem::replace(warned, true) {
-        trace::warn(&format!(
-            "{}: grants cannot be pushed ({error}): waiters will poll. Allow `+subscribe` and the channel `{}`; a \
-             proxy in front of the server must pass SUBSCRIBE on",
-            listener.place(),
-            listener.wire().channel()
-        ));
+        let (server, channel) = (listener.place(), listener.wire().channel());
+        notice(Notice::NoPushes { server: &server, channel: &channel, error });
     }
 }
 
@@ -329,7 +326,7 @@ fn closed() -> RedisError {
 fn deliver(listener: &impl Listener, payload: &[u8]) {
     match std::str::from_utf8(payload).ok().and_then(|text| parse(listener.wire(), text)) {
         Some((push, from)) => listener.push(push, from),
-        None => trace::debug("a message on our push channel makes no sense; ignored"),
+        None => notice(Notice::OddPush),
     }
 }
 

@@ -19,11 +19,12 @@ use super::push::Listener;
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervisor::{Connected, LinkOwner};
-use super::{ConfigError, errors, push, supervisor, trace};
+use super::{ConfigError, errors, push, supervisor};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
 };
+use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
@@ -381,7 +382,7 @@ impl Listener for Supervisor {
             if let Some(replicas) = &shared.replicas {
                 match replicas.confirm(&link).await {
                     Ok(()) => events.push(push),
-                    Err(error) => trace::debug(&format!("a grant is not believed: {error}")),
+                    Err(error) => notice(Notice::GrantNotConfirmed { error: &error }),
                 }
             }
         });

@@ -20,6 +20,7 @@ use tokio::net::UnixStream;
 use super::config::Address;
 use super::dial::dial;
 use super::tls::Tls;
+use crate::observe::{Notice, notice};
 
 /// What can be known about a connection without sending anything.
 #[derive(Debug, Default)]
@@ -105,7 +106,7 @@ impl Drop for Stream {
         };
         // Best effort: without it the kernel goes on sending until the user timeout.
         if SockRef::from(tcp).set_linger(Some(Duration::ZERO)).is_err() {
-            super::trace::debug("could not discard the unsent data of a connection");
+            notice(Notice::UnsentDataKept);
         }
     }
 }

@@ -14,8 +14,8 @@ use super::errors;
 use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
-use super::trace;
 use crate::backend::{Failure, OpError};
+use crate::observe::{Notice, notice};
 
 /// While requests are under way: the silence after which the link is probed.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -70,17 +70,14 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
                 let Connected { address, link, server, .. } = &connected;
                 if let (Some(policy), false) = (&server.evicts, warned) {
                     warned = true;
-                    trace::warn(&format!(
-                        "{address}: maxmemory-policy `{policy}` may evict locks while they are held: \
-                         use `noeviction`, or give locks a server of their own"
-                    ));
+                    notice(Notice::Evicts { server: address, policy });
                 }
                 memory.former.links.push((server.identity.clone(), server.run_id.clone()));
                 let since = tokio::time::Instant::now();
                 owner.up(&connected).await;
                 let demoted = owner.demoted(address);
                 let cause = watch(link, driver, demoted, owner.config().op_timeout).await;
-                trace::debug(&format!("{address}: link lost: {cause}"));
+                notice(Notice::LinkLost { server: address, cause: &cause });
                 owner.down(cause);
                 if since.elapsed() >= STABLE_AFTER {
                     backoff = Backoff::up_to(owner.longest_pause());
@@ -90,7 +87,7 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
                 }
             }
             Err(cause) => {
-                trace::debug(&cause.to_string());
+                notice(Notice::NoLink { cause: &cause });
                 owner.down(cause);
             }
         }
@@ -137,7 +134,7 @@ async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connect
         match attempt(owner, memory, Manner::Plain).await {
             Ok(connected) => {
                 let place = owner.place();
-                trace::debug(&format!("{place}: closed the connection when it was asked what it is"));
+                notice(Notice::PlainHandshake { server: &place });
                 return Ok(connected);
             }
             // A refusal with a reason is more informative.

@@ -29,8 +29,8 @@ mod with {
     };
 
     use crate::backend::redis::config_error::ConfigError;
-    use crate::backend::redis::trace;
     use crate::connection::{Pem, Roots, TlsOptions};
+    use crate::observe::{Notice, notice};
 
     /// How connections are secured, if they are.
     #[derive(Clone, Debug, Default)]
@@ -114,7 +114,7 @@ mod with {
                 }
                 Ok(None) => before.config,
                 Err(error) => {
-                    trace::warn(&format!("{error}; what was there before is used on"));
+                    notice(Notice::CertificatesNotRead { error: &error });
                     before.config
                 }
             }

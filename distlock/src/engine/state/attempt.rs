@@ -7,7 +7,7 @@ use super::link::Link;
 use super::timers::When;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM, Queueing};
-use crate::lease_cell::Ticket;
+use crate::lease_cell::{How, Ticket};
 use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token};
 
 /// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
@@ -44,6 +44,9 @@ pub(crate) struct Attempt {
     pub(crate) batch_role: Option<BatchRole>,
     /// The longest ttl that any of its commands asked for.
     pub(crate) longest: Duration,
+    /// How the lease came to us, if it is known to be ours already.
+    pub(crate) how: Option<How>,
+    pub(crate) queued: QueuedReport,
 }
 
 impl Attempt {
@@ -67,6 +70,8 @@ impl Attempt {
             late_since: None,
             batch_role: None,
             longest: Duration::ZERO,
+            how: None,
+            queued: QueuedReport::Due,
         }
     }
 
@@ -92,6 +97,13 @@ impl Attempt {
     pub(crate) fn may_be_applied(&self) -> bool {
         self.traces.may_exist() || self.entered.is_some()
     }
+}
+
+/// Whether it was reported that the attempt has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueuedReport {
+    Due,
+    Done,
 }
 
 /// What an attempt is doing.

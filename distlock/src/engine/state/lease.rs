@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::engine::Renewal;
 use crate::engine::rules;
-use crate::lease_cell::{LeaseCell, Ticket};
+use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{Kind, ServerTime, Time, Token};
 
 /// A lease that is ours and that nobody here holds yet.
@@ -29,6 +29,8 @@ pub(crate) struct Grant {
     pub(crate) asked: Time,
     /// The longest ttl that any command for it asked for.
     pub(crate) longest: Duration,
+    /// How it came to whoever is to hold it next.
+    pub(crate) how: How,
 }
 
 /// One holder of a lease.

@@ -11,7 +11,7 @@ pub(super) mod pending;
 mod timers;
 pub(super) mod waiters;
 
-pub(super) use attempt::{Attempt, BatchRole, Phase};
+pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
 pub(super) use env::Env;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::Step;
 use super::acquire_all::Handled;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Grant, When};
-use crate::engine::{Context, LONGEST_CLAIM, Outcome, Purpose, Queueing};
+use crate::engine::state::{Attempt, Grant, QueuedReport, When};
+use crate::engine::{Context, Effect, LONGEST_CLAIM, Outcome, Purpose, Queueing};
 use crate::error::LostReason;
+use crate::lease_cell::How;
 use crate::protocol::{
     Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end,
 };
@@ -41,6 +42,16 @@ enum Found {
 enum Place {
     First,
     Behind,
+}
+
+fn how_found(attempt: &Attempt, found: Found) -> How {
+    match (found, attempt.holder.is_some()) {
+        // An earlier command took it, whose answer was lost or is late.
+        (Found::Ours, false) => attempt.how.unwrap_or(How::Free),
+        (Found::Ours, true) => attempt.how.unwrap_or(How::Granted),
+        (Found::Free, false) => How::Free,
+        (Found::Free, true) => How::Asked,
+    }
 }
 
 impl<W> Step<'_, W> {
@@ -163,6 +174,7 @@ impl<W> Step<'_, W> {
             server_time,
             asked: sent,
             longest: attempt.longest,
+            how: how_found(&attempt, found),
         };
         if deadline <= self.now || self.env.session().is_some_and(|session| session.is_over(self.now)) {
             return self.too_late(&attempt);
@@ -212,10 +224,20 @@ impl<W> Step<'_, W> {
         if queueing == Queueing::May {
             let at = self.next_ask(&mut attempt, holder, remaining, place);
             attempt.phase.queued(at);
+            self.report_queued(&mut attempt);
         } else {
             self.ask(&mut attempt);
         }
         Some(attempt)
+    }
+
+    fn report_queued(&mut self, attempt: &mut Attempt) {
+        let Some(head) = self.state.waiters.front() else { return };
+        if std::mem::replace(&mut attempt.queued, QueuedReport::Done) == QueuedReport::Due {
+            let (key, label) = (self.key.clone(), head.want.label.clone());
+            let (kind, waiting) = (attempt.kind, self.state.waiters.len());
+            self.out.push(Effect::Queued { key, label, kind, waiting });
+        }
     }
 
     /// When to ask again if no push arrives.

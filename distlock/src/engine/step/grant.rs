@@ -6,6 +6,7 @@ use super::Step;
 use crate::engine::LONGEST_CLAIM;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
+use crate::lease_cell::How;
 use crate::protocol::{ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
@@ -22,6 +23,7 @@ impl<W> Step<'_, W> {
                 return Some(attempt);
             }
             attempt.handoffs_began = Some(handoffs_began);
+            attempt.how = Some(How::Granted);
             let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
                 return step.confirm(attempt, server_time);
             };
@@ -41,6 +43,7 @@ impl<W> Step<'_, W> {
                 server_time: Some(server_time),
                 asked: step.now,
                 longest: attempt.longest,
+                how: How::Granted,
             };
             step.start(grant, Duration::ZERO);
             None
@@ -115,6 +118,7 @@ impl<W> Step<'_, W> {
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
         attempt.longest = grant.longest;
+        attempt.how = Some(grant.how);
         // Replies to acquire commands from before this lease are ignored: their blocks of fencing tokens may
         // lie below ours.
         attempt.seen = self.state.seq + 1;

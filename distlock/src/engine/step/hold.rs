@@ -7,7 +7,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
-use crate::lease_cell::LeaseCell;
+use crate::lease_cell::{Beginning, How, LeaseCell};
 use crate::protocol::{Kind, Time, Token, lease_end};
 
 /// If a hold without renewal begins with less than its ttl, by more than this part of it, its lease is
@@ -41,11 +41,11 @@ impl<W> Step<'_, W> {
 
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = if waiter.want.fenced { grant.fences.next() } else { None };
-        let (token, kind) = (grant.token, grant.kind);
+        let (token, kind, how) = (grant.token, grant.kind, grant.how);
         let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: None };
         self.state.leases.reserve_exact(1);
         self.state.leases.push(lease);
-        self.take_hold(token, waiter, fence);
+        self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {
             if self.state.waiters.any_impatient() {
                 let holder = self.own_text(token);
@@ -56,9 +56,9 @@ impl<W> Step<'_, W> {
         }
     }
 
-    fn take_hold(&mut self, token: Token, waiter: Waiter<W>, fence: Option<u64>) {
+    fn take_hold(&mut self, token: Token, waiter: Waiter<W>, fence: Option<u64>, how: How) {
         let now = self.now;
-        let key = self.key.clone();
+        let (key, session) = (self.key.clone(), self.env.session().cloned());
         let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
         let cap = rules::max_hold(&want).map_or(Time::MAX, |hold| now.after(hold));
@@ -72,11 +72,20 @@ impl<W> Step<'_, W> {
         if let Some(collection) = &collection {
             collection.answered();
         }
-        let (label, held_since) = (want.label, now);
-        let session = self.env.session().cloned();
-        let cell =
-            LeaseCell::new(key, label, ticket, token, fence, held_since, cap, until, collection, session);
-        let cell = Arc::new(cell);
+        let cell = Arc::new(LeaseCell::new(Beginning {
+            key,
+            label: want.label,
+            ticket,
+            token,
+            kind: want.kind,
+            how,
+            fence,
+            held_since: now,
+            cap,
+            until,
+            collection,
+            session,
+        }));
         let until = until.min(cap);
         lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
@@ -122,7 +131,7 @@ impl<W> Step<'_, W> {
             });
             let Some(token) = joinable.map(|lease| lease.grant.token) else { return };
             let Some(waiter) = self.state.waiters.pop() else { return };
-            self.take_hold(token, waiter, None);
+            self.take_hold(token, waiter, None, How::Joined);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::rules;
 use crate::engine::state::Grant;
 use crate::engine::{LONGEST_CLAIM, Release};
 use crate::error::LostReason;
-use crate::lease_cell::{LeaseCell, Ticket};
+use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{Kind, Time, Token};
 
 impl<W> Step<'_, W> {
@@ -72,7 +72,7 @@ impl<W> Step<'_, W> {
             && self.env.refusal.is_none()
             && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
         if passed_on {
-            self.start(lease.grant, Duration::ZERO);
+            self.start(Grant { how: How::HandedOn, ..lease.grant }, Duration::ZERO);
             self.serve_here();
             return Release::HandedOn;
         }

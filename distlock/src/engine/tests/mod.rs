@@ -7,6 +7,7 @@ mod chain;
 mod collection;
 mod crowd;
 mod granting;
+mod how;
 mod limited;
 mod link;
 mod loss;
@@ -49,6 +50,8 @@ struct Desk {
     together: VecDeque<Vec<(Context, Op)>>,
     done: VecDeque<(u32, Outcome)>,
     lost: Vec<LostReason>,
+    /// How many waited here when it was reported that the store has queued this process.
+    queued: Vec<usize>,
 }
 
 impl Desk {
@@ -72,6 +75,7 @@ impl Desk {
             together: VecDeque::new(),
             done: VecDeque::new(),
             lost: Vec::new(),
+            queued: Vec::new(),
         };
         desk.up(true);
         desk
@@ -94,6 +98,7 @@ impl Desk {
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
                 Effect::Renewed(_) => {}
+                Effect::Queued { waiting, .. } => self.queued.push(waiting),
             }
         }
     }

@@ -18,11 +18,12 @@ use crate::backend::redis::backoff::Backoff;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::endpoint::Endpoint;
+use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::redis::{errors, trace};
 use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
+use crate::observe::{Notice, notice};
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
@@ -242,7 +243,7 @@ impl Supervisor {
                     }
                 }
                 Err(cause) => {
-                    trace::debug(&cause.to_string());
+                    notice(Notice::NoMap { cause: &cause });
                     if self.map().nodes.iter().all(|node| node.link().is_none()) {
                         self.report_down(cause);
                     }

@@ -1,0 +1,263 @@
+//! What observers may count on: see [`Event`].
+
+use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::recorder::{Ended, Recorder, Seen};
+use super::{Event, Observer, Observers};
+use crate::lease_cell::How;
+use crate::manager::LockManager;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+fn observed() -> (LockManager, Arc<Recorder>) {
+    let recorder = Recorder::new();
+    (LockManager::in_memory_observed_by(recorder.clone()), recorder)
+}
+
+fn acquired(key: &str, how: How) -> Seen {
+    Seen::Acquired { key: key.to_owned(), how }
+}
+
+fn released(key: &str, how: Ended) -> Seen {
+    Seen::Released { key: key.to_owned(), how }
+}
+
+fn lost(key: &str) -> Seen {
+    Seen::Lost { key: key.to_owned() }
+}
+
+const REQUESTED: Seen = Seen::Requested { keys: 1 };
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_lock_that_is_released_is_requested_acquired_and_released_once() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock("a").label("it").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Confirmed)];
+    assert_eq!(recorder.under("it"), expected);
+}
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_is_reported_as_released() {
+    let (manager, recorder) = observed();
+    drop(manager.lock("a").label("it").acquire().await.unwrap());
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    assert_eq!(recorder.under("it"), expected);
+}
+
+#[tokio::test]
+async fn a_release_that_nobody_awaits_is_reported_once() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock("a").label("it").acquire().await.unwrap();
+    drop(guard.release());
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    assert_eq!(recorder.under("it"), expected);
+}
+
+#[tokio::test]
+async fn a_section_that_is_dropped_is_reported_as_released() {
+    let (manager, recorder) = observed();
+    let mut section = Box::pin(manager.lock("a").label("it").run(async |_| pending::<()>().await));
+    assert!(poll_once(section.as_mut()).is_pending());
+    drop(section);
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    assert_eq!(recorder.under("it"), expected);
+}
+
+#[tokio::test]
+async fn a_request_ends_once_however_it_ends() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock("a").acquire().await.unwrap();
+    manager.lock("a").label("busy").no_wait().acquire().await.unwrap_err();
+    assert_eq!(recorder.under("busy"), [REQUESTED, Seen::NotAcquired]);
+    manager.lock("").label("invalid").acquire().await.unwrap_err();
+    assert_eq!(recorder.under("invalid"), [Seen::Requested { keys: 0 }, Seen::NotAcquired]);
+    {
+        let mut dropped = pin!(manager.lock("a").label("dropped").acquire());
+        assert!(poll_once(dropped.as_mut()).is_pending());
+    }
+    assert_eq!(recorder.under("dropped"), [REQUESTED, Seen::Abandoned]);
+    drop(manager.lock("a").label("never polled").acquire());
+    assert_eq!(recorder.under("never polled"), []);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_of_several_keys_is_reported() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock_all(["a", "b"]).label("it").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    let expected = [
+        Seen::Requested { keys: 2 },
+        acquired("a", How::Free),
+        acquired("b", How::Free),
+        released("b", Ended::Confirmed),
+        released("a", Ended::Confirmed),
+    ];
+    assert_eq!(recorder.under("it"), expected);
+}
+
+#[tokio::test]
+async fn what_a_request_gives_back_because_it_did_not_get_the_rest_is_not_reported() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock("b").acquire().await.unwrap();
+    manager.lock_all(["a", "b"]).label("it").no_wait().acquire().await.unwrap_err();
+    assert_eq!(recorder.under("it"), [Seen::Requested { keys: 2 }, Seen::NotAcquired]);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_handed_on_here_is_reported_so_by_both() {
+    let (manager, recorder) = observed();
+    let first = manager.lock("a").label("first").acquire().await.unwrap();
+    let mut waiting = pin!(manager.lock("a").label("second").acquire());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    first.release().await.unwrap();
+    let second = waiting.await.unwrap();
+    assert_eq!(recorder.under("first")[2], released("a", Ended::HandedOn));
+    assert_eq!(recorder.under("second"), [REQUESTED, acquired("a", How::HandedOn)]);
+    second.release().await.unwrap();
+    assert_eq!(recorder.under("second")[2..], [released("a", Ended::Confirmed)]);
+}
+
+#[tokio::test]
+async fn readers_that_share_a_lease_are_reported_each() {
+    let (manager, recorder) = observed();
+    let first = manager.lock("a").label("first").shared().acquire().await.unwrap();
+    let second = manager.lock("a").label("second").shared().acquire().await.unwrap();
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::HandedOn)];
+    assert_eq!(recorder.under("first"), expected);
+    let expected = [REQUESTED, acquired("a", How::Joined), released("a", Ended::Confirmed)];
+    assert_eq!(recorder.under("second"), expected);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_entered_again_is_reported_of_its_own() {
+    let (manager, recorder) = observed();
+    let outer = manager.lock("a").label("outer");
+    let inner = manager.lock("a").label("inner").reentrant();
+    outer
+        .run(async |_| {
+            inner.run(async |_| {}).await.unwrap();
+        })
+        .await
+        .unwrap();
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Confirmed)];
+    assert_eq!(recorder.under("outer"), expected);
+    let expected = [REQUESTED, acquired("a", How::Nested), released("a", Ended::Nested)];
+    assert_eq!(recorder.under("inner"), expected);
+}
+
+#[tokio::test]
+async fn a_loss_is_reported_once_and_before_the_release() {
+    let (manager, recorder) = observed();
+    let guard = manager.lock("a").label("told").ttl(SHORT).no_renew().acquire().await.unwrap();
+    guard.lost().await;
+    guard.release().await.unwrap_err();
+    let expected = [REQUESTED, acquired("a", How::Free), lost("a"), released("a", Ended::AfterLoss)];
+    assert_eq!(recorder.under("told"), expected);
+
+    let guard = manager.lock("a").label("found").ttl(SHORT).no_renew().acquire().await.unwrap();
+    while guard.is_held() {
+        std::hint::spin_loop();
+    }
+    drop(guard);
+    let found = recorder.under("found");
+    let losses = found.iter().filter(|seen| **seen == lost("a")).count();
+    let releases = found.iter().filter(|seen| **seen == released("a", Ended::AfterLoss)).count();
+    assert_eq!((found.len(), losses, releases), (4, 1, 1), "{found:?}");
+}
+
+struct Panicking;
+
+impl Observer for Panicking {
+    fn event(&self, _: &Event<'_>) {
+        panic!("the observer panics on purpose");
+    }
+}
+
+#[test]
+fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
+    let recorder = Recorder::new();
+    let observers = Observers::default().and(Arc::new(Panicking)).and(recorder.clone());
+    observers.tell(&Event::Abandoned { label: "it", waited: Duration::ZERO });
+    assert_eq!(recorder.under("it"), [Seen::Abandoned]);
+}
+
+/// Many requests, of which some are dropped and some lose their locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_becomes_of_requests_and_locks_the_reports_balance() {
+    let (manager, recorder) = observed();
+    let mut tasks = Vec::new();
+    for i in 0..300_u64 {
+        let manager = manager.clone();
+        tasks.push(tokio::spawn(one_of_many(manager, i, fastrand::Rng::with_seed(i))));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    // The manager's thread may be about to report a loss.
+    let reported = async || {
+        while recorder.losses() < recorder.releases_after_losses() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reported()).await.expect("every loss is reported");
+    let mut stories: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    for (label, seen) in recorder.all() {
+        stories.entry(label).or_default().push(seen);
+    }
+    assert_eq!(stories.len(), 300);
+    for (label, story) in &stories {
+        check(label, story);
+    }
+    assert!(recorder.count(|seen| matches!(seen, Seen::Abandoned)) > 0);
+    assert!(recorder.losses() > 0);
+}
+
+async fn one_of_many(manager: LockManager, i: u64, mut rng: fastrand::Rng) {
+    let keys: Vec<&str> = ["a", "b", "c"].into_iter().filter(|_| rng.bool()).collect();
+    let keys = if keys.is_empty() { vec!["a"] } else { keys };
+    let request = manager.lock_all(keys).label(i.to_string()).ttl(SHORT).no_renew();
+    let request = if rng.bool() { request.shared() } else { request };
+    let request = request.wait(Duration::from_millis(rng.u64(0..200)));
+    let work = async move {
+        let Ok(guard) = request.acquire().await else { return };
+        match rng.u32(0..5) {
+            0 => drop(guard),
+            1 => drop(guard.lost().await),
+            2 => drop(poll_fn(|cx| Poll::Ready(pin!(guard.lost()).poll(cx))).await),
+            _ => drop(guard.release().await),
+        }
+    };
+    drop(tokio::time::timeout(Duration::from_millis(i % 50), work).await);
+}
+
+/// The reports of one request.
+fn check(label: &str, story: &[Seen]) {
+    let count = |kind: &dyn Fn(&Seen) -> bool| story.iter().filter(|seen| kind(seen)).count();
+    let Some(Seen::Requested { keys }) = story.first().cloned() else { panic!("{label}: {story:?}") };
+    assert_eq!(count(&|seen| matches!(seen, Seen::Requested { .. })), 1, "{label}: {story:?}");
+    let without = count(&|seen| matches!(seen, Seen::NotAcquired | Seen::Abandoned));
+    let with = count(&|seen| matches!(seen, Seen::Acquired { .. }));
+    assert!(matches!((with, without), (0, 1)) || (with, without) == (keys, 0), "{label}: {story:?}");
+    for key in ["a", "b", "c"] {
+        let got = count(&|seen| matches!(seen, Seen::Acquired { key: of, .. } if of == key));
+        let gone = count(&|seen| matches!(seen, Seen::Released { key: of, .. } if of == key));
+        let lost = count(&|seen| matches!(seen, Seen::Lost { key: of } if of == key));
+        let late = count(&|seen| *seen == released(key, Ended::AfterLoss));
+        assert_eq!(got, gone, "{label}: {story:?}");
+        assert!(lost <= got && late <= lost, "{label}: {story:?}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens in a manager, in numbers and enums.
+
+use std::time::Duration;
+
+use crate::error::{LockError, LostReason};
+use crate::lease_cell::{How, LeaseCell};
+use crate::outage::LinkChange;
+use crate::protocol::{Kind, LinkEvent, OpError};
+
+/// Something that has happened.
+///
+/// What an observer may count on, within one process:
+/// - Each `Requested` is followed by exactly one of: `Acquired` (one for each of the request's keys),
+///   `NotAcquired`, `Abandoned`.
+/// - Each `Acquired` is followed by exactly one `Released`, when nobody has the lock in hand any more. If the lock was
+///   lost before, exactly one `Lost` is reported too. A lock that was granted and given back before its request ended
+///   is reported by none of the three. A lock that is entered again (`How::Nested`) has an `Acquired` and a `Released`
+///   of its own; its loss is the outer section's.
+/// - Events that two threads cause at the same moment may arrive in either order: a `Lost`, which the manager's thread
+///   reports, may arrive after the `Released` of a holder that lets go just then.
+///
+/// Labels have few values (they may become the labels of a metric); keys may be personal data.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+pub(crate) enum Event<'a> {
+    /// Somebody asks for a lock, or for several at once. A request that is tried again and again is one.
+    Requested { label: &'a str, kind: Kind, keys: usize },
+    /// The store has said that somebody else holds the key, and this process stands in its queue now, or polls. Once
+    /// for each attempt of the process, in which `waiting` requests share; the label is that of the first of them.
+    Queued { label: &'a str, key: &'a str, kind: Kind, waiting: usize },
+    /// A request has its lock in hand. `waited` is the time since it began, for all of its keys together.
+    Acquired { lock: Lock<'a>, how: How, waited: Duration },
+    /// A request has ended without a lock.
+    NotAcquired { label: &'a str, error: &'a LockError, waited: Duration },
+    /// The future of a request was dropped before it had ended.
+    Abandoned { label: &'a str, waited: Duration },
+    /// The store has confirmed that the lease goes on, for `remaining` from now on at least.
+    Renewed { lock: Lock<'a>, remaining: Duration },
+    /// Nobody has the lock in hand any more.
+    Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
+    /// The lock is not held any more, although its holder has not released it.
+    Lost { lock: Lock<'a>, reason: LostReason, held: Duration },
+    /// The link to the store has changed, or has not been made once more.
+    Link { store: &'a str, event: &'a LinkEvent, change: LinkChange },
+    /// The manager is of no use any more: every lock is lost.
+    Failed { defect: &'a str },
+    /// See [`notice`](super::notice()).
+    #[cfg(feature = "redis")]
+    Notice { notice: super::notice::Notice<'a> },
+}
+
+/// Which lock. The token is new for every lease; readers of one process may share a lease.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+pub(crate) struct Lock<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) token: u64,
+    pub(crate) fenced: bool,
+}
+
+impl<'a> Lock<'a> {
+    pub(crate) fn of(cell: &'a LeaseCell) -> Self {
+        let (label, key) = (&*cell.label, &*cell.key);
+        Lock { label, key, kind: cell.kind, token: cell.token.0, fenced: cell.fence.is_some() }
+    }
+}
+
+/// What is known of a release when it is reported.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+pub(crate) enum ReleaseOutcome<'a> {
+    /// The store has confirmed it.
+    Confirmed,
+    /// The lease goes on in this process: another holder has it, or shares it.
+    HandedOn,
+    /// The store has not confirmed it. It is repeated in the background.
+    Unconfirmed(&'a OpError),
+    /// The lock had been lost before.
+    AfterLoss,
+    /// It is under way, and nobody awaits the store's answer.
+    Dropped,
+    /// The outer section, which this one had entered again, holds the lock still.
+    Nested,
+}

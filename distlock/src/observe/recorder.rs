@@ -1,0 +1,104 @@
+//! An observer that keeps what it is told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Event, Lock, Observer, ReleaseOutcome};
+use crate::lease_cell::How;
+
+/// An event without its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Requested { keys: usize },
+    Queued { key: String, waiting: usize },
+    Acquired { key: String, how: How },
+    NotAcquired,
+    Abandoned,
+    Renewed { key: String },
+    Released { key: String, how: Ended },
+    Lost { key: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Confirmed,
+    HandedOn,
+    Unconfirmed,
+    AfterLoss,
+    Dropped,
+    Nested,
+}
+
+/// Keeps the events that have a label, each with it.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder(Mutex<Vec<(String, Seen)>>);
+
+impl Recorder {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub(crate) fn under(&self, label: &str) -> Vec<Seen> {
+        self.all().into_iter().filter(|(found, _)| found == label).map(|(_, seen)| seen).collect()
+    }
+
+    pub(crate) fn losses(&self) -> usize {
+        self.count(|seen| matches!(seen, Seen::Lost { .. }))
+    }
+
+    pub(crate) fn releases_after_losses(&self) -> usize {
+        self.count(|seen| matches!(seen, Seen::Released { how: Ended::AfterLoss, .. }))
+    }
+
+    pub(crate) fn count(&self, is_it: impl Fn(&Seen) -> bool) -> usize {
+        self.all().iter().filter(|(_, seen)| is_it(seen)).count()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(String, Seen)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Observer for Recorder {
+    fn event(&self, event: &Event<'_>) {
+        let of = |lock: Lock<'_>| (lock.label.to_owned(), lock.key.to_owned());
+        let (label, seen) = match *event {
+            Event::Requested { label, keys, .. } => (label.to_owned(), Seen::Requested { keys }),
+            Event::Queued { label, key, waiting, .. } => {
+                (label.to_owned(), Seen::Queued { key: key.to_owned(), waiting })
+            }
+            Event::Acquired { lock, how, .. } => {
+                let (label, key) = of(lock);
+                (label, Seen::Acquired { key, how })
+            }
+            Event::NotAcquired { label, .. } => (label.to_owned(), Seen::NotAcquired),
+            Event::Abandoned { label, .. } => (label.to_owned(), Seen::Abandoned),
+            Event::Renewed { lock, .. } => {
+                let (label, key) = of(lock);
+                (label, Seen::Renewed { key })
+            }
+            Event::Released { lock, outcome, .. } => {
+                let (label, key) = of(lock);
+                (label, Seen::Released { key, how: ended(outcome) })
+            }
+            Event::Lost { lock, .. } => {
+                let (label, key) = of(lock);
+                (label, Seen::Lost { key })
+            }
+            Event::Link { .. } | Event::Failed { .. } => return,
+            #[cfg(feature = "redis")]
+            Event::Notice { .. } => return,
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((label, seen));
+    }
+}
+
+fn ended(outcome: ReleaseOutcome<'_>) -> Ended {
+    match outcome {
+        ReleaseOutcome::Confirmed => Ended::Confirmed,
+        ReleaseOutcome::HandedOn => Ended::HandedOn,
+        ReleaseOutcome::Unconfirmed(_) => Ended::Unconfirmed,
+        ReleaseOutcome::AfterLoss => Ended::AfterLoss,
+        ReleaseOutcome::Dropped => Ended::Dropped,
+        ReleaseOutcome::Nested => Ended::Nested,
+    }
+}
