@@ -34,7 +34,8 @@ pub(crate) enum Event<'a> {
     NotAcquired { label: &'a str, error: &'a LockError, waited: Duration },
     /// The future of a request was dropped before it had ended.
     Abandoned { label: &'a str, waited: Duration },
-    /// The store has confirmed that the lease goes on, for `remaining` from now on at least.
+    /// The store has confirmed that the lease goes on, for `remaining` from now on at least. Of readers that share it,
+    /// for one of them.
     Renewed { lock: Lock<'a>, remaining: Duration },
     /// Nobody has the lock in hand any more.
     Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
