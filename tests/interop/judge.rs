@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_tests::{History, RedisServer, Section, Tally, residue, shared_clock};
+use distlock_tests::{Event, History, LockClient, RedisServer, Section, Tally, residue, shared_clock};
 
 /// Tasks of ours; enough of them for the key never to be free between two of ours.
 pub(crate) const TASKS: usize = 4;
@@ -52,4 +52,22 @@ pub(crate) fn start(
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let tasks = (0..TASKS).map(|task| tokio::spawn(work(server.url(), task, stopped.clone()))).collect();
     (stop, tasks)
+}
+
+/// A client process works on the key beside our tasks, and both are judged. Returns its last event.
+pub(crate) async fn contest(server: &RedisServer, mut client: LockClient, name: &'static str) -> Event {
+    let (stop, tasks) = start(server);
+    client.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));
+    let foreign = tokio::task::spawn_blocking(move || {
+        let sections = (0..FOREIGN).map(|_| client.expect("section").section(name)).collect::<Vec<_>>();
+        (sections, client.expect("done"))
+    });
+    let (foreign, done) = foreign.await.unwrap();
+    stop.send(true).unwrap();
+    let mut ours = Vec::new();
+    for task in tasks {
+        ours.push(task.await.unwrap());
+    }
+    judge(server, ours, foreign).await;
+    done
 }

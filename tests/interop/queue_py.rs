@@ -2,7 +2,7 @@
 
 use distlock_tests::{LockClient, RedisServer};
 
-use crate::judge::{FOREIGN, KEY, TALLY, TTL, judge, start};
+use crate::judge::contest;
 use crate::redis_py::python;
 
 const PROGRAM: &str = include_str!("queue_client.py");
@@ -19,20 +19,7 @@ fn client(server: &RedisServer) -> LockClient {
 #[ignore = "needs Python with the redis package: ./scripts/test.sh"]
 async fn it_is_served_in_its_turn_and_hands_on_to_ours() {
     let server = RedisServer::start();
-    let mut python = client(&server);
-    let (stop, tasks) = start(&server);
-    python.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));
-    let foreign = tokio::task::spawn_blocking(move || {
-        let sections = (0..FOREIGN).map(|_| python.expect("section").section("python")).collect::<Vec<_>>();
-        (sections, python.expect("done").number("pushed"))
-    });
-    let (foreign, pushed) = foreign.await.unwrap();
-    stop.send(true).unwrap();
-    let mut ours = Vec::new();
-    for task in tasks {
-        ours.push(task.await.unwrap());
-    }
+    let pushed = contest(&server, client(&server), "python").await.number("pushed");
     // Ours always wait for the key, so hardly any of its locks can have been free when it asked.
     assert!(pushed.is_some_and(|pushed| pushed > 0), "it was granted the lock by one of ours: {pushed:?}");
-    judge(&server, ours, foreign).await;
 }

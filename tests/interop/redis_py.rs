@@ -7,7 +7,7 @@ use std::process::Command;
 
 use distlock_tests::{LockClient, RedisServer};
 
-use crate::judge::{FOREIGN, KEY, TALLY, TTL, judge, start};
+use crate::judge::{KEY, TTL, contest};
 
 const PROGRAM: &str = include_str!("redis_py_client.py");
 
@@ -33,21 +33,7 @@ fn client(server: &RedisServer) -> LockClient {
 #[ignore = "needs Python with the redis package: ./scripts/test.sh"]
 async fn its_lock_and_our_waiters_exclude_each_other_and_both_make_progress() {
     let server = RedisServer::start();
-    let mut python = client(&server);
-    let (stop, tasks) = start(&server);
-    python.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));
-    let foreign = tokio::task::spawn_blocking(move || {
-        let sections = (0..FOREIGN).map(|_| python.expect("section").section("redis-py")).collect::<Vec<_>>();
-        python.expect("done");
-        sections
-    });
-    let foreign = foreign.await.unwrap();
-    stop.send(true).unwrap();
-    let mut ours = Vec::new();
-    for task in tasks {
-        ours.push(task.await.unwrap());
-    }
-    judge(&server, ours, foreign).await;
+    contest(&server, client(&server), "redis-py").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
