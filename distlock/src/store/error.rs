@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::protocol::Failure;
+
 /// Why there is no answer, and what that says about the command. What it promises counts: choose
 /// [`unknown`](StoreError::unknown) when in doubt.
 ///
@@ -15,44 +17,36 @@ use std::sync::Arc;
 /// | [`refused`](StoreError::refused) | did nothing or a part, and will be refused again | the request fails at once, and what may have been done is undone | requests fail that might have gone through |
 #[derive(Clone, Debug)]
 pub struct StoreError {
-    pub(crate) promise: Promise,
+    /// What the error says about its command.
+    pub(crate) kind: Failure,
     pub(crate) source: Arc<dyn Error + Send + Sync>,
-}
-
-/// What an error says about its command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    NotSent,
-    Later,
-    Unknown,
-    Refused,
 }
 
 impl StoreError {
     /// There is no connection: the command has not left this process, and never will.
     pub fn not_sent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError::new(Promise::NotSent, source)
+        StoreError::new(Failure::NotSent, source)
     }
 
     /// The store has refused for now, and has done nothing: it starts, it is overloaded, a transaction lost
     /// against another one and was rolled back.
     pub fn later(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError::new(Promise::Later, source)
+        StoreError::new(Failure::Later, source)
     }
 
     /// The connection broke, the answer did not come or was not understood. The command may have been carried
     /// out, or may still be.
     pub fn unknown(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError::new(Promise::Unknown, source)
+        StoreError::new(Failure::Unknown, source)
     }
 
     /// The store has refused, and will refuse again: no permission, a wrong password, a table that is missing.
     pub fn refused(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError::new(Promise::Refused, source)
+        StoreError::new(Failure::Refused, source)
     }
 
-    fn new(promise: Promise, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError { promise, source: Arc::from(source.into()) }
+    fn new(kind: Failure, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        StoreError { kind, source: Arc::from(source.into()) }
     }
 }
 

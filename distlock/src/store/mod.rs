@@ -39,7 +39,6 @@ use std::fmt;
 use std::future::{Future, pending};
 
 pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
-pub(crate) use error::Promise;
 pub use error::StoreError;
 pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, StoreEvents};

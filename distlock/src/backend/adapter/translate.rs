@@ -10,8 +10,8 @@ use crate::backend::{
 use crate::error::LockError;
 use crate::protocol::session::Session;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Fencing, LeaseRule, Owner, Promise, Queue, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoredLock, Waiting,
+    Abilities, Acquire, AcquireReply, Fencing, LeaseRule, Owner, Queue, Release, ReleaseReply, Renew,
+    RenewReply, StoreError, StoredLock, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -162,13 +162,7 @@ fn broken(text: String) -> OpError {
 }
 
 pub(super) fn error(error: StoreError) -> OpError {
-    let kind = match error.promise {
-        Promise::NotSent => Failure::NotSent,
-        Promise::Later => Failure::Later,
-        Promise::Unknown => Failure::Unknown,
-        Promise::Refused => Failure::Refused,
-    };
-    OpError { kind, source: error.source }
+    OpError { kind: error.kind, source: error.source }
 }
 
 pub(super) fn inspection(found: StoredLock) -> Inspection {
