@@ -99,25 +99,21 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
 fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
+    let ends_at_the_second = || {
+        for kind in [Kind::Exclusive, Kind::Shared] {
+            let replies = take(&rig, 1, kind);
+            assert!(
+                matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::Skipped] if reply.is_acquired()),
+                "{kind}: {replies:?}"
+            );
+            server.run::<()>("DEL a");
+        }
+    };
     rig.send("b", enter(9, Kind::Limited(2), AcquireMode::Try)).unwrap();
-    for kind in [Kind::Exclusive, Kind::Shared] {
-        let replies = take(&rig, 1, kind);
-        assert!(
-            matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::Skipped] if reply.is_acquired()),
-            "{kind}: {replies:?}"
-        );
-        server.run::<()>("DEL a");
-    }
+    ends_at_the_second();
     server.run::<()>("DEL b dl1:m:b");
     server.run::<()>("RPUSH b x");
-    for kind in [Kind::Exclusive, Kind::Shared] {
-        let replies = take(&rig, 1, kind);
-        assert!(
-            matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::Skipped] if reply.is_acquired()),
-            "{kind}: {replies:?}"
-        );
-        server.run::<()>("DEL a");
-    }
+    ends_at_the_second();
 }
 
 #[test]

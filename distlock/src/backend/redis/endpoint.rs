@@ -1,6 +1,19 @@
-//! Which server a connection leads to.
+//! Which server a connection is to lead to, and which it leads to.
 
-use super::config::Address;
+use std::sync::Arc;
+
+use super::command::Wire;
+use super::config::{Address, RedisConfig};
+
+/// What the connections for commands and for pushes to one server have in common.
+pub(super) trait Connects: Send + Sync {
+    fn config(&self) -> &RedisConfig;
+    fn wire(&self) -> &Arc<Wire>;
+    /// What is to be connected, for messages.
+    fn place(&self) -> String;
+    /// Returns once a connection is wanted.
+    fn wanted(&self) -> impl Future<Output = ()> + Send;
+}
 
 /// Which server a connection leads to.
 #[derive(Clone, Debug)]

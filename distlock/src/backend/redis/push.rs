@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::backoff::{Backoff, jittered};
 use super::command::Wire;
-use super::config::{Address, RedisConfig};
-use super::endpoint::Endpoint;
+use super::config::Address;
+use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
@@ -37,13 +37,7 @@ const CLOSED_OFTEN: u32 = 4;
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The receiver of pushes.
-pub(super) trait Listener: Send + Sync + 'static {
-    fn config(&self) -> &RedisConfig;
-    fn wire(&self) -> &Arc<Wire>;
-    /// What is subscribed to, for messages.
-    fn place(&self) -> String;
-    /// Returns once a connection is wanted.
-    fn wanted(&self) -> impl Future<Output = ()> + Send;
+pub(super) trait Listener: Connects + 'static {
     /// Where to subscribe.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// The subscription is confirmed.

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::endpoint::Endpoint;
+use super::endpoint::{Connects, Endpoint};
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
@@ -252,7 +252,7 @@ impl Supervisor {
     }
 }
 
-impl LinkOwner for Supervisor {
+impl Connects for Supervisor {
     fn config(&self) -> &RedisConfig {
         &self.config
     }
@@ -265,17 +265,19 @@ impl LinkOwner for Supervisor {
         self.config.place.to_string()
     }
 
+    async fn wanted(&self) {
+        // Fails only without a sender, which is a field of `shared`.
+        drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
+    }
+}
+
+impl LinkOwner for Supervisor {
     fn role(&self) -> Role {
         if self.config.member { Role::Member } else { Role::Master }
     }
 
     fn longest_pause(&self) -> Duration {
         if self.sentinels.is_some() { LONGEST_FAILOVER_PAUSE } else { LONGEST_CONNECT_PAUSE }
-    }
-
-    async fn wanted(&self) {
-        // Fails only without a sender, which is a field of `shared`.
-        drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
     }
 
     async fn locate(&self) -> Result<Address, OpError> {
@@ -316,22 +318,6 @@ impl LinkOwner for Supervisor {
 }
 
 impl Listener for Supervisor {
-    fn config(&self) -> &RedisConfig {
-        &self.config
-    }
-
-    fn wire(&self) -> &Arc<Wire> {
-        &self.exec.wire
-    }
-
-    fn place(&self) -> String {
-        self.config.place.to_string()
-    }
-
-    async fn wanted(&self) {
-        LinkOwner::wanted(self).await;
-    }
-
     async fn locate(&self) -> Result<Address, OpError> {
         match self.endpoint() {
             Some(at) => Ok(at.address),
@@ -464,7 +450,7 @@ impl Backend for RedisBackend {
         Box::pin(async move {
             let ask = async {
                 if let Some(sentinels) = supervisor.sentinels.clone() {
-                    LinkOwner::wanted(&*supervisor).await;
+                    supervisor.wanted().await;
                     sentinels.watch().await;
                 }
             };

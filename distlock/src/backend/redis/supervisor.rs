@@ -8,8 +8,8 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
-use super::command::Wire;
-use super::config::{Address, RedisConfig};
+use super::config::Address;
+use super::endpoint::Connects;
 use super::errors;
 use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
@@ -31,17 +31,11 @@ struct FormerLinks {
 }
 
 /// The owner of a supervised link. It is told when the link comes up and goes down.
-pub(super) trait LinkOwner: Send + Sync {
-    fn config(&self) -> &RedisConfig;
-    fn wire(&self) -> &Arc<Wire>;
-    /// What is to be connected, for messages.
-    fn place(&self) -> String;
+pub(super) trait LinkOwner: Connects {
     /// What kind of server it must be.
     fn role(&self) -> Role;
     /// The longest pause between two attempts.
     fn longest_pause(&self) -> Duration;
-    /// Returns once a connection is wanted.
-    fn wanted(&self) -> impl Future<Output = ()> + Send;
     /// Where the server is now.
     fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
     /// Returns when the server at `address` is no longer the right one.

@@ -17,7 +17,7 @@ use super::{ClusterShared, locked};
 use crate::backend::redis::backoff::Backoff;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
-use crate::backend::redis::endpoint::Endpoint;
+use crate::backend::redis::endpoint::{Connects, Endpoint};
 use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
@@ -321,7 +321,7 @@ struct NodeLink {
     node: Arc<Node>,
 }
 
-impl LinkOwner for NodeLink {
+impl Connects for NodeLink {
     fn config(&self) -> &RedisConfig {
         &self.supervisor.shared.config
     }
@@ -334,6 +334,10 @@ impl LinkOwner for NodeLink {
         self.node.address.to_string()
     }
 
+    async fn wanted(&self) {}
+}
+
+impl LinkOwner for NodeLink {
     fn role(&self) -> Role {
         Role::ClusterNode
     }
@@ -341,8 +345,6 @@ impl LinkOwner for NodeLink {
     fn longest_pause(&self) -> Duration {
         LONGEST_CONNECT_PAUSE
     }
-
-    async fn wanted(&self) {}
 
     async fn locate(&self) -> Result<Address, OpError> {
         Ok(self.node.address.clone())
@@ -389,20 +391,6 @@ impl LinkOwner for NodeLink {
 /// Subscribes on that node. A push reaches the subscribers on every node: immediately on the node that makes
 /// it, on the others over connections where some versions delay small messages by 40 ms.
 impl Listener for NodeLink {
-    fn config(&self) -> &RedisConfig {
-        &self.supervisor.shared.config
-    }
-
-    fn wire(&self) -> &Arc<Wire> {
-        &self.supervisor.shared.wire
-    }
-
-    fn place(&self) -> String {
-        self.node.address.to_string()
-    }
-
-    async fn wanted(&self) {}
-
     async fn locate(&self) -> Result<Address, OpError> {
         self.node.linked().await;
         Ok(self.node.address.clone())
