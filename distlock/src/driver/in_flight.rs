@@ -10,7 +10,7 @@ use crate::backend::BoxFuture;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Confirmation, Context, Purpose};
-use crate::protocol::{Failure, OpError, OpResult};
+use crate::protocol::{Failure, OpError, OpResult, Token};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
@@ -75,18 +75,19 @@ pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Conte
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AwaitedKind {
     Acquire,
-    Release,
-    Renew,
+    /// An event may send releases of other tokens too.
+    Release(Token),
+    Renew(Token),
 }
 
 impl AwaitedKind {
-    pub(super) fn covers(self, purpose: &Purpose) -> bool {
-        matches!(
-            (self, purpose),
-            (AwaitedKind::Acquire, Purpose::Acquire { .. })
-                | (AwaitedKind::Release, Purpose::Release { .. })
-                | (AwaitedKind::Renew, Purpose::Renew { .. })
-        )
+    pub(super) fn covers(self, context: &Context) -> bool {
+        match (self, &context.purpose) {
+            (AwaitedKind::Acquire, Purpose::Acquire { .. }) => true,
+            (AwaitedKind::Release(token), Purpose::Release { .. })
+            | (AwaitedKind::Renew(token), Purpose::Renew { .. }) => token == context.token,
+            _ => false,
+        }
     }
 }
 

@@ -202,7 +202,7 @@ impl Core {
         op: Op,
         command: Option<&mut AwaitedCommand>,
     ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
-        let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context.purpose));
+        let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context));
         let begun = contained(|| match self.backend.send(&context.key, op) {
             Sending::Ready(result) => Begun::Answered(result),
             Sending::Pending(answer) => begin(answer),

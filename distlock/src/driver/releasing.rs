@@ -92,7 +92,7 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released<'_> {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
         Release::Sent => {
-            let command = AwaitedCommand::new(AwaitedKind::Release);
+            let command = AwaitedCommand::new(AwaitedKind::Release(cell.token));
             let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));
             return Released { word: Word::Awaited(awaited), report };
@@ -137,8 +137,8 @@ pub(crate) struct Extending<'a> {
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
-    let mut awaited =
-        Awaited { core: core.clone(), command: AwaitedCommand::new(AwaitedKind::Renew), _in_hand: None };
+    let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));
+    let mut awaited = Awaited { core: core.clone(), command, _in_hand: None };
     core.perform(effects, Some(&mut awaited.command));
     Extending { cell, held, awaited }
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::state::Sends;
 use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, ServerTime, Time, mutated};
@@ -279,11 +280,22 @@ pub(super) fn is_given_up(failure: Failure, sends: u32) -> bool {
     refused_for_now || (mutated!(PendingReleaseGivenUp) && sends > 3)
 }
 
-/// A release answered with "not held" proves a loss only if it was sent once and answered while the lease was
-/// certainly ours.
-pub(super) fn refused_release_is_a_loss(sends: u32, deadline: Option<Time>, now: Time) -> bool {
+/// A release answered with "not held" proves a loss only if it was the only one of its token (another may have
+/// overtaken it), and was answered while the lease was certainly ours.
+pub(super) fn refused_release_is_a_loss(sends: Sends, deadline: Option<Time>, now: Time) -> bool {
     let in_time = deadline.is_some_and(|deadline| now < deadline) || mutated!(LateRefusalReported);
-    (sends == 1 && in_time) || mutated!(ResentReleaseReported)
+    in_time && (sends == Sends::Once || mutated!(ResentReleaseReported))
+}
+
+/// The I/O thread may send a release of a token before the caller's thread has sent that of the token's lease.
+/// Then the latter finds nothing, and that is no loss.
+pub(super) fn repeated_releases_are_remembered() -> bool {
+    !mutated!(OvertakingForgotten)
+}
+
+/// If a release without `min_hold` overtakes the one that asks for it, the key is kept all the same.
+pub(super) fn min_hold_survives_overtaking() -> bool {
+    !mutated!(MinHoldOvertaken)
 }
 
 /// A token that may be queued is cancelled wherever its entry stands in the queue. (The fault belongs to the

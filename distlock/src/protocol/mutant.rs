@@ -98,6 +98,8 @@ pub(crate) enum Mutant {
     HeartbeatOfLostSessionCounts,
     AnswerOfLostSessionBelieved,
     SessionLeaseLeftToItself,
+    OvertakingForgotten,
+    MinHoldOvertaken,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -29,6 +29,8 @@ struct Bounds {
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock {
     bounds: Option<Bounds>,
+    /// When the latest of the commands was sent whose replies were noticed.
+    newest: Option<Time>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,
     /// When a push showed a step forward.
@@ -66,6 +68,8 @@ impl ServerClock {
     /// Takes in a reply, in any order. Reports each step once. For every reply from before a known step
     /// forward, reports by how much what it grants ends earlier.
     pub(crate) fn observe(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Option<Step> {
+        let newest = self.newest;
+        self.newest = newest.max(Some(sent));
         let server = i128::from(server_time.0) * 1000;
         let mut new =
             Bounds { low: server - i128::from(seen.0), high: server - i128::from(sent.0), at: seen };
@@ -79,11 +83,11 @@ impl ServerClock {
             Some(old) => aged(old, seen),
         };
         // Replies may be noticed out of order, so one from before a step must not show a step in the other
-        // direction. Commands of one event have the same `sent`, and the step may have come between them.
-        if self.stepped.is_some_and(|stepped| sent <= stepped)
-            && !mutated!(ReplyBeforeStepIsAStep)
-            && (new.low > old.high || new.high < old.low)
-        {
+        // direction, even if it is the first to show that there was a step at all. Commands of one event have the
+        // same `sent`, and the step may have come between them.
+        let is_old =
+            newest.is_some_and(|newest| sent < newest) || self.stepped.is_some_and(|stepped| sent <= stepped);
+        if is_old && !mutated!(ReplyBeforeStepIsAStep) && (new.low > old.high || new.high < old.low) {
             return before(old, new);
         }
         if self.received.is_some_and(|received| sent < received) && new.high < old.low {
@@ -161,6 +165,22 @@ pub(crate) mod tests {
         // Sent and answered earlier, noticed later.
         assert_eq!(clock.observe(server_ms(1_000_012), ms(22), ms(27)), None);
         assert_eq!(clock.observe(server_ms(990_020), ms(29), ms(31)), None);
+    }
+
+    /// Nothing was known before the reply from after the step.
+    #[test]
+    fn a_reply_from_before_a_step_may_be_the_first_to_show_it() {
+        let mut clock = ServerClock::default();
+        assert_eq!(clock.observe(server_ms(980_025), ms(24), ms(26)), None);
+        // Sent and answered before the clock was set back, noticed later.
+        assert_eq!(clock.observe(server_ms(1_000_012), ms(10), ms(27)), None);
+        let forward = clock.observe(server_ms(1_000_031), ms(30), ms(32));
+        assert!(matches!(forward, Some(Step::Forward(_))), "{forward:?}");
+        let mut clock = ServerClock::default();
+        assert_eq!(clock.observe(server_ms(1_060_025), ms(24), ms(26)), None);
+        // Sent and answered before the clock was set forward: what it grants ends earlier.
+        let before = clock.observe(server_ms(1_000_012), ms(10), ms(27));
+        assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
     }
 
     #[test]

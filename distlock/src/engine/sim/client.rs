@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Carries out effects. `request` awaits the confirmation on the first `leave` or renewal among them.
+    /// Carries out effects. `request` awaits what its own release or renewal comes to.
     pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
         let mut rearm = effects.rearm;
         let mut sends = Vec::new();
@@ -321,8 +321,7 @@ impl World {
             match effect {
                 Effect::Send(context, op) if preempted => sends.push((context, op)),
                 Effect::Send(context, op) => {
-                    let mine = !matches!(context.purpose, Purpose::Acquire { .. });
-                    let awaiting = if mine { request.take() } else { None };
+                    let awaiting = request.take_if(|request| self.awaits(*request, &context));
                     if let Some(more) = self.send(c, context, op, awaiting) {
                         rearm |= more.rearm;
                         todo.extend(more.list);
@@ -354,12 +353,22 @@ impl World {
 
     fn send_all(&mut self, c: usize, list: Vec<(Context, Op)>, mut request: Option<usize>) {
         for (context, op) in list {
-            let mine = !matches!(context.purpose, Purpose::Acquire { .. });
-            let awaiting = if mine { request.take() } else { None };
+            let awaiting = request.take_if(|request| self.awaits(*request, &context));
             if let Some(effects) = self.send(c, context, op, awaiting) {
                 self.perform(c, effects, None);
             }
         }
+    }
+
+    /// The command is the one whose confirmation a request awaits.
+    fn awaits(&self, request: usize, context: &Context) -> bool {
+        let request = &self.requests[request];
+        let token = match context.purpose {
+            Purpose::Acquire { .. } => None,
+            Purpose::Release { .. } => request.left_with,
+            Purpose::Renew { .. } => request.cell().map(|cell| cell.token),
+        };
+        token == Some(context.token)
     }
 
     /// No link: the engine hears at once, and has more to say.

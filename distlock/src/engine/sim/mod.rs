@@ -1,10 +1,10 @@
 //! The engine in a simulated world: several processes, one server, connections that break, clocks that
 //! disagree. Everything that happens is drawn from one seed, so a failing run can be run again.
 //!
-//! `FIRST=20000 SEEDS=100000 cargo test -p distlock --lib sim` looks at other seeds and more of them. A failure
-//! prints the command that shows its run step by step: `SEED`, and `USES`, `SEVERAL` or `CASE` (what the keys are
-//! used for, whether requests are for several of them, which rule [`mutants`] looks for there) and `PROFILE` where it
-//! is not the seed's own. `BROKEN=1` besides `CASE` breaks the rule.
+//! `FIRST=20000 SEEDS=100000 cargo test -p distlock --lib sim` makes other runs and more of them: a seed with every
+//! profile, then the next seed. A failure prints the command that shows its run step by step: `SEED`, `PROFILE`, and
+//! `USES`, `SEVERAL` or `CASE` (what the keys are used for, whether requests are for several of them, which rule
+//! [`mutants`] looks for there). `BROKEN=1` besides `CASE` breaks the rule.
 
 #[macro_use]
 mod trace;
@@ -67,10 +67,10 @@ impl Violation {
     }
 }
 
-/// The profile that a seed belongs to.
-fn profile_of(seed: u64) -> Profile {
+/// The seed and the profile of a run: one seed after the other, each with every profile.
+fn numbered(run: u64) -> (u64, Profile) {
     let count = u64::try_from(PROFILES.len()).unwrap_or(1);
-    PROFILES[usize::try_from(seed % count).unwrap_or(0)]
+    (run / count, PROFILES[usize::try_from(run % count).unwrap_or(0)])
 }
 
 /// Runs one seed. A violation is found without a trace; the run is repeated to get one.

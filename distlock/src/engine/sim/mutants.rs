@@ -21,6 +21,23 @@ pub(super) struct Case {
 
 fn as_drawn(_: &mut Config) {}
 
+/// Short holds, and threads that send in another order than the one in which they asked.
+fn overtaken(c: &mut Config) {
+    crowded(c);
+    c.preempt = 0.3;
+    c.push_twice = 0.5;
+    c.longest_hold = 5;
+    c.notice = 10;
+    c.ttls = vec![10_000];
+}
+
+/// The same, and the key is kept for longer than that.
+fn overtaken_and_kept(c: &mut Config) {
+    overtaken(c);
+    c.min_hold = 1.0;
+    c.max_hold = 0.0;
+}
+
 /// Two processes and more on one key, all of them waiting.
 fn crowded(c: &mut Config) {
     c.clients = c.clients.max(3);
@@ -329,6 +346,8 @@ const CASES: &[Case] = &[
     case(Mutant::ImpatientNotDismissed, &[Calm], as_drawn),
     case(Mutant::LateAnswerNotCompensated, &[Links, FormerLinksAlive], cancelled),
     case(Mutant::RefusalIsNothingDone, &[Refusing], as_drawn),
+    case(Mutant::OvertakingForgotten, &[Pushes, Deaf, Links], overtaken),
+    case(Mutant::MinHoldOvertaken, &[Pushes, Deaf, Links], overtaken_and_kept),
 ];
 
 impl Case {

@@ -159,7 +159,7 @@ impl World {
         if self.believes(new).is_none() {
             return;
         }
-        if now < self.keys[key].min_until && self.cfg.in_order() {
+        if now < self.keys[key].min_until {
             self.fail(
                 "min_hold",
                 format!(
@@ -238,9 +238,6 @@ impl World {
 
     /// Holders of a limited lock that are gone, and keep their place.
     fn kept(&self, key: usize, kind: Kind) -> usize {
-        if !self.cfg.in_order() {
-            return 0;
-        }
         let limited = matches!(kind, Kind::Limited(_));
         self.keys[key]
             .kept
@@ -252,9 +249,7 @@ impl World {
     fn check_kept(&mut self, key: usize, new: &Holder) {
         let clash = |kind: Kind| kind != new.kind || kind == Kind::Exclusive;
         let kept = self.keys[key].kept.iter().find(|(kind, until)| clash(*kind) && *until > self.now);
-        if let Some((kind, until)) = kept.copied()
-            && self.cfg.in_order()
-        {
+        if let Some((kind, until)) = kept.copied() {
             let what = format!("{:?} came {} ms early, after {kind}", new.who, (until - self.now) / MILLI);
             self.fail("min_hold", what);
         }
@@ -411,7 +406,7 @@ impl World {
     pub(super) fn judged(&mut self, index: usize, confirmation: &Confirmation) {
         let key = self.requests[index].key;
         let promised = self.fault_at == 0 && self.keys[key].fault_at == 0;
-        if promised && self.cfg.in_order() && confirmation.loss() == Some(LostReason::Taken) {
+        if promised && confirmation.loss() == Some(LostReason::Taken) {
             self.fail("false loss", format!("request {index}: nobody took it, says the verdict"));
         }
     }

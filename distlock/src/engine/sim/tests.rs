@@ -1,9 +1,9 @@
 //! The runs that the test command makes.
 
-use super::config::{PROFILES, Use, Uses};
+use super::config::{PROFILES, Profile, Use, Uses};
 use super::digest::Digest;
 use super::search::{Search, profile_named};
-use super::{Violation, profile_of, run, run_once};
+use super::{Violation, numbered, run, run_once};
 use crate::protocol::mutant::switch;
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
@@ -12,18 +12,19 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// `SEEDS` of them from `FIRST` on. Tests run side by side. Shows the first violation step by step.
+/// `SEEDS` runs from number `FIRST` on. Tests run side by side. Shows the first violation step by step.
 fn runs(search: Search) {
-    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(20_000));
+    let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(20_000));
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();
-    let mut seed = first;
-    while seed < first + seeds && others.len() < 40 {
-        if let Err(violation) = run(seed, profile_of(seed), search) {
+    for (seed, profile) in (first..first + runs).map(numbered) {
+        if others.len() == 40 {
+            break;
+        }
+        if let Err(violation) = run(seed, profile, search) {
             others.push(violation.line());
             found.get_or_insert(violation);
         }
-        seed += 1;
     }
     if let Some(first) = found {
         panic!("{}\n{}", first.report(), others.join("\n"));
@@ -54,13 +55,13 @@ fn no_seed_breaks_a_rule_of_several_shared_keys_at_once() {
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else {
-        let [first, second] = [(); 2].map(|()| run(4, profile_of(4), Search::One(Uses::Drawn)).unwrap());
+        let [first, second] = [(); 2].map(|()| run(4, Profile::Polling, Search::One(Uses::Drawn)).unwrap());
         assert_eq!(format!("{first:?}"), format!("{second:?}"));
         return;
     };
     let profile = match std::env::var("PROFILE") {
         Ok(name) => profile_named(&name).unwrap_or_else(|| panic!("no profile is called {name}")),
-        Err(_) => profile_of(seed),
+        Err(_) => panic!("PROFILE says which of its runs"),
     };
     let search = Search::from_environment();
     if let (Search::Case(case), true) = (search, std::env::var_os("BROKEN").is_some()) {

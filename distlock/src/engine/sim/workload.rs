@@ -8,7 +8,7 @@ use super::client::What;
 use super::clocks::LocalClock;
 use super::config::{MILLI, SECOND, chance, pick};
 use super::world::{Event, World};
-use crate::engine::{Outcome, Renewal, WaitLimit, Want};
+use crate::engine::{Outcome, Release, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{Kind, Time};
@@ -436,7 +436,7 @@ impl World {
         self.left(index);
         let (release, effects) = self.clients[c].engine.release(local, &cell);
         note!(self, "process {c}: request {index} lets go: {release:?}");
-        self.perform(c, effects, Some(index));
+        self.perform(c, effects, (release == Release::Sent).then_some(index));
     }
 
     pub(super) fn lost(&mut self, c: usize, cell: &Arc<LeaseCell>, reason: LostReason) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::hints::Hints;
 use super::link::Link;
+use super::releases::Releases;
 use crate::engine::Outcome;
 use crate::lease_cell::Ticket;
 use crate::protocol::session::Session;
@@ -19,6 +20,7 @@ pub(crate) struct Env {
     /// Set once nothing is acquired any more: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
+    pub(crate) releases: Releases,
     rng: fastrand::Rng,
     /// Source of the numbers for tokens and tickets: `next`, `next + stride`, … belong to this machine.
     pub(crate) next: u64,
@@ -34,6 +36,7 @@ impl Env {
             link: Link::default(),
             refusal: None,
             hints: Hints::default(),
+            releases: Releases::default(),
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
             stride: count,

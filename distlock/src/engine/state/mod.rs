@@ -8,6 +8,7 @@ mod key;
 mod lease;
 mod link;
 pub(super) mod pending;
+pub(super) mod releases;
 mod timers;
 pub(super) mod waiters;
 
@@ -16,5 +17,6 @@ pub(super) use env::Env;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
 pub(super) use pending::{PendingRelease, PendingReleases};
+pub(super) use releases::Sends;
 pub(super) use timers::When;
 pub(super) use waiters::Waiter;

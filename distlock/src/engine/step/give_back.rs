@@ -45,7 +45,8 @@ impl<W> Step<'_, W> {
 
     /// Sends a release command.
     pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
-        let ReleaseRequest { token, keep_until, handoffs_began, deadline, longest } = *request;
+        let ReleaseRequest { token, handoffs_began, deadline, longest, .. } = *request;
+        let keep_until = self.keep_until(request);
         // A queue entry may still be granted while it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
         let until = match self.env.tuning.leases {
@@ -61,6 +62,20 @@ impl<W> Step<'_, W> {
         self.send_leave(release, handoffs_began, deadline);
     }
 
+    /// A release that undoes what may be left of a token may overtake the one that ends its lease, and must then
+    /// keep the key in its place.
+    fn keep_until(&mut self, request: &ReleaseRequest) -> Option<Time> {
+        let ReleaseRequest { token, keep_until, deadline, .. } = *request;
+        if let Some(until) = keep_until {
+            self.env.releases.keep(token, until);
+        }
+        let earlier = match deadline {
+            Some(_) => None,
+            None => self.env.releases.kept_until(token).filter(|_| rules::min_hold_survives_overtaking()),
+        };
+        keep_until.max(earlier.filter(|until| *until > self.now))
+    }
+
     pub(crate) fn leave_again(&mut self, release: PendingRelease) {
         self.send_leave(release, None, None);
     }
@@ -73,6 +88,9 @@ impl<W> Step<'_, W> {
         deadline: Option<Time>,
     ) {
         release.sends = release.sends.saturating_add(1);
+        if deadline.is_none() && rules::repeated_releases_are_remembered() {
+            self.env.releases.repeat(release.token);
+        }
         let PendingRelease { token, sends, until, keep_until, .. } = release;
         if let Some(at) = self.env.link.settles_at(self.now, token)
             && rules::releases_are_repeated()
@@ -94,8 +112,17 @@ impl<W> Step<'_, W> {
         deadline: Option<Time>,
         result: OpResult,
     ) -> Confirmation {
+        if release.keep_until.is_some() && result.is_ok() {
+            self.env.releases.kept(release.token);
+        }
         match result {
-            Ok(Reply::NotHeld) if rules::refused_release_is_a_loss(release.sends, deadline, self.now) => {
+            Ok(Reply::NotHeld)
+                if rules::refused_release_is_a_loss(
+                    self.env.releases.sends(release.token),
+                    deadline,
+                    self.now,
+                ) =>
+            {
                 Confirmation::Lost(LostReason::Taken)
             }
             Ok(Reply::Released { gap: true }) => {

@@ -13,6 +13,7 @@ mod link;
 mod loss;
 mod min_hold;
 mod mutants;
+mod overtaking;
 mod pending;
 mod queueing;
 mod renewal;

@@ -52,6 +52,8 @@ pub(super) struct Config {
     /// For a while a server refuses whatever takes locks.
     pub(super) refusals: u32,
     pub(super) min_hold: f64,
+    /// A thread that gives a lock back is preempted before it sends, and others send before it.
+    pub(super) overtaken: f64,
     /// Who holds a lock asks for more fencing tokens, or whoever asks asks twice.
     pub(super) more: f64,
     /// Counters of fencing tokens lie ahead of all clocks.
@@ -113,6 +115,7 @@ impl Config {
             later: often(rng, 0.05),
             refusals: sometimes(rng, 3),
             min_hold: often(rng, 0.3),
+            overtaken: 0.0,
             more: often(rng, 0.5),
             ahead: rng.u32(0..4) == 0,
             pauses: sometimes(rng, 3),

@@ -52,6 +52,12 @@ pub(super) enum Step {
     },
     /// Nobody wants anything any more.
     Close,
+    Leave {
+        key: usize,
+        token: Token,
+        until: Time,
+        min_until: Option<Time>,
+    },
     LeaveAgain {
         key: usize,
         token: Token,
@@ -323,6 +329,9 @@ impl World {
                     }
                 }
             }
+            Step::Leave { key, token, until, min_until } => {
+                self.leave(process, key, token, until, min_until);
+            }
             Step::LeaveAgain { key, token, until } => self.leave(process, key, token, until, None),
         }
         self.carry_out(process);
@@ -478,7 +487,12 @@ impl World {
             .clock
             .at(self.now)
             .after(Duration::from_millis(3 * self.cfg.ttl + 10_000));
-        self.leave(process, key, token, until, min_until);
+        if self.chance(self.cfg.overtaken) {
+            let after = self.rng.u64(0..3 * MILLI);
+            self.later(process, after, Step::Leave { key, token, until, min_until });
+        } else {
+            self.leave(process, key, token, until, min_until);
+        }
         self.next(process, key);
     }
 

@@ -30,6 +30,15 @@ fn no_seed_breaks_a_rule() {
 }
 
 #[test]
+fn no_seed_breaks_a_rule_though_threads_overtake_each_other() {
+    for seed in 0..number("OVERTAKEN").unwrap_or(400) {
+        if let Err(violation) = run(seed, |config| config.overtaken = 0.5) {
+            panic!("{}\n{}", violation.trace.join("\n"), violation.line());
+        }
+    }
+}
+
+#[test]
 fn many_who_want_the_same_key_all_get_it() {
     let mut all = Stats::default();
     for seed in 0..number("CROWDS").unwrap_or(60) {

@@ -1,0 +1,55 @@
+//! What the releases of one token must know of each other: threads may send them in another order than the one in
+//! which they were made.
+
+use std::collections::VecDeque;
+
+use crate::protocol::{Time, Token};
+
+/// So many tokens are remembered. A token is never used twice, so one that is remembered for too long does no harm.
+pub(crate) const MOST: usize = 256;
+
+/// How often a token was released, as far as it is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sends {
+    Once,
+    /// Any of them may have been carried out first.
+    Repeated,
+}
+
+/// The latest tokens that were released in an unusual way.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    repeated: VecDeque<Token>,
+    /// Their keys are to stay taken until then (`min_hold`), and the store has not confirmed that yet.
+    kept: VecDeque<(Token, Time)>,
+}
+
+impl Releases {
+    pub(crate) fn repeat(&mut self, token: Token) {
+        remember(&mut self.repeated, token);
+    }
+
+    pub(crate) fn sends(&self, token: Token) -> Sends {
+        if self.repeated.contains(&token) { Sends::Repeated } else { Sends::Once }
+    }
+
+    pub(crate) fn keep(&mut self, token: Token, until: Time) {
+        remember(&mut self.kept, (token, until));
+    }
+
+    /// The store has confirmed it.
+    pub(crate) fn kept(&mut self, token: Token) {
+        self.kept.retain(|(kept, _)| *kept != token);
+    }
+
+    pub(crate) fn kept_until(&self, token: Token) -> Option<Time> {
+        self.kept.iter().filter(|(kept, _)| *kept == token).map(|(_, until)| *until).max()
+    }
+}
+
+fn remember<T>(latest: &mut VecDeque<T>, one: T) {
+    if latest.len() == MOST {
+        latest.pop_front();
+    }
+    latest.push_back(one);
+}

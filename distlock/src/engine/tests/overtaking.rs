@@ -1,0 +1,120 @@
+//! Threads may send in another order than the one in which the engine made their commands: it lets them send when its
+//! mutex is free again.
+
+use super::*;
+use crate::engine::state::releases::MOST;
+use crate::protocol::Notice;
+
+/// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
+/// lock ours: it is released once more. Returns that release and the holder's own.
+fn released_twice(desk: &mut Desk, want: Want) -> (Context, Context) {
+    desk.acquire(0, want);
+    let (first, _) = desk.next();
+    let token = first.token;
+    let hint = Notice::Unproven { key: desk.key.clone(), token };
+    let effects = desk.engine.notice(desk.now, &hint);
+    desk.take(effects);
+    let (second, ..) = desk.next_enter();
+    desk.fresh(first);
+    let cell = desk.acquired();
+    assert_eq!(desk.release(&cell), Release::Sent);
+    let (own, _) = desk.next_leave();
+    let server_time = Some(desk.server_time());
+    desk.answer(second, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    let (other, _) = desk.next_leave();
+    assert_eq!((own.token, other.token), (token, token));
+    (own, other)
+}
+
+#[test]
+fn a_release_that_another_of_its_token_overtakes_is_no_loss() {
+    for own_is_answered_first in [true, false] {
+        let mut desk = Desk::new();
+        let (own, other) = released_twice(&mut desk, want());
+        let overtaken = (own, Ok(Reply::NotHeld));
+        let overtaking = (other, Ok(Reply::Released { gap: false }));
+        let answers = if own_is_answered_first { [overtaken, overtaking] } else { [overtaking, overtaken] };
+        for (context, result) in answers {
+            let confirmation = desk.answer(context, result);
+            assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+        }
+        assert_eq!(desk.engine.rest(), 0);
+    }
+}
+
+#[test]
+fn the_only_release_of_another_token_still_proves_a_loss() {
+    let mut desk = Desk::new();
+    released_twice(&mut desk, want());
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (own, _) = desk.next_leave();
+    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
+}
+
+/// A push that came twice: the second is noticed after the lock was released.
+#[test]
+fn a_release_that_is_overtaken_because_of_a_late_push_is_no_loss() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (own, _) = desk.next_leave();
+    desk.grant(cell.token, desk.server_time(), None);
+    let (other, _) = desk.next_leave();
+    desk.answer(other, Ok(Reply::Released { gap: false }));
+    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+}
+
+/// The release that was to be repeated, because a former link may be alive, goes out with the next link, before the
+/// caller's thread has sent the first.
+#[test]
+fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.down();
+    desk.up(false);
+    desk.sent.clear();
+    desk.release(&cell);
+    let (own, _) = desk.next_leave();
+    desk.down();
+    desk.up(false);
+    let (repeated, _) = desk.next_leave();
+    desk.answer(repeated, Ok(Reply::Released { gap: false }));
+    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+}
+
+#[test]
+fn no_more_tokens_are_remembered_than_so_many() {
+    let mut desk = Desk::new();
+    let (own, _) = released_twice(&mut desk, want());
+    for number in 0..MOST {
+        let token = Token(1_000_000 + u64::try_from(number).unwrap());
+        desk.grant(token, desk.server_time(), None);
+    }
+    // It was forgotten: nothing but that costs memory.
+    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
+}
+
+#[test]
+fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
+    let mut desk = Desk::new();
+    desk.acquire(0, Want { min_hold: Some(ms(4_000)), ..want() });
+    let (first, _) = desk.next();
+    let hint = Notice::Unproven { key: desk.key.clone(), token: first.token };
+    let effects = desk.engine.notice(desk.now, &hint);
+    desk.take(effects);
+    let (second, ..) = desk.next_enter();
+    desk.fresh(first);
+    let cell = desk.acquired();
+    desk.pass(ms(1_000));
+    desk.release(&cell);
+    assert_eq!(desk.next_leave().1, Some(ms(3_000)));
+    desk.pass(ms(500));
+    let server_time = Some(desk.server_time());
+    desk.answer(second, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    assert_eq!(desk.next_leave().1, Some(ms(2_500)));
+}
