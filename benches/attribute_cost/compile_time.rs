@@ -1,4 +1,7 @@
-//! Compile time: the macro crate from nothing, and a generated crate with and without the attribute.
+//! Compile time: the macro crate from nothing, and a generated crate with and without locks.
+//!
+//! The functions are polled: each is boxed by another function. The compiler makes no code of a future that nobody
+//! polls, and the wrapper is such code.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,18 +9,69 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const FUNCTIONS: usize = 200;
-const ROUNDS: usize = 3;
+use distlock_benches::options::Length;
+
+/// One function shows what every crate pays that uses the library, many show what each function costs.
+const FUNCTIONS: [usize; 2] = [1, 200];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A function as services have it: a few calls, a loop, two await points; and a caller that polls it. The compiler
-/// makes no code of a future that nobody polls.
-fn function(index: usize) -> String {
+/// How the functions of a generated crate are locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Locked {
+    Not,
+    ByAttribute,
+    /// With a guard, acquired and released by hand.
+    ByHand,
+}
+
+impl Locked {
+    const ALL: [Locked; 3] = [Locked::Not, Locked::ByAttribute, Locked::ByHand];
+
+    fn name(self) -> &'static str {
+        match self {
+            Locked::Not => "plain",
+            Locked::ByAttribute => "annotated",
+            Locked::ByHand => "guard",
+        }
+    }
+
+    fn attribute(self) -> &'static str {
+        match self {
+            Locked::ByAttribute => {
+                "#[distlock::distributed_lock(key = \"order:<user_id>\", ttl = \"10s\")]\n"
+            }
+            Locked::Not | Locked::ByHand => "",
+        }
+    }
+
+    fn acquire(self) -> &'static str {
+        match self {
+            Locked::ByHand => {
+                "let manager = distlock::LockManager::current()?;
+    let key = distlock::key!(\"order:<user_id>\");
+    let guard = manager.lock(key).ttl(std::time::Duration::from_secs(10)).acquire().await?;
+    "
+            }
+            Locked::Not | Locked::ByAttribute => "",
+        }
+    }
+
+    fn release(self) -> &'static str {
+        match self {
+            Locked::ByHand => "guard.release().await?;\n    ",
+            Locked::Not | Locked::ByAttribute => "",
+        }
+    }
+}
+
+/// A function as services have it, a few calls, a loop, two await points; and a caller that polls it.
+fn function(index: usize, locked: Locked) -> String {
+    let (attribute, acquire, release) = (locked.attribute(), locked.acquire(), locked.release());
     format!(
         r#"
-pub async fn order_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Result<Receipt, OrderError> {{
-    let account = load(user_id).await?;
+{attribute}pub async fn order_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Result<Receipt, OrderError> {{
+    {acquire}let account = load(user_id).await?;
     let mut total = 0u64;
     for item in &items {{
         if item.count == 0 {{
@@ -30,7 +84,7 @@ pub async fn order_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Result
     }}
     let text = format!("{{}}: {{note}} ({index})", account.name);
     save(user_id, account.points - total, &text).await?;
-    Ok(Receipt {{ total, text, lines: items.into_iter().map(|item| item.name).collect() }})
+    {release}Ok(Receipt {{ total, text, lines: items.into_iter().map(|item| item.name).collect() }})
 }}
 
 pub fn boxed_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Boxed<'_> {{
@@ -59,7 +113,7 @@ async fn save(user_id: u64, points: u64, text: &str) -> Result<(), OrderError> {
 }
 ";
 
-fn write_crate(root: &Path, name: &str, attribute: &str) -> Outcome<()> {
+fn write_crate(root: &Path, name: &str, functions: usize, locked: Locked) -> Outcome<()> {
     let distlock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../distlock").canonicalize()?;
     let folder = root.join(name);
     fs::create_dir_all(folder.join("src"))?;
@@ -68,8 +122,8 @@ fn write_crate(root: &Path, name: &str, attribute: &str) -> Outcome<()> {
     );
     fs::write(folder.join("Cargo.toml"), manifest)?;
     let mut source = SHARED.trim_start().to_owned();
-    for index in 0..FUNCTIONS {
-        write!(source, "\n{attribute}{}", function(index).trim_start())?;
+    for index in 0..functions {
+        write!(source, "\n{}", function(index, locked).trim_start())?;
     }
     fs::write(folder.join("src/lib.rs"), source)?;
     Ok(())
@@ -101,11 +155,11 @@ fn cargo(folder: &Path, target: &Path, arguments: &[&str]) -> Outcome<Duration> 
 }
 
 /// The shortest of some rounds, each compiling nothing but the generated crate.
-fn rebuilt(root: &Path, name: &str, arguments: &[&str]) -> Outcome<f64> {
+fn rebuilt(root: &Path, name: &str, arguments: &[&str], rounds: usize) -> Outcome<f64> {
     let (folder, target) = (root.join(name), root.join("target"));
     cargo(&folder, &target, arguments)?;
     let mut best = f64::INFINITY;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let file = folder.join("src/lib.rs");
         let source = fs::read_to_string(&file)?;
         fs::write(&file, format!("{source}\n// {round}\n"))?;
@@ -123,24 +177,27 @@ pub(crate) fn measure() -> Outcome<()> {
 }
 
 fn compile(root: &Path) -> Outcome<()> {
+    let rounds = Length::from_args().pick(3, 1);
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cold = cargo(&workspace, &root.join("cold"), &["build", "--package", "distlock-macros"])?;
     println!("macro crate with its dependencies, cold: {:.1} s of CPU", cold.as_secs_f64());
-
-    let attribute = "#[distlock::distributed_lock(key = \"order:<user_id>\", ttl = \"10s\")]\n";
-    write_crate(root, "without", "")?;
-    write_crate(root, "with", attribute)?;
-    for name in ["without", "with"] {
-        fs::copy(workspace.join("Cargo.lock"), root.join(name).join("Cargo.lock"))?;
-    }
-    for arguments in [&["check"][..], &["build"], &["build", "--release"]] {
-        let without = rebuilt(root, "without", arguments)?;
-        let with = rebuilt(root, "with", arguments)?;
-        println!(
-            "{FUNCTIONS} functions, cargo {}: without {without:.2} s of CPU, with {with:.2} s, ratio {:.2}",
-            arguments.join(" "),
-            with / without
-        );
+    for functions in FUNCTIONS {
+        for locked in Locked::ALL {
+            let name = format!("{}_{functions}", locked.name());
+            write_crate(root, &name, functions, locked)?;
+            fs::copy(workspace.join("Cargo.lock"), root.join(&name).join("Cargo.lock"))?;
+        }
+        for arguments in [&["check"][..], &["build"], &["build", "--release"]] {
+            let cpu =
+                |locked: Locked| rebuilt(root, &format!("{}_{functions}", locked.name()), arguments, rounds);
+            let plain = cpu(Locked::Not)?;
+            print!("{functions:>3} functions, cargo {:<15} plain {plain:>6.2} s of CPU", arguments.join(" "));
+            for locked in [Locked::ByAttribute, Locked::ByHand] {
+                let locked_cpu = cpu(locked)?;
+                print!(", {} {locked_cpu:>6.2} s, ratio {:.2}", locked.name(), locked_cpu / plain);
+            }
+            println!();
+        }
     }
     Ok(())
 }

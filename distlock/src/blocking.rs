@@ -26,6 +26,7 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::manager::{LockInfo, ShutdownReport};
+use crate::request::Acquire;
 use crate::retry::Retry;
 use crate::scope::{self, Add};
 use crate::section::{Held, Holding, hold_here};
@@ -182,13 +183,26 @@ impl LockRequest {
     /// # Panics
     /// If the body does; the lock is released in the background.
     pub fn run<T>(self, body: impl FnOnce(Held) -> T) -> Result<T, LockError> {
-        let holding = Holding::new(block_on(self.0.acquire())?);
+        let holding = holding(self.0)?;
         let held = holding.handle();
         let output = hold_here(held, || body(held.clone()));
-        let kept = held.check();
-        block_on(held.release_and_report());
-        kept.map(|()| output)
+        release_checked(held).map(|()| output)
     }
+}
+
+// Not generic, so that they are compiled once, in this crate.
+
+#[inline(never)]
+fn holding(request: crate::LockRequest) -> Result<Holding, LockError> {
+    Ok(Holding::new(block_on(Acquire::new(request))?))
+}
+
+/// Releases; `Err` if the lock had been lost.
+#[inline(never)]
+fn release_checked(held: &Held) -> Result<(), LockError> {
+    let kept = held.check();
+    drop(block_on(held.begin_release()));
+    kept
 }
 
 /// A [`Guard`](crate::Guard) for threads; dereferences to it.

@@ -1,7 +1,6 @@
 //! Guards of acquired locks.
 
 use std::borrow::Cow;
-use std::error::Error;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -14,12 +13,13 @@ use event_listener::EventListener;
 use crate::backend::{Demand, Kind};
 use crate::clock::{self, Time};
 use crate::contained::ContainedWakers;
-use crate::driver::{self, Failed, LeaseHandle, NestedReport, Released};
+use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::engine::Want;
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::{self, Process};
+use crate::release::{Release, Releasing, failure, lost_error};
 use crate::request::valid_ttl;
 use crate::section::Held;
 use crate::token::FencingToken;
@@ -236,7 +236,11 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel-safe: once polled, the extension takes place anyway.
-    pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
+    pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), LockError>> + Send + Sync {
+        Box::pin(self.extend_now(ttl))
+    }
+
+    async fn extend_now(&self, ttl: Duration) -> Result<(), LockError> {
         let ttl = valid_ttl(ttl)?;
         if self.is_forked() {
             return Err(forked(self.cell()));
@@ -264,32 +268,19 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel-safe: dropping the future releases in the background.
-    pub async fn release(self) -> Result<(), LockError> {
-        self.release_shared().await
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + Sync + 'static {
+        ReleaseOwned { guard: Some(self), release: None }
     }
 
-    /// Releases in reverse order, and sends each release without waiting for the previous reply. Returns the
-    /// first failure.
-    pub(crate) async fn release_shared(&self) -> Result<(), LockError> {
-        if self.rest.0.is_empty() {
-            return self.first.release().confirmed().await;
-        }
-        // Boxed because it is rare: it would add to the size of every section.
-        Box::pin(self.release_all()).await
-    }
-
-    async fn release_all(&self) -> Result<(), LockError> {
-        let begun: Vec<Releasing<'_>> = self.locks().rev().map(HeldLock::release).collect();
-        let mut result = Ok(());
-        for releasing in begun {
-            result = result.and(releasing.confirmed().await);
-        }
-        result
+    /// Releases in reverse order, and sends each release without waiting for the previous reply. All of them
+    /// have been sent when this returns.
+    pub(crate) fn begin_release(&self) -> Release {
+        Release::of(self.locks().rev().map(HeldLock::release))
     }
 
     /// The end of a section: the result of the release is reported and does not replace the body's result.
     pub(crate) async fn release_and_report(&self) {
-        drop(self.release_shared().await);
+        drop(self.begin_release().await);
     }
 
     /// Of each of the locks, in the order of acquisition.
@@ -304,6 +295,27 @@ impl Guard {
     }
 }
 
+/// The future of [`Guard::release`].
+struct ReleaseOwned {
+    guard: Option<Guard>,
+    release: Option<Release>,
+}
+
+impl Future for ReleaseOwned {
+    type Output = Result<(), LockError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(guard) = self.guard.take() {
+            self.release = Some(guard.begin_release());
+        }
+        match &mut self.release {
+            Some(release) => Pin::new(release).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
@@ -314,41 +326,20 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A release under way.
-enum Releasing<'a> {
-    /// The outer section releases the lock.
-    Nested(Result<(), LockError>),
-    Own {
-        cell: &'a LeaseCell,
-        released: Released<'a>,
-    },
-}
-
 impl HeldLock {
-    fn release(&self) -> Releasing<'_> {
+    fn release(&self) -> Releasing {
         let cell = &*self.lease_handle.cell;
         if self.nested.is_some() {
             self.leave();
             return Releasing::Nested(check(cell, clock::now()));
         }
-        Releasing::Own { cell, released: driver::release(&self.lease_handle) }
+        Releasing::Own(driver::release(&self.lease_handle))
     }
 
     /// A section that was entered again ends.
     fn leave(&self) {
         if let Some(report) = &self.nested {
             report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);
-        }
-    }
-}
-
-impl Releasing<'_> {
-    async fn confirmed(self) -> Result<(), LockError> {
-        match self {
-            Releasing::Nested(result) => result,
-            Releasing::Own { cell, released } => {
-                released.confirmed().await.map_err(|failed| failure(cell, failed, NOT_RELEASED))
-            }
         }
     }
 }
@@ -369,39 +360,7 @@ fn forked(cell: &LeaseCell) -> LockError {
     LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: process::forked().source }
 }
 
-const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
-                            with its lease at the latest";
 const NOT_EXTENDED: &str = "the extension was not confirmed; the lock is held until its deadline";
-
-/// The state of a lock when the server did not do what was asked, and the reason.
-#[derive(Debug)]
-struct Unconfirmed {
-    what: &'static str,
-    source: Arc<dyn Error + Send + Sync>,
-}
-
-impl fmt::Display for Unconfirmed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.what, self.source)
-    }
-}
-
-impl Error for Unconfirmed {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
-    }
-}
-
-/// `what` describes the state of the lock if the server's reply is missing.
-fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
-    match failed {
-        Failed::Lost(reason) => lost_error(cell, reason),
-        Failed::Unconfirmed(error) => {
-            let unconfirmed = Unconfirmed { what, source: error.source };
-            LockError::unavailable(LockKey::from_shared(cell.key.clone()), unconfirmed)
-        }
-    }
-}
 
 /// Waits for the end of a hold.
 pub(crate) struct Ended {
@@ -445,41 +404,5 @@ impl Ended {
             })
             .await;
         }
-    }
-}
-
-fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
-    LockError::Lost { key: LockKey::from_shared(cell.key.clone()), reason }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::{Failure, OpError, Token};
-    use crate::lease_cell::{Beginning, How, Ticket};
-
-    #[test]
-    fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
-        let cell = LeaseCell::new(Beginning {
-            key: "k".into(),
-            label: "l".into(),
-            ticket: Ticket(1),
-            token: Token(1),
-            kind: Kind::Exclusive,
-            how: How::Free,
-            fence: None,
-            held_since: Time(0),
-            cap: Time::MAX,
-            until: Time::MAX,
-            collection: None,
-            session: None,
-        });
-        let refused =
-            Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
-        let error = failure(&cell, refused, NOT_RELEASED);
-        let text = error.to_string();
-        assert!(text.contains("NOREPLICAS Not enough good replicas"), "{text}");
-        assert!(text.contains("repeated in the background"), "{text}");
-        assert!(!text.contains("nothing is known to be held"), "{text}");
     }
 }

@@ -65,13 +65,12 @@ mod observe;
 mod outage;
 mod process;
 mod protocol;
+mod release;
 mod request;
-mod request_report;
 mod retry;
 mod scope;
 mod section;
 mod shrink;
-mod single_attempt;
 pub mod store;
 mod sync;
 #[cfg(feature = "testing")]

@@ -85,11 +85,22 @@ impl Inherited {
         Inherited { add: Some(add), scope: Scope::default() }
     }
 
-    pub(crate) fn enter(&mut self) -> Entered {
+    /// It is the scope of this thread until the value is dropped.
+    pub(crate) fn enter(&mut self) -> Swapped<'_> {
         if let Some(add) = self.add.take() {
             self.scope = Scope::current_with(add);
         }
-        self.scope.clone().enter()
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.scope));
+        Swapped(&mut self.scope)
+    }
+}
+
+/// Swaps the two scopes back when dropped, also after a panic. Neither is copied.
+pub(crate) struct Swapped<'a>(&'a mut Scope);
+
+impl Drop for Swapped<'_> {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self.0));
     }
 }
 

@@ -1,8 +1,8 @@
 //! A section: a body that runs while a lock is held, and the handle to the lock that the body gets.
 
-use std::future::poll_fn;
+use std::fmt;
 use std::ops::Deref;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -59,7 +59,7 @@ pub enum OnLost {
 }
 
 /// Watches over a body. It does not depend on the body's type, so it is compiled only once.
-pub(crate) struct Section<'a> {
+struct Section<'a> {
     held: &'a Held,
     on_lost: OnLost,
     scope: scope::Inherited,
@@ -69,32 +69,34 @@ pub(crate) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn new(held: &'a Held, on_lost: OnLost) -> Self {
+    #[inline(never)]
+    fn of(held: Option<&'a Held>, on_lost: OnLost) -> Option<Self> {
+        let held = held?;
         let scope = scope::Inherited::with(Add::Held(held.clone()));
-        Section { held, on_lost, scope, span: spans::holding(held.cell()), ended: None }
+        Some(Section { held, on_lost, scope, span: spans::holding(held.cell()), ended: None })
     }
 
-    /// Polls the body. Ready when the body has completed, or with the loss if that came first.
-    pub(crate) fn poll_body<F: Future>(
-        &mut self,
+    /// Polls the body, in its section if it has one. Returns the loss if that came first.
+    #[inline(never)]
+    fn poll_any(
+        section: &mut Option<Self>,
         cx: &mut Context<'_>,
-        mut body: Pin<&mut F>,
-    ) -> Poll<Result<F::Output, LockError>> {
-        let mut output = None;
-        let ended = self.poll(cx, &mut |cx| match body.as_mut().poll(cx) {
-            Poll::Ready(value) => {
-                output = Some(value);
-                true
+        body: &mut dyn FnMut(&mut Context<'_>) -> bool,
+    ) -> Option<LockError> {
+        match section {
+            Some(section) => match section.poll(cx, body) {
+                Poll::Ready(Err(lost)) => Some(lost),
+                Poll::Ready(Ok(())) | Poll::Pending => None,
+            },
+            None => {
+                body(cx);
+                None
             }
-            Poll::Pending => false,
-        });
-        match (output, ended) {
-            (Some(output), _) => Poll::Ready(Ok(output)),
-            (None, Poll::Ready(Err(lost))) => Poll::Ready(Err(lost)),
-            (None, _) => Poll::Pending,
         }
     }
 
+    /// Polls the body, which says whether it has completed. Ready when it has, or with the loss if that came
+    /// first.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,19 +134,56 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Runs `body` inside the section of `held`.
-///
-/// # Errors
-/// [`LockError::Lost`] if the lock was lost and the body was dropped because of it. If the body completes,
-/// its value is returned.
-pub(crate) async fn hold<F: Future>(held: &Held, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
-    let mut body = pin!(body);
-    let mut section = Section::new(held, on_lost);
-    poll_fn(|cx| section.poll_body(cx, body.as_mut())).await
+/// A body that runs while the lease is watched, or just runs if there is no lock. Yields [`LockError::Lost`] if
+/// the lock was lost and the body has to be dropped because of it. The body is pinned by the caller, so that its
+/// size is paid for once.
+#[must_use = "futures do nothing unless polled"]
+pub struct Hold<'a, F> {
+    section: Option<Section<'a>>,
+    body: Pin<&'a mut F>,
+}
+
+impl<'a, F: Future> Hold<'a, F> {
+    pub(crate) fn new(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Self {
+        Hold { section: Section::of(held, on_lost), body }
+    }
+}
+
+impl<F> fmt::Debug for Hold<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for Hold<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Hold { section, body } = self.get_mut();
+        let mut output = Poll::Pending;
+        let lost = Section::poll_any(section, cx, &mut |cx| {
+            output = body.as_mut().poll(cx);
+            output.is_ready()
+        });
+        match lost {
+            Some(lost) => Poll::Ready(Err(lost)),
+            None => output.map(Ok),
+        }
+    }
 }
 
 /// Runs `body` inside the section of `held` on this thread. The body cannot be stopped.
 pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
+    let (mut body, mut output) = (Some(body), None);
+    run_here(held, &mut || output = body.take().map(|body| body()));
+    match output {
+        Some(output) => output,
+        None => unreachable!("the body was not run"),
+    }
+}
+
+#[inline(never)]
+fn run_here(held: &Held, body: &mut dyn FnMut()) {
     let _entered = scope::enter_thread(Add::Held(held.clone()));
-    spans::holding(held.cell()).in_scope(body)
+    spans::holding(held.cell()).in_scope(body);
 }

@@ -10,9 +10,16 @@ use super::tokens::{located_at, method, reference};
 use crate::spec::{Amount, Key, Keys, Options, Part, Wait};
 use crate::template::Rendering;
 
+/// How the lock is acquired.
+#[derive(Clone, Copy)]
+pub(super) enum Acquiring {
+    Async,
+    Blocking,
+}
+
 impl Expansion<'_> {
     /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
-    pub(super) fn acquire(&self, acquire: &TokenStream) -> TokenStream {
+    pub(super) fn acquire(&self, way: Acquiring) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let renamed = self.function.renamed.iter().map(|renamed| {
             let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
@@ -24,11 +31,17 @@ impl Expansion<'_> {
         let key = self.key();
         let request = self.request();
         let on_busy = self.on_busy();
+        // In a block of its own: what it needs is no part of the future that waits for the lock and runs the body.
+        let acquired = match way {
+            Acquiring::Async => quote_spanned! {Span::mixed_site()=>
+                { #manager #key #request lock.acquire(request) }.await
+            },
+            Acquiring::Blocking => quote_spanned! {Span::mixed_site()=>
+                { #manager #key #request lock.acquire_blocking(request) }
+            },
+        };
         let acquire = quote_spanned! {Span::mixed_site()=>
-            #manager
-            #key
-            #request
-            let acquired = #acquire;
+            let acquired = #acquired;
             #on_busy
             // The parentheses keep other macros from reading `'lock :` as a label.
             if let #private::Err(error) = acquired {

@@ -6,10 +6,13 @@
 //! async fn f(a: A) -> R {
 //!     let mut lock = Slot::new();
 //!     let result = 'lock: {
-//!         let manager = current() or break 'lock Err;
-//!         let key = key(..);
-//!         let request = request(&manager, key, label).ttl(..)..;
-//!         lock.acquire(request).await or break 'lock Err;
+//!         let acquired = {
+//!             let manager = current() or break 'lock Err;
+//!             let key = key(..);
+//!             let request = request(&manager, key, label).ttl(..)..;
+//!             lock.acquire(request)
+//!         }.await;
+//!         acquired or break 'lock Err;
 //!         let body = pin!(async move { if false { return a value of R } let _ = (&a,); { body } });
 //!         hold(lock.held(), on_lost, body).await
 //!     };
@@ -36,7 +39,7 @@ mod tokens;
 
 use crate::item::{Function, Shape, bound_names, conditions};
 use crate::spec::{LockSpec, OnLost, Part};
-use acquire::rendered;
+use acquire::{Acquiring, rendered};
 use tokens::{ImplAsUnderscore, reference};
 
 /// The annotated function, locked.
@@ -136,7 +139,7 @@ impl<'a> Expansion<'a> {
             }
             _ => TokenStream::new(),
         };
-        let acquire = self.acquire(&quote_spanned!(Span::mixed_site()=> lock.acquire(request).await));
+        let acquire = self.acquire(Acquiring::Async);
         let on_lost = match self.spec.options.on_lost {
             OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
             OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
@@ -163,7 +166,7 @@ impl<'a> Expansion<'a> {
 
     fn synchronous(&self) -> TokenStream {
         let Expansion { private, .. } = self;
-        let acquire = self.acquire(&quote_spanned!(Span::mixed_site()=> lock.acquire_blocking(request)));
+        let acquire = self.acquire(Acquiring::Blocking);
         let rebound = self.rebound();
         let checks = self.checks();
         let body = self.closure();

@@ -59,24 +59,27 @@ where
             if false {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
             }
-            let manager = {
-                use ::distlock::__private::AsLockManager as _;
-                __self.locks.as_lock_manager()
-            };
-            let key = ::distlock::__private::key(
-                &[
-                    ::distlock::__private::Part::Text("order:"),
-                    ::distlock::__private::Part::value("self.id", &__self.id),
-                    ::distlock::__private::Part::Text(":"),
-                    ::distlock::__private::Part::value("id", &id),
-                ],
-            );
-            let request = ::distlock::__private::request(
-                &manager,
-                key,
-                "order:<self.id>:<id>",
-            );
-            let acquired = lock.acquire(request).await;
+            let acquired = {
+                let manager = {
+                    use ::distlock::__private::AsLockManager as _;
+                    __self.locks.as_lock_manager()
+                };
+                let key = ::distlock::__private::key(
+                    &[
+                        ::distlock::__private::Part::Text("order:"),
+                        ::distlock::__private::Part::value("self.id", &__self.id),
+                        ::distlock::__private::Part::Text(":"),
+                        ::distlock::__private::Part::value("id", &id),
+                    ],
+                );
+                let request = ::distlock::__private::request(
+                    &manager,
+                    key,
+                    "order:<self.id>:<id>",
+                );
+                lock.acquire(request)
+            }
+                .await;
             if let ::distlock::__private::Err(error) = acquired {
                 break 'lock (::distlock::__private::Err(error));
             }

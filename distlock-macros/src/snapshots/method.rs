@@ -18,30 +18,33 @@
 async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
     let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = {
-            use ::distlock::__private::AsLockManager as _;
-            self.locks.as_lock_manager()
-        };
-        let key = ::distlock::__private::key(
-            &[
-                ::distlock::__private::Part::Text("{shop:"),
-                ::distlock::__private::Part::value("self.id", &self.id),
-                ::distlock::__private::Part::Text("}:"),
-                ::distlock::__private::Part::value("item.number", &item.number),
-                ::distlock::__private::Part::Text(":"),
-                ::distlock::__private::Part::raw_generic::<T>("note", &note),
-            ],
-        );
-        let request = ::distlock::__private::request(&manager, key, "shop")
-            .retry(
-                ::distlock::__private::Retry::times(3)
-                    .delay(::distlock::__private::millis(100u64)),
-            )
-            .max_hold(self.limit)
-            .min_hold(::distlock::__private::millis(1000u64))
-            .reentrant()
-            .fenced();
-        let acquired = lock.acquire(request).await;
+        let acquired = {
+            let manager = {
+                use ::distlock::__private::AsLockManager as _;
+                self.locks.as_lock_manager()
+            };
+            let key = ::distlock::__private::key(
+                &[
+                    ::distlock::__private::Part::Text("{shop:"),
+                    ::distlock::__private::Part::value("self.id", &self.id),
+                    ::distlock::__private::Part::Text("}:"),
+                    ::distlock::__private::Part::value("item.number", &item.number),
+                    ::distlock::__private::Part::Text(":"),
+                    ::distlock::__private::Part::raw_generic::<T>("note", &note),
+                ],
+            );
+            let request = ::distlock::__private::request(&manager, key, "shop")
+                .retry(
+                    ::distlock::__private::Retry::times(3)
+                        .delay(::distlock::__private::millis(100u64)),
+                )
+                .max_hold(self.limit)
+                .min_hold(::distlock::__private::millis(1000u64))
+                .reentrant()
+                .fenced();
+            lock.acquire(request)
+        }
+            .await;
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));
         }

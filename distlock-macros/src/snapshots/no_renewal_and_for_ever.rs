@@ -6,29 +6,32 @@
 async fn order(id: u64) -> Result<(), OrderError> {
     let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => manager,
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
-        let key = match &format!("order:{}", id + 1) {
-            expression => {
-                use ::distlock::__private::AnyKey as _;
-                ::distlock::__private::KeyOf(expression).key()
-            }
-        };
-        let request = ::distlock::__private::request(
-                &manager,
-                key,
-                ::distlock::__private::concat!(
-                    ::distlock::__private::module_path!(), "::",
-                    ::distlock::__private::stringify!(order)
-                ),
-            )
-            .wait_forever()
-            .no_renew();
-        let acquired = lock.acquire(request).await;
+        let acquired = {
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = match &format!("order:{}", id + 1) {
+                expression => {
+                    use ::distlock::__private::AnyKey as _;
+                    ::distlock::__private::KeyOf(expression).key()
+                }
+            };
+            let request = ::distlock::__private::request(
+                    &manager,
+                    key,
+                    ::distlock::__private::concat!(
+                        ::distlock::__private::module_path!(), "::",
+                        ::distlock::__private::stringify!(order)
+                    ),
+                )
+                .wait_forever()
+                .no_renew();
+            lock.acquire(request)
+        }
+            .await;
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));
         }

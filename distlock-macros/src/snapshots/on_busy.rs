@@ -6,17 +6,20 @@
 async fn order() -> Result<Option<u64>, OrderError> {
     let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => manager,
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
-        let key = ::distlock::__private::key(
-            &[::distlock::__private::Part::Text("order")],
-        );
-        let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = lock.acquire(request).await;
+        let acquired = {
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = ::distlock::__private::key(
+                &[::distlock::__private::Part::Text("order")],
+            );
+            let request = ::distlock::__private::request(&manager, key, "order");
+            lock.acquire(request)
+        }
+            .await;
         if ::distlock::__private::is_busy(&acquired) {
             ::distlock::__private::drop(acquired);
             return if false { ::distlock::__private::placeholder() } else { Ok(None) };

@@ -18,21 +18,24 @@ async fn order(
         let User { ref name, .. } = arg1;
         let arg2 = arg2;
         let _ = arg2;
-        let manager = match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => manager,
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
-        };
-        let key = ::distlock::__private::key(
-            &[
-                ::distlock::__private::Part::value("id", &id),
-                ::distlock::__private::Part::Text(":"),
-                ::distlock::__private::Part::value("name", &name),
-            ],
-        );
-        let request = ::distlock::__private::request(&manager, key, "<id>:<name>");
-        let acquired = lock.acquire(request).await;
+        let acquired = {
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = ::distlock::__private::key(
+                &[
+                    ::distlock::__private::Part::value("id", &id),
+                    ::distlock::__private::Part::Text(":"),
+                    ::distlock::__private::Part::value("name", &name),
+                ],
+            );
+            let request = ::distlock::__private::request(&manager, key, "<id>:<name>");
+            lock.acquire(request)
+        }
+            .await;
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));
         }

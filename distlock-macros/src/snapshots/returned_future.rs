@@ -12,20 +12,27 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
             if false {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
             }
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
-                }
-            };
-            let key = ::distlock::__private::key(
-                &[
-                    ::distlock::__private::Part::Text("order:"),
-                    ::distlock::__private::Part::value::<u64>("id", &id),
-                ],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order:<id>");
-            let acquired = lock.acquire(request).await;
+            let acquired = {
+                let manager = match ::distlock::__private::current() {
+                    ::distlock::__private::Ok(manager) => manager,
+                    ::distlock::__private::Err(error) => {
+                        break 'lock (::distlock::__private::Err(error));
+                    }
+                };
+                let key = ::distlock::__private::key(
+                    &[
+                        ::distlock::__private::Part::Text("order:"),
+                        ::distlock::__private::Part::value::<u64>("id", &id),
+                    ],
+                );
+                let request = ::distlock::__private::request(
+                    &manager,
+                    key,
+                    "order:<id>",
+                );
+                lock.acquire(request)
+            }
+                .await;
             if let ::distlock::__private::Err(error) = acquired {
                 break 'lock (::distlock::__private::Err(error));
             }

@@ -8,21 +8,27 @@
 pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
     let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => manager,
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
+        let acquired = {
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = ::distlock::__private::key(
+                &[
+                    ::distlock::__private::Part::Text("order:"),
+                    ::distlock::__private::Part::value::<u64>("user_id", &user_id),
+                ],
+            );
+            let request = ::distlock::__private::request(
+                    &manager,
+                    key,
+                    "order:<user_id>",
+                )
+                .no_wait();
+            lock.acquire_blocking(request)
         };
-        let key = ::distlock::__private::key(
-            &[
-                ::distlock::__private::Part::Text("order:"),
-                ::distlock::__private::Part::value::<u64>("user_id", &user_id),
-            ],
-        );
-        let request = ::distlock::__private::request(&manager, key, "order:<user_id>")
-            .no_wait();
-        let acquired = lock.acquire_blocking(request);
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));
         }

@@ -6,17 +6,19 @@
 fn place_order() -> Result<(), OrderError> {
     let mut lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => manager,
-            ::distlock::__private::Err(error) => {
-                break 'lock (::distlock::__private::Err(error));
-            }
+        let acquired = {
+            let manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(manager) => manager,
+                ::distlock::__private::Err(error) => {
+                    break 'lock (::distlock::__private::Err(error));
+                }
+            };
+            let key = ::distlock::__private::key(
+                &[::distlock::__private::Part::Text("order")],
+            );
+            let request = ::distlock::__private::request(&manager, key, "order");
+            lock.acquire_blocking(request)
         };
-        let key = ::distlock::__private::key(
-            &[::distlock::__private::Part::Text("order")],
-        );
-        let request = ::distlock::__private::request(&manager, key, "order");
-        let acquired = lock.acquire_blocking(request);
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));
         }

@@ -10,21 +10,23 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
     #![allow(unused)]
     let mut lock = crate::reexported::distlock::__private::Slot::new();
     let result = 'lock: {
-        let manager = match crate::reexported::distlock::__private::current() {
-            crate::reexported::distlock::__private::Ok(manager) => manager,
-            crate::reexported::distlock::__private::Err(error) => {
-                break 'lock (crate::reexported::distlock::__private::Err(error));
-            }
+        let acquired = {
+            let manager = match crate::reexported::distlock::__private::current() {
+                crate::reexported::distlock::__private::Ok(manager) => manager,
+                crate::reexported::distlock::__private::Err(error) => {
+                    break 'lock (crate::reexported::distlock::__private::Err(error));
+                }
+            };
+            let key = crate::reexported::distlock::__private::key(
+                &[crate::reexported::distlock::__private::Part::Text("order")],
+            );
+            let request = crate::reexported::distlock::__private::request(
+                &manager,
+                key,
+                "order",
+            );
+            lock.acquire_blocking(request)
         };
-        let key = crate::reexported::distlock::__private::key(
-            &[crate::reexported::distlock::__private::Part::Text("order")],
-        );
-        let request = crate::reexported::distlock::__private::request(
-            &manager,
-            key,
-            "order",
-        );
-        let acquired = lock.acquire_blocking(request);
         if let crate::reexported::distlock::__private::Err(error) = acquired {
             break 'lock (crate::reexported::distlock::__private::Err(error));
         }

@@ -8,18 +8,21 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
     let result = 'lock: {
         let when: bool = amount > 100;
         if when {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
-                }
-            };
-            let key = ::distlock::__private::key(
-                &[::distlock::__private::Part::Text("order")],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order")
-                .wait(patience);
-            let acquired = lock.acquire(request).await;
+            let acquired = {
+                let manager = match ::distlock::__private::current() {
+                    ::distlock::__private::Ok(manager) => manager,
+                    ::distlock::__private::Err(error) => {
+                        break 'lock (::distlock::__private::Err(error));
+                    }
+                };
+                let key = ::distlock::__private::key(
+                    &[::distlock::__private::Part::Text("order")],
+                );
+                let request = ::distlock::__private::request(&manager, key, "order")
+                    .wait(patience);
+                lock.acquire(request)
+            }
+                .await;
             if let ::distlock::__private::Err(error) = acquired {
                 break 'lock (::distlock::__private::Err(error));
             }

@@ -1,11 +1,10 @@
 //! A request that waits for its lock.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
@@ -16,7 +15,7 @@ use crate::process;
 
 /// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
 /// just been acquired is released, and the I/O thread awaits a command that is under way.
-struct Acquiring {
+pub(crate) struct Acquiring {
     core: Arc<Core>,
     key: Arc<str>,
     ticket: Ticket,
@@ -27,8 +26,9 @@ struct Acquiring {
     suspended: bool,
 }
 
-/// Acquires `key`, or returns why not. The caller has made sure that this process was not forked.
-pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> AcquireResult {
+/// Asks for `key`. The command has been sent when this returns. The caller has made sure that this process was
+/// not forked, and polls at once, unless the answer is there already.
+pub(crate) fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Acquiring {
     let (sender, answer) = oneshot::channel();
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
@@ -36,28 +36,51 @@ pub(crate) async fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Ac
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
     let mut acquiring = Acquiring { core, key, ticket, command, answer, answered: false, suspended: false };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
-    poll_fn(move |cx| acquiring.poll(cx)).await
+    acquiring
 }
 
 impl Acquiring {
-    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// The answer, if it has come by now.
+    pub(crate) fn now(&mut self) -> Option<AcquireResult> {
+        if self.command.in_flight.is_some() {
+            return None;
+        }
+        match self.answer.try_recv() {
+            Ok(answer) => Some(self.picked_up(Some(answer))),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(self.picked_up(None)),
+        }
+    }
+
+    fn picked_up(&mut self, answer: Option<AcquireResult>) -> AcquireResult {
+        self.answered = true;
+        // The engine answers every request once. It drops a request only when it is dropped itself.
+        let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
+        if let AcquireResult::Acquired(lease_handle) = &answered {
+            lease_handle.cell.claim();
+        }
+        answered
+    }
+}
+
+/// The lock, or why it was not acquired.
+impl Future for Acquiring {
+    type Output = AcquireResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
+        let this = &mut *self;
         // The first poll follows the request without a pause. Any later poll checks for a fork, also if the
         // reply has already come: the lock belongs to the parent.
-        if self.suspended && self.core.is_forked() {
+        if this.suspended && this.core.is_forked() {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
-        self.suspended = true;
-        let _: Poll<()> = self.command.poll(&self.core, cx);
-        let answer = Pin::new(&mut self.answer).poll(cx);
-        answer.map(|answer| {
-            self.answered = true;
-            // The engine answers every request once. It drops a request only when it is dropped itself.
-            let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
-            if let AcquireResult::Acquired(lease_handle) = &answered {
-                lease_handle.cell.claim();
-            }
-            answered
-        })
+        this.suspended = true;
+        let _: Poll<()> = this.command.poll(&this.core, cx);
+        Pin::new(&mut this.answer).poll(cx).map(|answer| this.picked_up(answer.ok()))
     }
 }
 

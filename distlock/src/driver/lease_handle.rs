@@ -57,7 +57,7 @@ impl LeaseHandle {
         };
         // If the engine panics, the lease ends by its deadline: this may be called while a panic unwinds.
         drop(core.event(release));
-        report.finish_unawaited(released);
+        report.finish_unawaited(core, &self.cell, released);
     }
 
     /// The section that holds the lock was dropped or has panicked: ends the hold, and reports it to the

@@ -38,7 +38,7 @@ use crate::observe::{Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, Op, OpError, OpResult, Time};
-pub(crate) use acquiring::acquire;
+pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 use in_flight::{Answer, AwaitedCommand, InFlight, all_unanswered, pair, unanswered};

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use super::in_flight::{AwaitedCommand, AwaitedKind};
@@ -34,25 +34,27 @@ struct Awaited {
 }
 
 impl Awaited {
-    async fn confirmation(mut self) -> Confirmation {
-        let here = poll_fn(|cx| {
-            if self.core.is_forked() {
-                return Poll::Ready(false);
-            }
-            self.command.poll(&self.core, cx).map(|()| true)
-        });
-        if !here.await {
-            return Confirmation::Failed(process::forked());
+    fn poll_confirmation(&mut self, cx: &mut TaskContext<'_>) -> Poll<Confirmation> {
+        if self.core.is_forked() {
+            return Poll::Ready(Confirmation::Failed(process::forked()));
         }
+        self.command.poll(&self.core, cx).map(|()| self.answer())
+    }
+
+    fn answer(&mut self) -> Confirmation {
         self.command.confirmation.take().unwrap_or(Confirmation::None)
     }
 
-    async fn released(self) -> Result<(), Failed> {
-        match self.confirmation().await {
-            Confirmation::None | Confirmation::Fine => Ok(()),
-            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
-            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
-        }
+    async fn confirmation(mut self) -> Confirmation {
+        poll_fn(|cx| self.poll_confirmation(cx)).await
+    }
+}
+
+fn released(confirmation: Confirmation) -> Result<(), Failed> {
+    match confirmation {
+        Confirmation::None | Confirmation::Fine => Ok(()),
+        Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
+        Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
     }
 }
 
@@ -62,10 +64,12 @@ impl Drop for Awaited {
     }
 }
 
-/// A hold that has ended, with the server's reply or the way to it.
-pub(crate) struct Released<'a> {
+/// A hold that has ended, and the way to the server's reply. If it is dropped before the reply has come, the
+/// I/O thread awaits the reply.
+pub(crate) struct Released {
+    lease_handle: Arc<LeaseHandle>,
     word: Word,
-    report: EndReport<'a>,
+    report: EndReport,
 }
 
 enum Word {
@@ -75,16 +79,16 @@ enum Word {
 }
 
 /// Ends a hold. The command has been sent when this returns.
-pub(crate) fn release(lease_handle: &LeaseHandle) -> Released<'_> {
+pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
     let core = lease_handle.alive.core();
     let cell = &*lease_handle.cell;
+    let ended = |word, report| Released { lease_handle: lease_handle.clone(), word, report };
     let Some(in_hand) = lease_handle.end() else {
-        let (result, report) = if core.is_forked() {
-            (Err(Failed::Unconfirmed(process::forked())), EndReport::begin(core, cell))
-        } else {
-            (Ok(()), EndReport::over(core, cell))
-        };
-        return Released { word: Word::Known(result), report };
+        if core.is_forked() {
+            let failed = Failed::Unconfirmed(process::forked());
+            return ended(Word::Known(Err(failed)), EndReport::begin(core, cell));
+        }
+        return ended(Word::Known(Ok(())), EndReport::over());
     };
     let report = EndReport::begin(core, cell);
     let (release, effects) = core.engine.release(clock::now(), &lease_handle.cell);
@@ -95,11 +99,11 @@ pub(crate) fn release(lease_handle: &LeaseHandle) -> Released<'_> {
             let command = AwaitedCommand::new(AwaitedKind::Release(cell.token));
             let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));
-            return Released { word: Word::Awaited(awaited), report };
+            return ended(Word::Awaited(awaited), report);
         }
     };
     core.perform(effects, None);
-    Released { word: Word::Known(known), report }
+    ended(Word::Known(known), report)
 }
 
 /// The guard that this hold belongs to exists now: the time limits in `want` count from here.
@@ -109,20 +113,50 @@ pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
     core.perform(effects, None);
 }
 
-impl Released<'_> {
-    /// Waits for the server's reply.
-    pub(crate) async fn confirmed(self) -> Result<(), Failed> {
-        let Released { word, report } = self;
-        let (result, fine) = match word {
-            Word::Known(result) => (result, ReleaseOutcome::HandedOn),
-            Word::Awaited(awaited) => (awaited.released().await, ReleaseOutcome::Confirmed),
+impl Released {
+    /// The lock whose hold has ended.
+    pub(crate) fn cell(&self) -> &LeaseCell {
+        &self.lease_handle.cell
+    }
+
+    /// The result, if it is known by now.
+    pub(crate) fn now(&mut self) -> Option<Result<(), Failed>> {
+        let (result, fine) = match &mut self.word {
+            Word::Known(result) => (result.clone(), ReleaseOutcome::HandedOn),
+            Word::Awaited(awaited) if awaited.command.in_flight.is_none() => {
+                (released(awaited.answer()), ReleaseOutcome::Confirmed)
+            }
+            Word::Awaited(_) => return None,
         };
+        Some(self.end(result, fine))
+    }
+
+    /// Waits for the server's reply. Ready once.
+    pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Failed>> {
+        if let Word::Awaited(awaited) = &mut self.word {
+            let confirmation = ready!(awaited.poll_confirmation(cx));
+            return Poll::Ready(self.end(released(confirmation), ReleaseOutcome::Confirmed));
+        }
+        self.now().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn end(&mut self, result: Result<(), Failed>, fine: ReleaseOutcome<'_>) -> Result<(), Failed> {
+        let (core, cell) = (self.lease_handle.alive.core(), &self.lease_handle.cell);
         match &result {
-            Ok(()) => report.finish(fine),
-            Err(Failed::Lost(reason)) => report.finish_lost(*reason),
-            Err(Failed::Unconfirmed(error)) => report.finish(ReleaseOutcome::Unconfirmed(error)),
+            Ok(()) => self.report.finish(core, cell, fine),
+            Err(Failed::Lost(reason)) => self.report.finish_lost(core, cell, *reason),
+            Err(Failed::Unconfirmed(error)) => {
+                self.report.finish(core, cell, ReleaseOutcome::Unconfirmed(error));
+            }
         }
         result
+    }
+}
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        let (core, cell) = (self.lease_handle.alive.core(), &self.lease_handle.cell);
+        self.report.finish(core, cell, ReleaseOutcome::Dropped);
     }
 }
 

@@ -48,60 +48,49 @@ fn held(cell: &LeaseCell) -> Duration {
     clock::now().duration_since(cell.held_since)
 }
 
-/// The end of a hold, which is reported once: as `Dropped`, if nobody says how it went.
-pub(super) struct EndReport<'a> {
-    core: &'a Core,
-    cell: &'a LeaseCell,
+/// The end of a hold, which is reported once.
+pub(super) struct EndReport {
     left: LeftToReport,
     held: Duration,
 }
 
-impl<'a> EndReport<'a> {
+impl EndReport {
     /// The hold ends now.
-    pub(super) fn begin(core: &'a Core, cell: &'a LeaseCell) -> Self {
+    pub(super) fn begin(core: &Core, cell: &LeaseCell) -> Self {
         if core.observers.is_empty() {
-            return EndReport::over(core, cell);
+            return EndReport::over();
         }
-        EndReport { core, cell, left: cell.reported.released(), held: held(cell) }
+        EndReport { left: cell.reported.released(), held: held(cell) }
     }
 
     /// The hold has ended before, by somebody else.
-    pub(super) fn over(core: &'a Core, cell: &'a LeaseCell) -> Self {
-        EndReport { core, cell, left: LeftToReport::Nothing, held: Duration::ZERO }
+    pub(super) fn over() -> Self {
+        EndReport { left: LeftToReport::Nothing, held: Duration::ZERO }
     }
 
-    pub(super) fn finish(mut self, outcome: ReleaseOutcome<'_>) {
-        self.tell(outcome);
+    /// Of effect once.
+    pub(super) fn finish(&mut self, core: &Core, cell: &LeaseCell, outcome: ReleaseOutcome<'_>) {
+        if std::mem::replace(&mut self.left, LeftToReport::Nothing) != LeftToReport::Nothing {
+            let (lock, held) = (Lock::of(cell), self.held);
+            core.observers.tell(&Event::Released { lock, held, outcome });
+        }
     }
 
     /// The lock was not held any more.
-    pub(super) fn finish_lost(mut self, reason: LostReason) {
+    pub(super) fn finish_lost(&mut self, core: &Core, cell: &LeaseCell, reason: LostReason) {
         if self.left == LeftToReport::AnyLossAndRelease {
-            self.core.tell_lost(self.cell, reason);
+            core.tell_lost(cell, reason);
         }
-        self.tell(ReleaseOutcome::AfterLoss);
+        self.finish(core, cell, ReleaseOutcome::AfterLoss);
     }
 
     /// Nobody waits for the store's answer.
-    pub(super) fn finish_unawaited(self, release: Release) {
+    pub(super) fn finish_unawaited(mut self, core: &Core, cell: &LeaseCell, release: Release) {
         match release {
-            Release::HandedOn => self.finish(ReleaseOutcome::HandedOn),
-            Release::Sent => self.finish(ReleaseOutcome::Dropped),
-            Release::WasLost(reason) => self.finish_lost(reason),
+            Release::HandedOn => self.finish(core, cell, ReleaseOutcome::HandedOn),
+            Release::Sent => self.finish(core, cell, ReleaseOutcome::Dropped),
+            Release::WasLost(reason) => self.finish_lost(core, cell, reason),
         }
-    }
-
-    fn tell(&mut self, outcome: ReleaseOutcome<'_>) {
-        if std::mem::replace(&mut self.left, LeftToReport::Nothing) != LeftToReport::Nothing {
-            let (lock, held) = (Lock::of(self.cell), self.held);
-            self.core.observers.tell(&Event::Released { lock, held, outcome });
-        }
-    }
-}
-
-impl Drop for EndReport<'_> {
-    fn drop(&mut self) {
-        self.tell(ReleaseOutcome::Dropped);
     }
 }
 

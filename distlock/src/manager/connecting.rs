@@ -65,7 +65,11 @@ impl LockManagerBuilder {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn connect(self) -> Result<LockManager, LockError> {
+    pub fn connect(self) -> impl Future<Output = Result<LockManager, LockError>> + Send {
+        Box::pin(self.connect_now())
+    }
+
+    async fn connect_now(self) -> Result<LockManager, LockError> {
         let built = self.build(false)?;
         let within = built.connects_within();
         let manager = built.manager;

@@ -17,7 +17,7 @@ use crate::key::{IntoLockKey, LockKey};
 #[cfg(test)]
 use crate::observe::Observer;
 use crate::observe::Observers;
-use crate::request::LockRequest;
+use crate::request::{Keys, LockRequest};
 use crate::scope;
 pub use builder::LockManagerBuilder;
 pub use operations::{LockHolder, LockInfo, ShutdownReport};
@@ -102,8 +102,8 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn connect(url: impl AsRef<str>) -> Result<Self, LockError> {
-        LockManager::builder().url(url.as_ref()).connect().await
+    pub fn connect(url: impl AsRef<str>) -> impl Future<Output = Result<Self, LockError>> + Send {
+        LockManager::builder().url(url.as_ref()).connect()
     }
 
     /// Like [`connect`](LockManager::connect), but connects on first use.
@@ -169,13 +169,16 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn from_env() -> Result<Self, LockError> {
-        match std::env::var("DISTLOCK_URL") {
-            Ok(url) => LockManager::connect(url).await,
-            Err(error) => Err(LockError::options(format!(
-                "the environment variable DISTLOCK_URL: {error}; set it to, for example, redis://127.0.0.1/"
-            ))),
-        }
+    pub fn from_env() -> impl Future<Output = Result<Self, LockError>> + Send {
+        Box::pin(async {
+            match std::env::var("DISTLOCK_URL") {
+                Ok(url) => LockManager::connect(url).await,
+                Err(error) => Err(LockError::options(format!(
+                    "the environment variable DISTLOCK_URL: {error}; set it to, for example, \
+                     redis://127.0.0.1/"
+                ))),
+            }
+        })
     }
 
     /// The manager that an annotated function would use here: that of [`with_manager`](crate::with_manager),
@@ -190,7 +193,7 @@ impl LockManager {
 
     /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
-        LockRequest::new(self.clone(), key.into_lock_key().map(|key| vec![key]))
+        LockRequest::new(self.clone(), key.into_lock_key().map(Keys::One))
     }
 
     /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order
@@ -215,7 +218,7 @@ impl LockManager {
         let keys = keys.map(|mut keys| {
             keys.sort_unstable();
             keys.dedup();
-            keys
+            Keys::Several(keys)
         });
         LockRequest::new(self.clone(), keys)
     }

@@ -93,8 +93,15 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn inspect(&self, key: impl IntoLockKey) -> Result<Option<LockInfo>, LockError> {
-        let key = key.into_lock_key()?;
+    pub fn inspect(
+        &self,
+        key: impl IntoLockKey,
+    ) -> impl Future<Output = Result<Option<LockInfo>, LockError>> + Send {
+        Box::pin(self.inspect_key(key.into_lock_key()))
+    }
+
+    async fn inspect_key(&self, key: Result<LockKey, LockError>) -> Result<Option<LockInfo>, LockError> {
+        let key = key?;
         let found = self.reaching(&key, |core, key| core.backend.inspect(key.shared())).await?;
         Ok(found.map(|found| LockInfo {
             full_key: format!("{}{key}", self.core().backend.prefix()),
@@ -117,8 +124,15 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Once polled it may take place although the future is dropped.
-    pub async fn force_release(&self, key: impl IntoLockKey) -> Result<bool, LockError> {
-        let key = key.into_lock_key()?;
+    pub fn force_release(
+        &self,
+        key: impl IntoLockKey,
+    ) -> impl Future<Output = Result<bool, LockError>> + Send {
+        Box::pin(self.force_release_key(key.into_lock_key()))
+    }
+
+    async fn force_release_key(&self, key: Result<LockKey, LockError>) -> Result<bool, LockError> {
+        let key = key?;
         let _ask = AskWhetherHeld { core: self.core(), key: &key };
         self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
     }
@@ -155,7 +169,11 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// If the future is dropped, the manager stays closed, and its holders go on.
-    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+    pub fn shutdown(&self, grace: Duration) -> impl Future<Output = ShutdownReport> + Send {
+        Box::pin(self.shut_down(grace))
+    }
+
+    async fn shut_down(&self, grace: Duration) -> ShutdownReport {
         let core = self.core();
         if core.is_forked() {
             // All locks belong to the parent.

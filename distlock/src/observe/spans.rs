@@ -3,16 +3,18 @@
 
 #[cfg(feature = "tracing")]
 mod with_tracing {
-    use tracing::{Instrument, info_span};
+    use tracing::info_span;
 
     use crate::lease_cell::LeaseCell;
 
-    pub(crate) fn acquiring<F: Future>(label: &str, work: F) -> impl Future<Output = F::Output> {
-        work.instrument(info_span!(target: "distlock", "lock.acquire", label))
+    pub(crate) use tracing::Span;
+
+    /// Entered whenever a request is polled.
+    pub(crate) fn acquiring(label: &str) -> Span {
+        info_span!(target: "distlock", "lock.acquire", label)
     }
 
     /// Entered whenever the body of a section runs.
-    pub(crate) use tracing::Span;
 
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
         info_span!(target: "distlock", "lock.hold", label = &*cell.label)
@@ -26,11 +28,6 @@ pub(crate) use with_tracing::*;
 mod without_tracing {
     use crate::lease_cell::LeaseCell;
 
-    pub(crate) fn acquiring<F: Future>(_: &str, work: F) -> F {
-        work
-    }
-
-    /// Entered whenever the body of a section runs.
     #[derive(Debug)]
     pub(crate) struct Span;
 
@@ -38,6 +35,10 @@ mod without_tracing {
         pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
             work()
         }
+    }
+
+    pub(crate) fn acquiring(_: &str) -> Span {
+        Span
     }
 
     pub(crate) fn holding(_: &LeaseCell) -> Span {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::blocking::block_on;
-pub use crate::section::OnLost;
-use crate::section::{Holding, Section};
-use crate::{FencingToken, Held, LockError, LockRequest};
+use crate::request::Acquire;
+use crate::section::Holding;
+pub use crate::section::{Hold, OnLost};
+use crate::{FencingToken, Guard, Held, LockError, LockRequest};
 
 /// Where the lock lives: declared before, and so dropped after, everything that the body may use.
 #[derive(Debug, Default)]
@@ -20,13 +21,18 @@ impl Slot {
         Slot(None)
     }
 
-    /// Acquires, and keeps the lock.
-    ///
-    /// # Errors
-    /// Those of the request.
-    pub async fn acquire(&mut self, request: LockRequest) -> Result<(), LockError> {
-        let guard = request.acquire().await?;
-        self.0 = Some(Holding::new(guard));
+    /// Acquires, and keeps the lock. The expansion awaits it at once.
+    #[inline(never)]
+    pub fn acquire(&mut self, request: LockRequest) -> Acquiring<'_> {
+        let mut acquire = Acquire::new(request);
+        match acquire.begin() {
+            Some(result) => Acquiring(Acquisition::Known(Some(self.keep(result)))),
+            None => Acquiring(Acquisition::UnderWay(self, Box::pin(acquire))),
+        }
+    }
+
+    fn keep(&mut self, acquired: Result<Guard, LockError>) -> Result<(), LockError> {
+        self.0 = Some(Holding::new(acquired?));
         Ok(())
     }
 
@@ -34,8 +40,10 @@ impl Slot {
     ///
     /// # Errors
     /// Those of the request.
+    #[inline(never)]
     pub fn acquire_blocking(&mut self, request: LockRequest) -> Result<(), LockError> {
-        block_on(self.acquire(request))
+        let acquired = block_on(Acquire::new(request));
+        self.keep(acquired)
     }
 
     /// The lock, if it was acquired.
@@ -44,54 +52,91 @@ impl Slot {
         self.0.as_ref().map(Holding::handle)
     }
 
-    /// Releases and waits for it; a failure is reported, not returned.
-    pub async fn release(&self) {
-        if let Some(held) = self.held() {
-            held.release_and_report().await;
-        }
+    /// Releases and waits for it; a failure is reported, not returned. The expansion awaits it at once.
+    #[inline(never)]
+    pub fn release(&self) -> Releasing {
+        Releasing(self.held().and_then(|held| {
+            let mut release = held.begin_release();
+            let under_way = release.now().is_none();
+            under_way.then(|| -> UnderWay<Result<(), LockError>> { Box::pin(release) })
+        }))
     }
 
     /// The same on a thread.
+    #[inline(never)]
     pub fn release_blocking(&self) {
-        block_on(self.release());
+        if let Some(held) = self.held() {
+            drop(block_on(held.begin_release()));
+        }
     }
 
     /// Releases; the error, if the lock had been lost.
+    #[inline(never)]
     pub fn finish_blocking(&self) -> Option<LockError> {
         let held = self.held()?;
-        block_on(held.release_shared()).err().filter(LockError::is_lost)
+        block_on(held.begin_release()).err().filter(LockError::is_lost)
+    }
+}
+
+/// Behind a pointer: its code is compiled in this crate, and its size is not part of the annotated function's.
+type UnderWay<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+
+/// The future of [`Slot::acquire`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquiring<'a>(Acquisition<'a>);
+
+enum Acquisition<'a> {
+    Known(Option<Result<(), LockError>>),
+    UnderWay(&'a mut Slot, UnderWay<Result<Guard, LockError>>),
+}
+
+impl fmt::Debug for Acquiring<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquiring").finish_non_exhaustive()
+    }
+}
+
+impl Future for Acquiring<'_> {
+    type Output = Result<(), LockError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Acquisition::Known(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Acquisition::UnderWay(slot, acquire) => {
+                let acquired = ready!(acquire.as_mut().poll(cx));
+                Poll::Ready(slot.keep(acquired))
+            }
+        }
+    }
+}
+
+/// The future of [`Slot::release`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Releasing(Option<UnderWay<Result<(), LockError>>>);
+
+impl fmt::Debug for Releasing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Releasing").finish_non_exhaustive()
+    }
+}
+
+impl Future for Releasing {
+    type Output = ();
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Some(release) => release.as_mut().poll(cx).map(drop),
+            None => Poll::Ready(()),
+        }
     }
 }
 
 /// Runs a body while the lease is watched, or just runs it. The body is pinned by the caller, so that its size
 /// is paid for once.
 pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
-    Hold { section: held.map(|held| Section::new(held, on_lost)), body }
-}
-
-/// A body that runs; yields [`LockError::Lost`] if the lease ends before it does.
-#[must_use = "futures do nothing unless polled"]
-pub struct Hold<'a, F> {
-    section: Option<Section<'a>>,
-    body: Pin<&'a mut F>,
-}
-
-impl<F> fmt::Debug for Hold<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").finish_non_exhaustive()
-    }
-}
-
-impl<F: Future> Future for Hold<'_, F> {
-    type Output = Result<F::Output, LockError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Hold { section, body } = self.get_mut();
-        match section {
-            Some(section) => section.poll_body(cx, body.as_mut()),
-            None => body.as_mut().poll(cx).map(Ok),
-        }
-    }
+    Hold::new(held, on_lost, body)
 }
 
 /// Runs a body on this thread. Taking `FnOnce` lets it return what it was given by `&mut`.

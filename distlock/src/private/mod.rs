@@ -19,7 +19,7 @@ pub use core::{concat, module_path, stringify};
 
 pub use crate::Retry;
 
-pub use hold::{Hold, OnLost, Slot, guard, hold, hold_blocking, token};
+pub use hold::{Acquiring, Hold, OnLost, Releasing, Slot, guard, hold, hold_blocking, token};
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys};
 pub use manager::{AsLockManager, Manager, current};
 pub use request::{is_busy, millis, request, request_all};

@@ -42,11 +42,10 @@ const ROOMS: &[Room] = &[
             "guard.rs",
             "manager/",
             "private/",
-            "request.rs",
-            "request_report.rs",
+            "release.rs",
+            "request/",
             "scope.rs",
             "section.rs",
-            "single_attempt.rs",
         ],
     ),
     Room("test kit", 10, &["testing/"]),
@@ -95,7 +94,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[(
 const RINGS: &[(&[&str], &str)] = &[
     (&["error.rs", "key.rs"], "text that is no key is an error, and errors name keys"),
     (
-        &["guard.rs", "manager/mod.rs", "request.rs", "scope.rs", "section.rs"],
+        &["guard.rs", "manager/mod.rs", "request/mod.rs", "scope.rs", "section.rs"],
         "managers make requests, requests make guards, sections hold guards, and scopes give managers",
     ),
     (

@@ -1,0 +1,158 @@
+//! Releases under way, and what a missing reply means.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::vec;
+
+use crate::driver::{Failed, Released};
+use crate::error::{LockError, LostReason};
+use crate::key::LockKey;
+use crate::lease_cell::LeaseCell;
+
+/// The release of one lock.
+pub(crate) enum Releasing {
+    /// The outer section releases the lock.
+    Nested(Result<(), LockError>),
+    Own(Released),
+}
+
+impl Releasing {
+    fn now(&mut self) -> Option<Result<(), LockError>> {
+        match self {
+            Releasing::Nested(result) => Some(result.clone()),
+            Releasing::Own(released) => {
+                let result = released.now()?;
+                Some(result.map_err(|failed| failure(released.cell(), failed, NOT_RELEASED)))
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        match self {
+            Releasing::Nested(result) => Poll::Ready(result.clone()),
+            Releasing::Own(released) => {
+                let result = ready!(released.poll(cx));
+                Poll::Ready(result.map_err(|failed| failure(released.cell(), failed, NOT_RELEASED)))
+            }
+        }
+    }
+}
+
+/// The release of one or several locks. Ready with the first failure, once every reply has come. It is written by
+/// hand so that it is compiled once, in this crate, and a single lock needs no list.
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Release {
+    first: Option<Releasing>,
+    others: vec::IntoIter<Releasing>,
+    result: Result<(), LockError>,
+}
+
+impl Release {
+    /// In this order.
+    pub(crate) fn of(mut releasing: impl Iterator<Item = Releasing>) -> Self {
+        let first = releasing.next();
+        Release { first, others: releasing.collect::<Vec<_>>().into_iter(), result: Ok(()) }
+    }
+
+    /// The result, if it is known by now.
+    pub(crate) fn now(&mut self) -> Option<Result<(), LockError>> {
+        while let Some(releasing) = &mut self.first {
+            let result = releasing.now()?;
+            self.next(result);
+        }
+        Some(self.result.clone())
+    }
+
+    fn next(&mut self, result: Result<(), LockError>) {
+        if self.result.is_ok() {
+            self.result = result;
+        }
+        self.first = self.others.next();
+    }
+}
+
+impl Future for Release {
+    type Output = Result<(), LockError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some(releasing) = &mut self.first {
+            let result = ready!(releasing.poll(cx));
+            self.next(result);
+        }
+        Poll::Ready(self.result.clone())
+    }
+}
+
+const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
+                            with its lease at the latest";
+
+/// The state of a lock when the server did not do what was asked, and the reason.
+#[derive(Debug)]
+struct Unconfirmed {
+    what: &'static str,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.source)
+    }
+}
+
+impl Error for Unconfirmed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// `what` describes the state of the lock if the server's reply is missing.
+pub(crate) fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
+    match failed {
+        Failed::Lost(reason) => lost_error(cell, reason),
+        Failed::Unconfirmed(error) => {
+            let unconfirmed = Unconfirmed { what, source: error.source };
+            LockError::unavailable(LockKey::from_shared(cell.key.clone()), unconfirmed)
+        }
+    }
+}
+
+pub(crate) fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
+    LockError::Lost { key: LockKey::from_shared(cell.key.clone()), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Failure, Kind, OpError, Token};
+    use crate::clock::Time;
+    use crate::lease_cell::{Beginning, How, Ticket};
+
+    #[test]
+    fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
+        let cell = LeaseCell::new(Beginning {
+            key: "k".into(),
+            label: "l".into(),
+            ticket: Ticket(1),
+            token: Token(1),
+            kind: Kind::Exclusive,
+            how: How::Free,
+            fence: None,
+            held_since: Time(0),
+            cap: Time::MAX,
+            until: Time::MAX,
+            collection: None,
+            session: None,
+        });
+        let refused =
+            Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
+        let error = failure(&cell, refused, NOT_RELEASED);
+        let text = error.to_string();
+        assert!(text.contains("NOREPLICAS Not enough good replicas"), "{text}");
+        assert!(text.contains("repeated in the background"), "{text}");
+        assert!(!text.contains("nothing is known to be held"), "{text}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Acquiring what was requested.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::report::RequestReport;
+use super::{LockRequest, Wait};
+use crate::backend::Kind;
+use crate::clock;
+use crate::driver::{self, AcquireResult, Acquiring};
+use crate::engine::{Outcome, WaitLimit, Want};
+use crate::error::{LockError, LostReason};
+use crate::guard::Guard;
+use crate::key::LockKey;
+use crate::observe::spans::{self, Span};
+use crate::scope;
+
+/// The future of [`LockRequest::acquire`]. It is written by hand so that it is compiled once, in this crate: an
+/// `async fn` is compiled in every crate that awaits it. And a lock that is free at once needs no more memory.
+pub(crate) struct Acquire {
+    stage: Stage,
+    /// `None`: gone into the stage.
+    request: Option<LockRequest>,
+    span: Option<Span>,
+    report: Option<RequestReport>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
+enum Stage {
+    New,
+    /// One key was asked for.
+    Asked(Acquiring, Want),
+    /// Several keys, several attempts, or a lock that was lost before its guard existed.
+    Further(Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send + Sync>>),
+    Over,
+}
+
+impl Acquire {
+    pub(crate) fn new(request: LockRequest) -> Self {
+        Acquire { stage: Stage::New, request: Some(request), span: None, report: None }
+    }
+
+    /// The first step, which does not wait: has to be followed by a poll at once, unless it returns the result.
+    #[inline(never)]
+    pub(crate) fn begin(&mut self) -> Option<Result<Guard, LockError>> {
+        let request = self.request.as_ref()?;
+        let keys = request.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
+        let core = request.manager.core();
+        self.report = Some(RequestReport::begin(core, &request.label, request.kind, keys));
+        let span = self.span.insert(spans::acquiring(&request.label));
+        let begun = span.in_scope(|| request.begin());
+        match begun {
+            Begun::Known(result) => return Some(self.end(result)),
+            Begun::Asked(acquiring, want) => self.stage = Stage::Asked(acquiring, want),
+            Begun::Further(want) => self.go_further(want),
+        }
+        None
+    }
+
+    fn go_further(&mut self, want: Want) {
+        if let Some(request) = self.request.take() {
+            self.stage = Stage::Further(Box::pin(request.acquire_further(want)));
+        }
+    }
+
+    fn end(&mut self, result: Result<Guard, LockError>) -> Result<Guard, LockError> {
+        self.stage = Stage::Over;
+        self.span = None;
+        if let Some(report) = self.report.take() {
+            match &result {
+                Ok(guard) => guard.report_acquired(report.end()),
+                Err(error) => report.not_acquired(error),
+            }
+        }
+        result
+    }
+
+    /// `Ready(None)`: the request has gone further.
+    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Guard, LockError>>> {
+        match &mut self.stage {
+            Stage::Further(further) => further.as_mut().poll(cx).map(Some),
+            Stage::Asked(acquiring, want) => {
+                let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
+                let Some(request) = &self.request else { return Poll::Pending };
+                let result = request.guard(answer, acquiring.key());
+                Poll::Ready(usable(result, want))
+            }
+            // Polled again after it was ready.
+            Stage::New | Stage::Over => Poll::Pending,
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<Guard, LockError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Stage::New = this.stage
+            && let Some(result) = this.begin()
+        {
+            return Poll::Ready(result);
+        }
+        loop {
+            let span = this.span.take();
+            let polled = match &span {
+                Some(span) => span.in_scope(|| this.poll_stage(cx)),
+                None => this.poll_stage(cx),
+            };
+            this.span = span;
+            if let Some(result) = ready!(polled) {
+                return Poll::Ready(this.end(result));
+            }
+            let Stage::Asked(_, want) = std::mem::replace(&mut this.stage, Stage::Over) else {
+                return Poll::Pending;
+            };
+            this.go_further(want);
+        }
+    }
+}
+
+/// A request after its first step.
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
+enum Begun {
+    Known(Result<Guard, LockError>),
+    Asked(Acquiring, Want),
+    Further(Want),
+}
+
+impl LockRequest {
+    fn begin(&self) -> Begun {
+        let (keys, want) = match self.checked() {
+            Ok(checked) => checked,
+            Err(error) => return Begun::Known(Err(error)),
+        };
+        let [key] = keys else { return Begun::Further(want) };
+        if matches!(self.wait, Wait::Retry(_)) {
+            return Begun::Further(want);
+        }
+        match self.ask(key, &want) {
+            Asked::UnderWay(acquiring) => Begun::Asked(acquiring, want),
+            Asked::Known(result) => match usable(result, &want) {
+                Some(result) => Begun::Known(result),
+                None => Begun::Further(want),
+            },
+        }
+    }
+
+    /// Everything that is not one attempt for one key.
+    async fn acquire_further(self, want: Want) -> Result<Guard, LockError> {
+        let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
+        let Wait::Retry(retry) = self.wait else { return self.all(keys, &want).await };
+        let mut left = retry.times;
+        let started = clock::now();
+        loop {
+            match self.all(keys, &want).await {
+                Err(error) if error.is_busy() && left > 0 => {
+                    left -= 1;
+                    self.manager.core().sleep(retry.pause()).await;
+                }
+                Err(LockError::Busy { key, holder, .. }) => {
+                    let waited = clock::now().duration_since(started);
+                    return Err(LockError::Busy { key, holder, waited });
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// A lease that ends before its guard existed is not reported as a loss: the request goes on for as long
+    /// as it may wait.
+    async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
+        loop {
+            let result = match keys {
+                [key] => match self.ask(key, want) {
+                    Asked::Known(result) => result,
+                    Asked::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
+                },
+                keys => self.in_order(keys, want).await,
+            };
+            if let Some(result) = usable(result, want) {
+                return result;
+            }
+        }
+    }
+
+    fn ask(&self, key: &LockKey, want: &Want) -> Asked {
+        if let Some(nested) = self.enter_again(key) {
+            return Asked::Known(nested);
+        }
+        if let Some(error) = self.manager.core().refusal() {
+            return Asked::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
+        }
+        let mut acquiring = driver::acquire(self.manager.alive(), key.shared().clone(), want.clone());
+        match acquiring.now() {
+            Some(answer) => Asked::Known(self.guard(answer, key.shared())),
+            None => Asked::UnderWay(acquiring),
+        }
+    }
+
+    fn guard(&self, answer: AcquireResult, key: &Arc<str>) -> Result<Guard, LockError> {
+        match answer {
+            AcquireResult::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
+            AcquireResult::Not(outcome) => {
+                Err(error_of(outcome, LockKey::from_shared(key.clone()), self.kind))
+            }
+        }
+    }
+
+    /// `None`: this task does not hold the key.
+    pub(super) fn enter_again(&self, key: &LockKey) -> Option<Result<Guard, LockError>> {
+        let id = self.manager.core().id;
+        let outer = scope::find_held(|held| held.covers(Some(id), key.as_str()))?;
+        if !self.reentrant {
+            return Some(Err(LockError::WouldDeadlock { key: key.clone() }));
+        }
+        if self.fenced && outer.fencing_token().is_none() {
+            return Some(Err(LockError::options(
+                "a fenced request inside a section that holds the same key without a fencing token: make \
+                 the outer one fenced",
+            )));
+        }
+        Guard::nested_in(&outer, key.as_str(), self.label.clone()).map(Ok)
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
+enum Asked {
+    Known(Result<Guard, LockError>),
+    UnderWay(Acquiring),
+}
+
+/// `None`: the lock was lost before its guard existed, and the request may go on.
+fn usable(result: Result<Guard, LockError>, want: &Want) -> Option<Result<Guard, LockError>> {
+    let guard = match result {
+        Ok(guard) => guard,
+        Err(error) if want.wait_limit == WaitLimit::Once => return Some(Err(not_waited(error))),
+        Err(error) => return Some(Err(error)),
+    };
+    // Each way to a guard has just checked whether the process was forked.
+    let Err(lost) = guard.check_here() else { return Some(Ok(guard)) };
+    if let Err(error) = guard.check_nested() {
+        return Some(Err(error));
+    }
+    drop(guard);
+    unused(lost, want.wait_limit).map(Err)
+}
+
+/// The round trip of a single attempt does not count as waiting.
+fn not_waited(error: LockError) -> LockError {
+    match error {
+        LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
+        other => other,
+    }
+}
+
+/// The lock was acquired and lost before its guard existed. `None`: the request may go on.
+fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
+    let LockError::Lost { key, reason } = lost else { return Some(lost) };
+    let goes_on = match (reason, wait_limit) {
+        (LostReason::Shutdown, _) => return Some(LockError::Closed),
+        (LostReason::MaxHold, _) | (_, WaitLimit::Once) => false,
+        (_, WaitLimit::Until(until)) => clock::now() < until,
+        (_, WaitLimit::Forever) => true,
+    };
+    let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
+    (!goes_on).then(|| LockError::unavailable(key, why()))
+}
+
+pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
+    match outcome {
+        Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
+        Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
+        Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
+        Outcome::Acquired(_) | Outcome::Skipped | Outcome::Closed => LockError::Closed,
+    }
+}

@@ -1,0 +1,116 @@
+//! What a request may ask for, and what its options stand for.
+
+use std::time::Duration;
+
+use super::{LockRequest, Wait, single_attempt};
+use crate::backend::{Demand, Kind};
+use crate::clock;
+use crate::engine::{Renewal, WaitLimit, Want};
+use crate::error::LockError;
+use crate::key::LockKey;
+
+/// With a shorter ttl, network and scheduling take longer than the lease lasts.
+const SHORTEST_TTL: Duration = Duration::from_millis(10);
+/// A longer ttl is probably a mistake.
+const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
+
+pub(crate) const NO_WAITERS: &str =
+    "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
+
+impl LockRequest {
+    /// Its keys, and what it wants of them; or why it cannot be granted at all.
+    pub(super) fn checked(&self) -> Result<(&[LockKey], Want), LockError> {
+        let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
+        let want = self.want()?;
+        self.check_kind(keys.len())?;
+        if self.fenced && keys.len() > 1 {
+            return Err(LockError::options(
+                "several keys have no common fencing token: lock the one that the data checks, fenced",
+            ));
+        }
+        self.check_store(keys, &want)?;
+        Ok((keys, want))
+    }
+
+    fn check_store(&self, keys: &[LockKey], want: &Want) -> Result<(), LockError> {
+        let backend = &self.manager.core().backend;
+        let Want { kind, ttl, fenced, min_hold, .. } = *want;
+        backend.check(&Demand { kind, ttl, fenced, min_hold })?;
+        keys.iter().try_for_each(|key| backend.check_key(key))
+    }
+
+    fn check_kind(&self, keys: usize) -> Result<(), LockError> {
+        if let Some(reason) = self.manager.core().backend.refuses(self.kind) {
+            return Err(LockError::options(reason));
+        }
+        match self.kind {
+            Kind::Limited(0) => Err(LockError::options("`max_holders` is zero: nobody could ever enter")),
+            Kind::Limited(_) if keys > 1 => {
+                Err(LockError::options("`max_holders` with several keys: lock them one by one"))
+            }
+            Kind::Shared | Kind::Limited(_) if self.fenced => Err(LockError::options(
+                "only exclusive locks have fencing tokens: holders that share a lock have no order",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the options and fills in the defaults.
+    fn want(&self) -> Result<Want, LockError> {
+        let defaults = self.manager.defaults();
+        let ttl = valid_ttl(self.ttl.unwrap_or(defaults.ttl))?;
+        if self.max_hold.is_some_and(|hold| hold.is_zero()) {
+            return Err(LockError::options("`max_hold` is zero: leave it out for no limit"));
+        }
+        let max_waiters = self.max_waiters.or(defaults.max_waiters);
+        if max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
+        }
+        if self.renewal == Renewal::Never && self.min_hold.is_some_and(|hold| hold > ttl) {
+            return Err(LockError::options(
+                "`min_hold` is longer than the ttl, and renewal is off: make the ttl longer",
+            ));
+        }
+        let (wait_limit, unavailable_after) = match self.wait {
+            Wait::Default => waiting(defaults.wait, defaults.unavailable_after),
+            Wait::For(wait) => waiting(wait, defaults.unavailable_after),
+            Wait::Forever => (WaitLimit::Forever, defaults.unavailable_after),
+            Wait::Retry(_) => waiting(Duration::ZERO, defaults.unavailable_after),
+        };
+        Ok(Want {
+            kind: self.kind,
+            ttl,
+            renewal: self.renewal,
+            wait_limit,
+            unavailable_after,
+            fenced: self.fenced,
+            max_waiters,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            collection: None,
+            label: self.label.clone(),
+        })
+    }
+}
+
+/// A wait of zero is one attempt. The server has a short time to answer it.
+fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
+    if wait.is_zero() {
+        (WaitLimit::Once, single_attempt::reach(unavailable_after))
+    } else {
+        (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
+    }
+}
+
+/// Leases are counted in whole milliseconds.
+pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
+    if ttl < SHORTEST_TTL {
+        return Err(LockError::options(format!(
+            "a ttl of {ttl:?} is too short: the least is {SHORTEST_TTL:?}"
+        )));
+    }
+    if ttl > LONGEST_TTL {
+        return Err(LockError::options(format!("a ttl of {ttl:?} is too long: the most is 365 days")));
+    }
+    Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
+}

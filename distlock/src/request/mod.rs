@@ -1,0 +1,272 @@
+//! A request for a lock: its options, and the ways to acquire.
+
+mod acquire;
+mod checks;
+mod report;
+mod several;
+mod single_attempt;
+
+use std::borrow::Cow;
+use std::pin::{Pin, pin};
+use std::slice;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::backend::Kind;
+use crate::engine::Renewal;
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::key::LockKey;
+use crate::manager::LockManager;
+use crate::retry::Retry;
+use crate::section::{Held, Hold, Holding, OnLost};
+pub(crate) use acquire::Acquire;
+pub(crate) use checks::{NO_WAITERS, valid_ttl};
+
+/// How long to wait for a lock that another holder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// The manager's default; for `try_acquire`, not at all.
+    Default,
+    For(Duration),
+    Forever,
+    Retry(Retry),
+}
+
+/// What is locked: sorted, without duplicates, at least one.
+#[derive(Debug)]
+pub(crate) enum Keys {
+    One(LockKey),
+    Several(Vec<LockKey>),
+}
+
+impl Keys {
+    fn as_slice(&self) -> &[LockKey] {
+        match self {
+            Keys::One(key) => slice::from_ref(key),
+            Keys::Several(keys) => keys,
+        }
+    }
+}
+
+/// A request for a lock, or for several at once. Nothing happens until it is acquired, tried or run.
+///
+/// See [`LockManager::lock`] and [`LockManager::lock_all`].
+#[must_use = "a request does nothing until it is acquired, tried or run"]
+#[derive(Debug)]
+pub struct LockRequest {
+    manager: LockManager,
+    keys: Result<Keys, LockError>,
+    ttl: Option<Duration>,
+    wait: Wait,
+    renewal: Renewal,
+    kind: Kind,
+    fenced: bool,
+    reentrant: bool,
+    max_waiters: Option<u32>,
+    max_hold: Option<Duration>,
+    min_hold: Option<Duration>,
+    label: Cow<'static, str>,
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: LockManager, keys: Result<Keys, LockError>) -> Self {
+        LockRequest {
+            manager,
+            keys,
+            ttl: None,
+            wait: Wait::Default,
+            renewal: Renewal::Keep,
+            kind: Kind::Exclusive,
+            fenced: false,
+            reentrant: false,
+            max_waiters: None,
+            max_hold: None,
+            min_hold: None,
+            label: Cow::Borrowed("lock"),
+        }
+    }
+
+    /// The lease time: how long others wait after this process crashed. Renewed in the background while the
+    /// lock is held. From 10 ms to 365 days, cut to whole milliseconds; the manager's default is 30 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        LockRequest { ttl: Some(ttl), ..self }
+    }
+
+    /// How long to wait for the lock before [`LockError::Busy`]. Zero is one attempt. The manager's default
+    /// is 10 s.
+    pub fn wait(self, wait: Duration) -> Self {
+        LockRequest { wait: Wait::For(wait), ..self }
+    }
+
+    /// One attempt, without waiting.
+    pub fn no_wait(self) -> Self {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits without a time limit. (A server that cannot be reached is an error all the same.)
+    pub fn wait_forever(self) -> Self {
+        LockRequest { wait: Wait::Forever, ..self }
+    }
+
+    /// Instead of waiting in the queue, tries again a number of times.
+    pub fn retry(self, retry: Retry) -> Self {
+        LockRequest { wait: Wait::Retry(retry), ..self }
+    }
+
+    /// Does not renew: the ttl is a hard limit. For several keys it counts from the moment at which all of
+    /// them are acquired; until then they are renewed.
+    pub fn no_renew(self) -> Self {
+        LockRequest { renewal: Renewal::Never, ..self }
+    }
+
+    /// The longest time for which the lock is held, from acquisition (of several keys, of the last one). Then
+    /// it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        LockRequest { max_hold: Some(max_hold), ..self }
+    }
+
+    /// Excludes others for at least this long from acquisition (of several keys, of the last one), even if
+    /// the lock is released earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For
+    /// scheduled jobs and throttles. It ends early if the key is taken away on the server, and with the lease
+    /// if the process dies or cannot reach the server. Without renewal it may not be longer than the ttl.
+    pub fn min_hold(self, min_hold: Duration) -> Self {
+        LockRequest { min_hold: Some(min_hold), ..self }
+    }
+
+    /// The most requests of this process that may wait for the key. If as many wait already, this request
+    /// ends as [`LockError::Busy`] at once. Only the requests of this process count, including the one whose
+    /// command is under way, but not the holder; other processes have limits of their own. At least one; the
+    /// manager's default is no limit. For very popular keys, where it is better to turn requests away than to
+    /// let them wait.
+    pub fn max_waiters(self, most: u32) -> Self {
+        LockRequest { max_waiters: Some(most), ..self }
+    }
+
+    /// Asks for a [fencing token](crate::FencingToken).
+    pub fn fenced(self) -> Self {
+        LockRequest { fenced: true, ..self }
+    }
+
+    /// A read lock: any number of shared holders, or one exclusive holder. A later reader does not pass a
+    /// writer that waits. Has no fencing token.
+    pub fn shared(self) -> Self {
+        LockRequest { kind: Kind::Shared, ..self }
+    }
+
+    /// A counting semaphore: at most `limit` holders at a time. The limit must be the same wherever the key is
+    /// used ([`LockError::WrongKind`] otherwise), and the key may not be used for other kinds of locks. Has no
+    /// fencing token.
+    pub fn max_holders(self, limit: u32) -> Self {
+        LockRequest { kind: Kind::Limited(limit), ..self }
+    }
+
+    /// Inside a section of this task that holds the same key of the same manager: succeeds without acquiring,
+    /// instead of failing with [`LockError::WouldDeadlock`]. The outer section releases the lock. If the
+    /// outer section loses the lock, the inner one has lost it, too.
+    pub fn reentrant(self) -> Self {
+        LockRequest { reentrant: true, ..self }
+    }
+
+    /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
+    pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
+        LockRequest { label: label.into(), ..self }
+    }
+
+    /// Acquires the lock.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`]:
+    ///
+    /// - if the server cannot be reached for the `wait` or for
+    ///   [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter (a
+    ///   single attempt: 1 s at most, for all of its keys together);
+    /// - at once, if the server refuses permanently, in a process that was forked after the manager was
+    ///   created, or once the manager's I/O thread has ended;
+    /// - if the lease ended before the guard existed and the wait is over (nothing was run).
+    ///
+    /// [`LockError::WrongKind`], [`LockError::WouldDeadlock`], [`LockError::InvalidKey`],
+    /// [`LockError::InvalidOptions`], [`LockError::Closed`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any time leaves nothing behind: a waiter leaves the queue at once, and a lock
+    /// that was just acquired is released in the background. The place in the queue is lost.
+    ///
+    /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be
+    /// granted the lock all the same. Such a lock is not renewed: when its ttl is over, it is released and
+    /// passed on to the next waiter. If the future is polled again, the request goes on waiting if its time
+    /// allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of several keys
+    /// that it has already acquired.
+    pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> + Send + Sync + 'static {
+        Acquire::new(self)
+    }
+
+    /// Acquires the lock if it is free: with one attempt, or for as long as [`wait`](LockRequest::wait) or
+    /// [`retry`](LockRequest::retry) allow. `None`: it is busy.
+    ///
+    /// # Errors
+    /// As [`acquire`](LockRequest::acquire), except `Busy`.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](LockRequest::acquire).
+    pub fn try_acquire(
+        self,
+    ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + Sync + 'static {
+        let once = if self.wait == Wait::Default { self.no_wait() } else { self };
+        TryAcquire(Acquire::new(once))
+    }
+
+    /// Acquires the lock, runs `body` while holding it, and releases it before returning. If the lock is
+    /// lost, the body is dropped at its next await point.
+    ///
+    /// ```
+    /// # async fn doc() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::in_memory();
+    /// let sum = manager.lock("order:42").run(async |held| {
+    ///     assert!(held.is_held());
+    ///     40 + 2
+    /// }).await?;
+    /// # let _ = sum; Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. If the body
+    /// completes, its value is returned: a failed release is traced, not returned.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the body, then releases in the background, even if the body has passed on
+    /// clones of its handle: from then on they report the lock as not held ([`lost`](Guard::lost) too).
+    ///
+    /// # Panics
+    /// If the body does; the lock is released in the background, as if the future were dropped.
+    pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future,
+    {
+        let holding = Holding::new(Acquire::new(self).await?);
+        let held = holding.handle();
+        let inner = held.clone();
+        let body = pin!(async move { body(inner).await });
+        let output = Hold::new(Some(held), OnLost::Cancel, body).await;
+        drop(held.begin_release().await);
+        output
+    }
+}
+
+/// The future of [`LockRequest::try_acquire`].
+struct TryAcquire(Acquire);
+
+impl Future for TryAcquire {
+    type Output = Result<Option<Guard>, LockError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|result| match result {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.is_busy() => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! What observers are told of a request: that it begins, and how it ends, however it does.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::Kind;
+use crate::clock::{self, Time};
+use crate::driver::Core;
+use crate::error::LockError;
+use crate::observe::Event;
+
+/// A request that has begun. When it is dropped before it has ended, the request was abandoned.
+pub(crate) struct RequestReport {
+    started: Time,
+    /// `None`: reported, or nobody observes.
+    pending: Option<(Arc<Core>, Cow<'static, str>)>,
+}
+
+impl RequestReport {
+    pub(crate) fn begin(core: &Arc<Core>, label: &Cow<'static, str>, kind: Kind, keys: usize) -> Self {
+        core.observers.tell(&Event::Requested { label, kind, keys });
+        let pending = (!core.observers.is_empty()).then(|| (core.clone(), label.clone()));
+        RequestReport { started: clock::now(), pending }
+    }
+
+    /// It has ended, and the caller reports how. Returns how long it has taken.
+    pub(crate) fn end(mut self) -> Duration {
+        self.pending = None;
+        self.waited()
+    }
+
+    pub(crate) fn not_acquired(mut self, error: &LockError) {
+        if let Some((core, label)) = self.pending.take() {
+            core.observers.tell(&Event::NotAcquired { label: &label, error, waited: self.waited() });
+        }
+    }
+
+    fn waited(&self) -> Duration {
+        clock::now().duration_since(self.started)
+    }
+}
+
+impl Drop for RequestReport {
+    fn drop(&mut self) {
+        if let Some((core, label)) = self.pending.take() {
+            core.observers.tell(&Event::Abandoned { label: &label, waited: self.waited() });
+        }
+    }
+}
