@@ -57,6 +57,7 @@ mod engine;
 mod error;
 mod guard;
 mod key;
+pub mod leader;
 mod lease_cell;
 mod lock_kind;
 mod manager;

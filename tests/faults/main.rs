@@ -16,6 +16,7 @@ mod holder_killed;
 mod holder_stopped;
 mod key_of_another_type;
 mod key_without_ttl;
+mod leaders;
 mod link_cut;
 mod link_half_open;
 mod manager_shut_down;

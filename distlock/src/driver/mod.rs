@@ -75,6 +75,8 @@ pub(crate) struct Core {
     pub(crate) observers: Observers,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
+    /// Whether the manager was shut down.
+    closed: watch::Sender<bool>,
     /// The current outage.
     outage: Mutex<Option<Outage>>,
     /// The backend's task was started again: commands of earlier links may still be applied.
@@ -115,6 +117,7 @@ impl Core {
             observers,
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
+            closed: watch::Sender::new(false),
             outage: Mutex::default(),
             begun_anew: AtomicBool::new(false),
             made_in: Process::current(),
@@ -373,6 +376,12 @@ impl Core {
     /// Refuses all acquisitions from now on.
     pub(crate) fn close(self: &Arc<Self>) {
         drop(self.event(|engine, now| engine.close(now)));
+        drop(contained(|| self.closed.send_replace(true)));
+    }
+
+    /// Turns true when the manager is shut down.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
     }
 
     pub(crate) fn lose_all(self: &Arc<Self>) {

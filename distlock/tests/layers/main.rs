@@ -40,6 +40,7 @@ const ROOMS: &[Room] = &[
         &[
             "blocking.rs",
             "guard.rs",
+            "leader/",
             "manager/",
             "private/",
             "release.rs",

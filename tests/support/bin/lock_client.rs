@@ -4,6 +4,7 @@
 //! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew]   -> acquired {key, fence, at, until}
 //! release KEY                                      -> released {key}
 //! sections KEY COUNT TTL_MS HOLD_US TALLY          -> section {key, entered, left, fence} …, done {key}
+//! lead OFFICE TTL_MS                              -> leads {term, at} as long as it leads, again and again
 //! mixed SEED TASKS COUNT TTL_MS [unlocked]         -> entered {id, keys, kind, …}, left {id, at} …, done {key}
 //! ```
 //!
@@ -19,7 +20,7 @@ mod mixed_sections;
 
 use std::{collections::HashMap, io::BufRead, sync::Arc, time::Duration};
 
-use distlock::{Guard, LockError, LockManager};
+use distlock::{Guard, LockError, LockManager, leader::Lead};
 use distlock_tests::{Tally, shared_clock};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc::unbounded_channel};
@@ -72,6 +73,7 @@ impl Client {
                 let hold = Duration::from_micros(hold.parse().unwrap());
                 self.sections(key, count.parse().unwrap(), millis(ttl), hold, tally).await
             }
+            ["lead", office, ttl] => self.lead(office, millis(ttl)).await,
             ["mixed", seed, tasks, count, ttl, ref flags @ ..] => {
                 let manager = (!flags.contains(&"unlocked")).then(|| self.manager.clone());
                 let tasks = tasks.parse().unwrap();
@@ -124,6 +126,10 @@ impl Client {
         Ok(())
     }
 
+    async fn lead(&self, office: &str, ttl: Duration) -> Result<(), LockError> {
+        self.manager.leader(office).ttl(ttl).run(report).await
+    }
+
     async fn sections(
         &self,
         key: &str,
@@ -150,6 +156,17 @@ impl Client {
         }
         say(&json!({ "event": "done", "key": key }));
         Ok(())
+    }
+}
+
+/// Says so while it leads.
+async fn report(lead: Lead) {
+    loop {
+        let at = shared_clock();
+        if lead.is_leader() {
+            say(&json!({ "event": "leads", "term": lead.term().get(), "at": micros(at) }));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

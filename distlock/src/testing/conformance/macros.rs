@@ -75,6 +75,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@queue $fixture [$($lacking)*]);
         $crate::__conformance!(@link $fixture [$($lacking)*]);
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
+        $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds $fixture [$($lacking)*]);
         $($crate::__conformance!(@is_known $lacking);)*
     };
@@ -141,6 +142,14 @@ macro_rules! __conformance {
             tokens_increase_from_holder_to_holder tokens_increase_over_an_expiry
             tokens_increase_among_tasks_and_managers tokens_increase_from_call_to_call
         );
+        $crate::__conformance!(@tests $fixture leader:
+            terms_increase_and_do_not_overlap
+            a_leader_that_is_removed_stops_and_leads_again_in_a_later_term
+            a_leader_that_is_dropped_is_followed_at_once a_leader_resigns_when_its_body_returns_or_panics
+            a_shutdown_ends_candidacies_and_the_next_one_leads
+            a_leader_that_watches_for_the_shutdown_ends_before_its_grace a_watch_shows_who_leads
+            a_candidacy_may_be_dropped_anywhere an_office_without_a_valid_name_or_lease_is_refused
+        );
     };
     (@min_hold $fixture:ident [min_hold $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture min_hold);
@@ -194,6 +203,26 @@ macro_rules! __conformance {
     };
     (@ttl $fixture:ident []) => {
         $crate::__conformance!(@tests $fixture ttl: inspect_shows_the_remaining_time);
+    };
+    // A leader and a link.
+    (@leader_and_link $fixture:ident [fencing $($rest:ident)*]) => {};
+    (@leader_and_link $fixture:ident [link $($rest:ident)*]) => {};
+    (@leader_and_link $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@leader_and_link $fixture [$($rest)*]);
+    };
+    (@leader_and_link $fixture:ident []) => {
+        mod leader_and_link {
+            use super::*;
+            #[test]
+            fn without_a_link_the_term_ends_and_another_begins_when_it_is_mended() {
+                $crate::testing::conformance::run::<$fixture>(|place| {
+                    ::std::boxed::Box::pin(
+                        $crate::testing::conformance::rules::leader::
+                            without_a_link_the_term_ends_and_another_begins_when_it_is_mended(place),
+                    )
+                });
+            }
+        }
     };
     // Of two kinds at a time.
     (@kinds $fixture:ident [shared $($rest:ident)*]) => {};

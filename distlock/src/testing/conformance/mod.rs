@@ -1,5 +1,5 @@
-//! The suite that every store passes: exclusion, waiting, leases and their loss, release, several keys, fencing, shared
-//! and limited locks, threads, the attribute.
+//! The suite that every store passes: exclusion, waiting, leases and their loss, release, several keys, fencing,
+//! leadership, shared and limited locks, threads, the attribute.
 //!
 //! A [`Fixture`] makes a place for locks that a test has to itself; [`conformance!`] makes a test of every rule.
 //!
@@ -39,7 +39,7 @@
 //! |---|---|---|
 //! | `shared` | read locks | they are refused |
 //! | `limited` | semaphores | they are refused |
-//! | `fencing` | fencing tokens | they are refused |
+//! | `fencing` | fencing tokens, and with them leadership | they are refused |
 //! | `min_hold` | a key that stays taken after its release | it is refused |
 //! | `processes` | managers that know nothing of each other | [`Fixture::PROCESSES`] says so |
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
@@ -146,6 +146,7 @@ mod tests {
             include_str!("rules/exclusion.rs"),
             include_str!("rules/fencing.rs"),
             include_str!("rules/kinds.rs"),
+            include_str!("rules/leader.rs"),
             include_str!("rules/lease.rs"),
             include_str!("rules/limited.rs"),
             include_str!("rules/link.rs"),

@@ -22,6 +22,8 @@ pub async fn limited(place: Place) {
 
 pub async fn fencing(place: Place) {
     is_refused(&place, place.manager().await.lock("k").fenced()).await;
+    let refused = place.manager().await.leader("k").run(async |_| ()).await;
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
 }
 
 pub async fn min_hold(place: Place) {

@@ -5,6 +5,7 @@ pub mod exclusion;
 pub mod fencing;
 pub mod kinds;
 pub mod lacking;
+pub mod leader;
 pub mod lease;
 pub mod limited;
 pub mod link;

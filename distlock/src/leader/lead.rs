@@ -1,0 +1,68 @@
+//! What the body of a leader gets.
+
+use std::ops::Deref;
+
+use tokio::sync::watch;
+
+use crate::driver::Core;
+use crate::guard::Guard;
+use crate::protocol::token_text;
+use crate::section::Held;
+use crate::token::FencingToken;
+
+/// A term of a leader: what [`Candidate::run`](super::Candidate::run) gives to the body. Dereferences to [`Guard`];
+/// cheap to clone and `'static`, for tasks that the body spawns.
+///
+/// It does not keep the term: that ends when the body returns, is dropped or panics, or when the lease is lost. Tasks
+/// that the body has spawned go on; they await [`lost`](Guard::lost), or ask [`is_leader`](Lead::is_leader).
+#[derive(Clone, Debug)]
+pub struct Lead {
+    held: Held,
+    term: FencingToken,
+    closed: watch::Receiver<bool>,
+}
+
+impl Lead {
+    pub(super) fn new(held: Held, term: FencingToken, closed: watch::Receiver<bool>) -> Self {
+        Lead { held, term, closed }
+    }
+
+    /// The number of the term: greater than that of every leader before. Store it with what you write, and refuse
+    /// writes with a smaller one; see [`FencingToken`].
+    #[must_use]
+    pub fn term(&self) -> FencingToken {
+        self.term
+    }
+
+    /// Whether this is certainly the leader at this moment. No I/O. Once it returns false, it never returns true again.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.held.is_held()
+    }
+
+    /// The owner token of the term's lease.
+    pub(super) fn owner(&self, core: &Core) -> String {
+        token_text(&core.client, self.held.cell().token)
+    }
+
+    /// Becomes ready when the manager is shut down: time to finish and return. The term then ends with the grace
+    /// period at the latest.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closed = self.closed.clone();
+        async move {
+            // Fails only when the manager has ended.
+            drop(closed.wait_for(|closed| *closed).await);
+        }
+    }
+}
+
+impl Deref for Lead {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.held
+    }
+}

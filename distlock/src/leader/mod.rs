@@ -1,0 +1,263 @@
+//! Leadership: one of several processes does what must be done by one alone, for as long as it can.
+//!
+//! ```
+//! use distlock::LockManager;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), distlock::LockError> {
+//! let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+//! let candidate = manager.leader("scheduler");
+//! let term = candidate
+//!     .run(async |lead| {
+//!         assert!(lead.is_leader());
+//!         // Work until `lead.closing()`; write with `lead.term()`, so that the data can refuse a former leader.
+//!         lead.term()
+//!     })
+//!     .await?;
+//! assert!(!candidate.is_leader());
+//! # let _ = term; Ok(())
+//! # }
+//! ```
+//!
+//! # What it guarantees
+//! A leader is the holder of an exclusive, fenced lock, so what the crate guarantees of a holder is true of a leader:
+//! [`is_leader`](Candidate::is_leader) turns false before the store lets the next one in, without I/O, also when the
+//! process was stopped in between. Terms increase, and two leaders never believe in overlapping terms, under the
+//! conditions that [the crate](crate#what-it-guarantees) names. A process that is not scheduled cannot act on the end
+//! of its term: let the data check [`term`](Lead::term).
+
+mod lead;
+mod state;
+mod watch;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::error::{LockError, LostReason};
+use crate::guard::Guard;
+use crate::key::{IntoLockKey, LockKey};
+use crate::manager::LockManager;
+use crate::section::{Holding, OnLost, hold};
+use crate::token::FencingToken;
+pub use lead::Lead;
+use state::{Reign, State};
+pub use watch::{LeaderWatch, Leadership};
+
+/// The pauses between two campaigns begin with this, on average, and double.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// After a term that lasted this long, the next campaign begins like the first.
+const STABLE_AFTER: Duration = Duration::from_secs(5);
+
+/// One who stands for an office; see [`LockManager::leader`]. Clones are the same candidate: while
+/// [`run`](Candidate::run) is under way in one task, others ask their clones whether it leads.
+#[must_use = "a candidate does nothing until it runs"]
+#[derive(Clone)]
+pub struct Candidate {
+    manager: LockManager,
+    key: Result<LockKey, LockError>,
+    ttl: Option<Duration>,
+    label: Cow<'static, str>,
+    state: Arc<State>,
+}
+
+impl LockManager {
+    /// A candidate for the office `name`, of which there is one leader at a time among all processes that share the
+    /// store. The office is the exclusive lock of that name: [`inspect`](LockManager::inspect) shows who holds it, and
+    /// [`force_release`](LockManager::force_release) ends the term. A name that is not valid is reported by
+    /// [`run`](Candidate::run).
+    ///
+    /// Each call makes another candidate, also under the same name. To ask in one task whether another one leads, give
+    /// it a clone.
+    pub fn leader(&self, name: impl IntoLockKey) -> Candidate {
+        let key = name.into_lock_key();
+        let label = match &key {
+            Ok(key) => Cow::Owned(key.to_string()),
+            Err(_) => Cow::Borrowed("leader"),
+        };
+        Candidate { manager: self.clone(), key, ttl: None, label, state: Arc::default() }
+    }
+}
+
+/// In this order: the lock is released before the candidate's clones are told that the term has ended. So one who
+/// then asks the store does not find this term there.
+struct Term {
+    holding: Holding,
+    _reign: Reign,
+}
+
+/// The growing pause between campaigns that come to nothing.
+struct Pause(Duration);
+
+impl Pause {
+    fn next(&mut self) -> Duration {
+        let pause = self.0.mul_f64(0.5 + fastrand::f64());
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+        pause
+    }
+}
+
+impl Candidate {
+    /// The lease time: for how long after a crash there is no leader. While the process lives, the lease is renewed.
+    /// The manager's default, if it is not set.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Candidate { ttl: Some(ttl), ..self }
+    }
+
+    /// A name for traces and metrics, of bounded cardinality; the name of the office, if it is not set.
+    pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
+        Candidate { label: label.into(), ..self }
+    }
+
+    /// Campaigns until it leads, and runs `body` while it leads. If the term ends early (the lease has expired or was
+    /// taken away), the body is dropped at its next await point, and the campaign begins again: `body` is called once
+    /// for each term. When a body returns, the candidate resigns, and `run` returns the body's value.
+    ///
+    /// While the store cannot be reached, it goes on trying, with pauses of up to 7.5 s.
+    ///
+    /// [`shutdown`](LockManager::shutdown) ends a campaign at once. A leader may go on until the grace period is over;
+    /// a body that awaits [`closing`](Lead::closing) can end earlier, and does not keep the shutdown waiting.
+    ///
+    /// ```
+    /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {
+    /// # async fn send_what_is_due(_term: distlock::FencingToken) {}
+    /// use std::time::Duration;
+    ///
+    /// manager.leader("mailer").ttl(Duration::from_secs(10)).run(async |lead| {
+    ///     let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ///     loop {
+    ///         tokio::select! {
+    ///             _ = ticks.tick() => send_what_is_due(lead.term()).await,
+    ///             () = lead.closing() => return,
+    ///         }
+    ///     }
+    /// }).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockError::Closed`] if the manager is shut down during a campaign, [`LockError::Lost`] with
+    /// [`LostReason::Shutdown`] if it was shut down during a term and the grace period is over. At once, because
+    /// another attempt cannot help: [`LockError::InvalidKey`], [`LockError::InvalidOptions`] (also from a store
+    /// without fencing tokens), [`LockError::WrongKind`], [`LockError::WouldDeadlock`], and
+    /// [`LockError::Unavailable`] in a process that was forked or whose I/O thread has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the campaign, or drops the body and resigns in the background, so that the next one can
+    /// lead at once.
+    ///
+    /// # Panics
+    /// If the body does; the candidate resigns, as if the future were dropped.
+    pub async fn run<F, Fut>(&self, mut body: F) -> Result<Fut::Output, LockError>
+    where
+        F: FnMut(Lead) -> Fut,
+        Fut: Future,
+    {
+        let mut pause = Pause(FIRST_PAUSE);
+        loop {
+            let began = clock::now();
+            let ended = match self.campaign().await {
+                Ok((guard, term)) => self.reign(guard, term, &mut body).await,
+                Err(error) => Err(error),
+            };
+            let error = match ended {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            if !self.goes_on_after(&error) {
+                return Err(error);
+            }
+            if error.is_lost() && clock::now().duration_since(began) >= STABLE_AFTER {
+                pause = Pause(FIRST_PAUSE);
+            }
+            self.rest(pause.next()).await;
+        }
+    }
+
+    /// Whether this candidate certainly leads at this moment. No I/O: the local end of the lease lies before the
+    /// store's. Between a loss and the next term it is false, also while a body that does not await runs on.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.state.lead().is_some()
+    }
+
+    /// The term in which this candidate leads at this moment.
+    #[must_use]
+    pub fn term(&self) -> Option<FencingToken> {
+        self.state.lead().map(|lead| lead.term())
+    }
+
+    /// Watches who leads: this candidate, or another one.
+    #[must_use]
+    pub fn watch(&self) -> LeaderWatch {
+        LeaderWatch::new(self.manager.clone(), self.key.clone(), self.state.clone())
+    }
+
+    async fn campaign(&self) -> Result<(Guard, FencingToken), LockError> {
+        let key = self.key.clone()?;
+        // All candidates of a process may wait, however few requests may wait for other locks.
+        let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX);
+        let request = match self.ttl {
+            Some(ttl) => request.ttl(ttl),
+            None => request,
+        };
+        let guard = request.label(self.label.clone()).acquire().await?;
+        match guard.fencing_token() {
+            Some(term) => Ok((guard, term)),
+            None => Err(LockError::options("the store has given no fencing token: it cannot order leaders")),
+        }
+    }
+
+    /// One term.
+    async fn reign<F, Fut>(
+        &self,
+        guard: Guard,
+        term: FencingToken,
+        body: &mut F,
+    ) -> Result<Fut::Output, LockError>
+    where
+        F: FnMut(Lead) -> Fut,
+        Fut: Future,
+    {
+        let holding = Holding::new(guard);
+        let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
+        let term = Term { _reign: Reign::begin(&self.state, lead.clone()), holding };
+        let held = term.holding.handle();
+        let result = hold(held, OnLost::Cancel, async { body(lead).await }).await;
+        held.release_and_report().await;
+        result
+    }
+
+    /// Whether another campaign makes sense.
+    fn goes_on_after(&self, error: &LockError) -> bool {
+        match error {
+            LockError::Lost { reason, .. } => *reason != LostReason::Shutdown,
+            LockError::Busy { .. } => true,
+            // Somebody may mend the store, but not these.
+            LockError::Unavailable { .. } => self.manager.core().refusal().is_none(),
+            _ => false,
+        }
+    }
+
+    /// Ends early when the manager is shut down: the next campaign then says so.
+    async fn rest(&self, pause: Duration) {
+        let core = self.manager.core();
+        let mut closing = core.closing();
+        tokio::select! {
+            () = core.sleep(pause) => {}
+            _ = closing.wait_for(|closed| *closed) => {}
+        }
+    }
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("label", &self.label)
+            .field("term", &self.term())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! Watching who leads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Lead;
+use super::state::State;
+use crate::clock::{self, Time};
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::manager::LockManager;
+use crate::token::FencingToken;
+
+/// How often the store is asked, while somebody awaits a change.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Who leads, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Leadership {
+    /// This candidate.
+    #[non_exhaustive]
+    Here {
+        /// The number of its term.
+        term: FencingToken,
+    },
+    /// Another one.
+    #[non_exhaustive]
+    Elsewhere {
+        /// Its owner token, `dl1:<client>:<number>`: another one for each term.
+        owner: String,
+    },
+    /// Nobody.
+    Vacant,
+    /// The store cannot be asked.
+    Unknown,
+}
+
+/// Reports who leads; see [`Candidate::watch`](super::Candidate::watch).
+///
+/// ```
+/// use distlock::{LockManager, leader::Leadership};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let candidate = LockManager::in_memory().leader("scheduler");
+/// let mut watch = candidate.watch();
+/// assert_eq!(watch.changed().await, Leadership::Vacant);
+/// candidate.run(async |lead| {
+///     assert!(matches!(watch_once(&candidate).await, Leadership::Here { term, .. } if term == lead.term()));
+/// }).await?;
+/// # async fn watch_once(candidate: &distlock::leader::Candidate) -> Leadership { candidate.watch().changed().await }
+/// # Ok(())
+/// # }
+/// ```
+pub struct LeaderWatch {
+    manager: LockManager,
+    key: Result<LockKey, LockError>,
+    state: Arc<State>,
+    terms: watch::Receiver<Option<Lead>>,
+    reported: Option<Leadership>,
+    /// The owner token of this candidate's latest term.
+    own: Option<String>,
+    /// When the store is to be asked.
+    due: Time,
+}
+
+impl LeaderWatch {
+    pub(super) fn new(manager: LockManager, key: Result<LockKey, LockError>, state: Arc<State>) -> Self {
+        let terms = state.subscribe();
+        LeaderWatch { manager, key, state, terms, reported: None, own: None, due: clock::now() }
+    }
+
+    /// Returns who leads as soon as that is not what it returned before; the first call returns at once. Terms of this
+    /// candidate are reported when they begin and end. Those of others are seen by asking the store once a second, and
+    /// only while this future is awaited; a term that is shorter may be missed.
+    ///
+    /// What it returns is news, not a permission: only [`is_leader`](super::Candidate::is_leader) and the term say who
+    /// may act.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn changed(&mut self) -> Leadership {
+        loop {
+            self.terms.mark_unchanged();
+            let known = match self.state.lead() {
+                Some(lead) => {
+                    self.own = Some(lead.owner(self.manager.core()));
+                    Some(Leadership::Here { term: lead.term() })
+                }
+                None if self.asks_now() => Some(self.ask().await),
+                None => None,
+            };
+            if let Some(known) = known
+                && self.reported.as_ref() != Some(&known)
+            {
+                self.reported = Some(known.clone());
+                return known;
+            }
+            self.until_due().await;
+        }
+    }
+
+    /// After a term of its own the store is asked at once.
+    fn asks_now(&self) -> bool {
+        clock::now() >= self.due || matches!(self.reported, Some(Leadership::Here { .. }))
+    }
+
+    async fn ask(&mut self) -> Leadership {
+        self.due = clock::now().after(EVERY);
+        let Ok(key) = self.key.clone() else { return Leadership::Unknown };
+        match self.manager.inspect(key).await {
+            // Its release is under way.
+            Ok(Some(found)) if self.own.as_ref() == Some(&found.holder) => Leadership::Vacant,
+            Ok(Some(found)) => Leadership::Elsewhere { owner: found.holder },
+            Ok(None) => Leadership::Vacant,
+            Err(_) => Leadership::Unknown,
+        }
+    }
+
+    async fn until_due(&mut self) {
+        // A term here whose end nobody reports, because its body does not await, is looked at as often.
+        let pause = self.due.duration_since(clock::now()).max(Duration::from_millis(1));
+        let pause = if self.state.lead().is_some() { EVERY } else { pause };
+        tokio::select! {
+            () = self.manager.core().sleep(pause) => {}
+            // Fails only without a sender, which `state` keeps.
+            _ = self.terms.changed() => {}
+        }
+    }
+}
+
+impl fmt::Debug for LeaderWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderWatch").field("reported", &self.reported).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! Leaders in processes of their own that are killed and stopped, and whose server is restarted: somebody leads again,
+//! in a later term, and no two believe in it at the same time.
+
+use std::time::Duration;
+
+use distlock_tests::{Event, History, LockClient, RedisServer, Section, eventually_blocking, shared_clock};
+
+const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
+const TTL_MS: u64 = 1500;
+
+/// Processes that stand for one office, and what each has believed.
+struct Candidates {
+    clients: Vec<LockClient>,
+    /// Of each process, the terms that it has reported, in order.
+    terms: Vec<Vec<Section>>,
+}
+
+impl Candidates {
+    fn start(url: &str, count: usize) -> Self {
+        let mut clients: Vec<_> = (0..count).map(|_| LockClient::connect(CLIENT, url)).collect();
+        for client in &mut clients {
+            client.send(&format!("lead office {TTL_MS}"));
+        }
+        Candidates { clients, terms: vec![Vec::new(); count] }
+    }
+
+    /// Reads what they have said so far.
+    fn listen(&mut self) {
+        for (number, client) in self.clients.iter().enumerate() {
+            while let Some(event) = client.try_next() {
+                self.terms[number].push_belief(number, &event);
+            }
+        }
+    }
+
+    fn latest(&self) -> Option<(usize, &Section)> {
+        let of = |(number, terms): (usize, &'_ Vec<Section>)| terms.last().map(|_| number);
+        let leaders = self.terms.iter().enumerate().filter_map(of);
+        let leader = leaders.max_by_key(|number| self.terms[*number].last().and_then(|term| term.fence));
+        leader.and_then(|number| Some((number, self.terms[number].last()?)))
+    }
+
+    /// Waits until a process leads in a later term than `former`, and returns which.
+    fn next_leader(&mut self, former: Option<u64>) -> (usize, u64) {
+        let mut found = None;
+        eventually_blocking("somebody leads", || {
+            self.listen();
+            let latest = self.latest().and_then(|(number, term)| Some((number, term.fence?)));
+            found = latest.filter(|(_, term)| Some(*term) > former);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn judge(mut self) {
+        self.listen();
+        let mut history = History::default();
+        for section in self.terms.into_iter().flatten() {
+            history.add(section);
+        }
+        history.assert_sound();
+    }
+}
+
+trait Believe {
+    fn push_belief(&mut self, number: usize, event: &Event);
+}
+
+impl Believe for Vec<Section> {
+    /// `leads`: at this moment it believed to lead. Between two of them in one term it believed so, too.
+    fn push_belief(&mut self, number: usize, event: &Event) {
+        assert_eq!(event.name(), "leads", "{event:?}");
+        let (at, fence) = (event.time("at"), event.number("term"));
+        match self.last_mut().filter(|section| section.fence == fence) {
+            Some(section) => section.left = at,
+            None => {
+                let begun = Section::new(&format!("process {number}"), "office", at, at);
+                self.push(Section { fence, ..begun });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_is_killed_is_followed_within_its_lease() {
+    let server = RedisServer::start();
+    let mut candidates = Candidates::start(&server.url(), 3);
+    let mut former = None;
+    for _ in 0..2 {
+        let (leader, term) = candidates.next_leader(former);
+        former = Some(term);
+        candidates.clients[leader].kill9();
+        let killed = shared_clock();
+        candidates.next_leader(former);
+        let took = shared_clock() - killed;
+        assert!(took < Duration::from_millis(TTL_MS) + Duration::from_secs(10), "{took:?}");
+    }
+    candidates.judge();
+}
+
+#[test]
+fn a_leader_that_was_stopped_has_been_followed_and_knows_it() {
+    let server = RedisServer::start();
+    let mut candidates = Candidates::start(&server.url(), 3);
+    let (stopped, term) = candidates.next_leader(None);
+    candidates.clients[stopped].stop();
+    let (other, later) = candidates.next_leader(Some(term));
+    assert_ne!(stopped, other);
+    candidates.clients[stopped].cont();
+    // The other one ends; whoever is next, in whichever order they stand in line, they take turns.
+    candidates.clients[other].kill9();
+    let (_, last) = candidates.next_leader(Some(later));
+    candidates.listen();
+    assert!(last > later && later > term);
+    candidates.judge();
+}
+
+#[test]
+fn a_leader_is_found_again_after_its_server_was_away() {
+    let mut server = RedisServer::options().append_only().start();
+    let mut candidates = Candidates::start(&server.url(), 3);
+    let (_, term) = candidates.next_leader(None);
+    server.stop();
+    // Longer than the lease: nobody can lead, and nobody believes that it does.
+    let silent = shared_clock() + Duration::from_millis(TTL_MS * 2);
+    let mut latest = Duration::ZERO;
+    eventually_blocking("the term is over", || {
+        candidates.listen();
+        latest = candidates.latest().map_or(Duration::ZERO, |(_, term)| term.left);
+        shared_clock() > silent
+    });
+    assert!(latest < silent - Duration::from_millis(TTL_MS / 2), "{latest:?} {silent:?}");
+    server.cont();
+    let (_, second) = candidates.next_leader(Some(term));
+    server.restart();
+    let (leader, _) = candidates.next_leader(Some(second - 1));
+    candidates.clients[leader].kill9();
+    candidates.next_leader(Some(second));
+    candidates.judge();
+}
