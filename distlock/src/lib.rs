@@ -58,6 +58,7 @@ mod error;
 mod guard;
 mod key;
 mod lease_cell;
+mod lock_key;
 mod lock_kind;
 mod manager;
 mod nearest;
