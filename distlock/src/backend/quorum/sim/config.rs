@@ -52,7 +52,7 @@ pub(super) struct Config {
     /// For a while a server refuses whatever takes locks.
     pub(super) refusals: u32,
     pub(super) min_hold: f64,
-    /// Who holds a lock asks for more fencing tokens, or whoever asks asks twice.
+    /// A holder asks for more fencing tokens, or a request is sent twice.
     pub(super) more: f64,
     /// Counters of fencing tokens lie ahead of all clocks.
     pub(super) ahead: bool,
