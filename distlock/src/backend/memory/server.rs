@@ -18,7 +18,7 @@ use crate::backend::{
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
-use key_entry::{Admission, Ask, KeyEntry, QueueEntry, Value, micros, plus, text};
+use key_entry::{Admission, Ask, KeyEntry, QueueEntry, Value, plus, text};
 
 /// A push and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]

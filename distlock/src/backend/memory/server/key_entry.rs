@@ -248,6 +248,6 @@ pub(super) fn plus(server_time: ServerTime, d: Duration) -> ServerTime {
     ServerTime(server_time.0.saturating_add(micros(d)))
 }
 
-pub(super) fn micros(d: Duration) -> u64 {
+fn micros(d: Duration) -> u64 {
     u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
 }
