@@ -28,7 +28,7 @@ step 'Set up' setup
 step 'Formatting' cargo fmt --all --check
 step 'Widths of comments' scripts/check_widths.sh
 step 'Lints' cargo clippy --locked --all-targets -- -D warnings
-step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features -- -D warnings
+step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features --all-targets -- -D warnings
 step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings
 step 'Documentation' documentation
 step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh

@@ -95,7 +95,7 @@ impl Report<'_> {
 
 fn main() -> Result<()> {
     let (length, parts) = (Length::from_args(), Parts::from_args());
-    let server = Server::start()?;
+    let server = Server::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut verdicts = Verdicts::default();
     for Part { title, asks, .. } in PARTS.into_iter().filter(|part| parts.wants(part.name)) {

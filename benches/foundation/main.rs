@@ -161,7 +161,7 @@ async fn main() -> Result<()> {
         sequential: length.pick(4_000, 1_500),
         many: length.pick(Duration::from_millis(700), Duration::from_millis(300)),
     };
-    let server = Server::start()?;
+    let server = Server::start();
     let raw = ByHand(Raw::connect(&server.url()).await?);
     let ours = ByHand(Distlock::connect(&server.url()).await?);
     let annotated = Annotated { locks: ours.0.0.clone() };

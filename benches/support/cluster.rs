@@ -1,25 +1,23 @@
 //! A Redis Cluster of three masters on this machine.
 
-use std::cell::Cell;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use distlock_fixtures::RedisServer;
+
 use crate::Result;
-use crate::server::{Server, free_port};
+use crate::server::Server;
 
 /// How many masters there are.
 pub const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
-/// The masters. Killed when dropped, and what they wrote is deleted.
+/// The masters. Killed when dropped.
 #[derive(Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
     /// The first slot of each.
     firsts: Vec<u16>,
-    folder: PathBuf,
 }
 
 impl Cluster {
@@ -28,31 +26,17 @@ impl Cluster {
     /// # Errors
     /// If that does not happen within 20 s.
     pub fn start() -> Result<Cluster> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("distlock-bench-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let mut cluster = Cluster { servers: Vec::new(), firsts: Vec::new(), folder };
-        let mut buses = Vec::new();
-        for _ in 0..MASTERS {
-            let bus = Cell::new(0);
-            cluster.servers.push(Server::start_with(|| {
-                bus.set(free_port()?);
-                let nodes = cluster.folder.join(format!("nodes-{}.conf", bus.get()));
-                let options = ["--cluster-enabled", "yes", "--cluster-port", &bus.get().to_string()];
-                let nodes = ["--cluster-config-file", &nodes.display().to_string()];
-                Ok(options.iter().chain(&nodes).map(|&word| word.to_owned()).collect())
-            })?);
-            buses.push(bus.get());
-        }
-        cluster.meet(&buses)?;
+        let node = || Server::with(RedisServer::options().cluster());
+        let mut cluster = Cluster { servers: (0..MASTERS).map(|_| node()).collect(), firsts: Vec::new() };
+        cluster.meet()?;
         Ok(cluster)
     }
 
-    fn meet(&mut self, buses: &[u16]) -> Result<()> {
+    fn meet(&mut self) -> Result<()> {
         let share = SLOTS / u16::try_from(MASTERS)?;
-        let (first_port, first_bus) =
-            (self.servers[0].address().port(), buses.first().copied().unwrap_or_default());
+        let first = &self.servers[0];
+        let first_bus = first.bus_port().ok_or("a node without a port for others")?;
+        let first_port = first.address().port();
         for (at, server) in self.servers.iter().enumerate() {
             let first = share * u16::try_from(at)?;
             let last = if at + 1 == MASTERS { SLOTS - 1 } else { first + share - 1 };
@@ -105,13 +89,5 @@ impl Cluster {
                 Ok(self.firsts.partition_point(|first| *first <= slot) - 1)
             })
             .collect()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.servers.clear();
-        // The system clears its folder for temporary files anyway.
-        drop(std::fs::remove_dir_all(&self.folder));
     }
 }

@@ -4,7 +4,8 @@
 //! the bench itself, started as a worker. A hand-off is the time from the instant before a holder sends its
 //! release until the next holder's section begins, in whichever process. The yardstick is the round trip of a
 //! PING of one quiet client, measured in the same run before and after, and like a hand-off after a pause:
-//! whoever pings without one keeps the cores awake and finds answers in half the time. That is measured too.
+//! a client that pings without pauses keeps the cores awake and gets its answers in half the time. That is
+//! measured too.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;

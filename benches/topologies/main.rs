@@ -25,7 +25,7 @@ fn main() -> Result<()> {
         return worker::run(args);
     }
     let (length, parts) = (Length::from_args(), Parts::from_args());
-    let alone = Server::start()?;
+    let alone = Server::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut verdicts = Verdicts::default();
     if parts.wants("cluster") {
@@ -34,12 +34,12 @@ fn main() -> Result<()> {
         cluster::hand_off(&cluster, &alone, length, &mut verdicts)?;
     }
     if parts.wants("quorum") {
-        let five = quorum::Five::start()?;
+        let five = quorum::Five::start();
         runtime.block_on(quorum::uncontended(&five, &alone, length, &mut verdicts))?;
         runtime.block_on(stopped::measure(&five, length, &mut verdicts))?;
     }
     if parts.wants("crowd") {
-        crowd::measure(&quorum::Five::start()?, &alone, length, &mut verdicts)?;
+        crowd::measure(&quorum::Five::start(), &alone, length, &mut verdicts)?;
     }
     let quick = length.pick("", " -- --quick");
     verdicts.print(&alone.machine()?, &format!("cargo bench -p distlock-benches --bench topologies{quick}"));

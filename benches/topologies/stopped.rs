@@ -84,7 +84,7 @@ pub(super) async fn measure(five: &Five, length: Length, verdicts: &mut Verdicts
             // Connections that are made on first use, and scripts that are loaded then.
             sections(contender, share.well / 10).await?;
             let well = sections(contender, share.well).await?;
-            five.server(round).freeze()?;
+            five.server(round).freeze();
             let stopped = sections(contender, share.stopped).await;
             five.server(round).thaw()?;
             record.add(well, stopped?, share);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::key::LockKey;
+use crate::lock_key::LockKey;
 
 /// Why an acquisition, a hold or a release failed.
 ///
@@ -98,7 +98,7 @@ pub enum LostReason {
     MaxHold,
     /// The manager was shut down, and the grace period is over.
     Shutdown,
-    /// It was given back. Whoever still has a handle to it, as a spawned task may, does not hold it any more.
+    /// It was released. A task that still has a handle to it, such as a spawned one, does not hold it any more.
     Released,
 }
 

@@ -1,22 +1,15 @@
 //! Keys of locks.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::LockError;
+pub use crate::lock_key::LockKey;
 use crate::protocol::MARK;
 
 /// The longest key, in bytes.
 const MAX_KEY: usize = 1024;
-
-/// The name of a lock: 1 to 1024 bytes of UTF-8, not beginning with `dl1:` (which is how the names that the
-/// crate makes for itself begin). The manager's prefix is not part of it.
-///
-/// Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LockKey(Arc<str>);
 
 impl LockKey {
     /// Checks a key.
@@ -26,22 +19,7 @@ impl LockKey {
     pub fn new(key: impl AsRef<str>) -> Result<Self, LockError> {
         let key = key.as_ref();
         check(key)?;
-        Ok(LockKey(key.into()))
-    }
-
-    /// The key as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<str> {
-        &self.0
-    }
-
-    /// For keys that were checked before.
-    pub(crate) fn from_shared(key: Arc<str>) -> Self {
-        LockKey(key)
+        Ok(LockKey::from_shared(key.into()))
     }
 }
 
@@ -85,24 +63,6 @@ impl FromStr for LockKey {
     }
 }
 
-impl AsRef<str> for LockKey {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LockKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for LockKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
 /// What can name a lock: text of all kinds, a [`LockKey`], or a `Result` of one of them.
 pub trait IntoLockKey {
     /// The checked key.
@@ -127,7 +87,7 @@ text_is_a_key!(&str, String, &String, Cow<'_, str>, &Cow<'_, str>, Box<str>, &Bo
 impl IntoLockKey for LockKey {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
         // A key out of an error that a program made for its tests may be any text.
-        check(&self.0)?;
+        check(self.as_str())?;
         Ok(self)
     }
 }

@@ -59,6 +59,7 @@ mod guard;
 mod key;
 pub mod leader;
 mod lease_cell;
+mod lock_key;
 mod lock_kind;
 mod manager;
 mod nearest;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::{LinkEvent, Time};
+use crate::protocol::{LinkEvent, OpError, Pushes, Time};
 
 /// A time without a link.
 #[derive(Clone, Copy, Debug)]
@@ -19,47 +19,60 @@ pub(crate) enum Before {
     Nothing,
 }
 
-/// What a link event means for the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkChange {
-    /// The link was lost, or the first attempt to make it has failed.
-    Lost,
-    /// Another attempt has failed.
-    StillDown,
-    /// The first link, at the first attempt; or the first attempt after a link that nobody missed.
-    Up,
-    /// The first link, after attempts that failed for so long.
-    UpAtLast(Duration),
-    /// A link again, after so long without one.
-    UpAgain(Duration),
-    /// Something else.
-    None,
+/// What has become of the link to a store.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "an observer leaves out what it has no use for")]
+pub(crate) enum LinkChange<'a> {
+    /// Commands can be sent. `former_links_dead`: see [`LinkEvent::Up`].
+    Up { start: LinkStart, former_links_dead: bool, pushes: Pushes },
+    /// There is no link.
+    Down { outage: OutageIs, cause: &'a OpError },
+    /// The link is as before; grants are pushed from now on, or are not.
+    Pushes(Pushes),
 }
 
-impl LinkChange {
+/// What was before a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkStart {
+    /// Nothing that anybody missed: it was made at the first attempt.
+    AtOnce,
+    /// Attempts that failed for so long; there has never been a link.
+    AtLast(Duration),
+    /// So long without one.
+    Again(Duration),
+}
+
+/// Whether an outage was known already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutageIs {
+    /// The link was lost, or the first attempt to make it has failed.
+    New,
+    /// Another attempt has failed.
+    Known,
+}
+
+impl<'a> LinkChange<'a> {
     /// `outage` is the one that goes on, if one does. It begins and ends here.
-    pub(crate) fn of(
-        event: &LinkEvent,
-        now: Time,
-        outage: &mut Option<Outage>,
-        before: Before,
-    ) -> LinkChange {
+    pub(crate) fn of(event: &'a LinkEvent, now: Time, outage: &mut Option<Outage>, before: Before) -> Self {
         match event {
-            LinkEvent::Down { .. } if outage.is_some() => LinkChange::StillDown,
-            LinkEvent::Down { .. } => {
-                *outage = Some(Outage { since: now, before });
-                LinkChange::Lost
+            LinkEvent::Down { cause } => {
+                let is = if outage.is_some() { OutageIs::Known } else { OutageIs::New };
+                outage.get_or_insert(Outage { since: now, before });
+                LinkChange::Down { outage: is, cause }
             }
-            LinkEvent::Up { .. } => match outage.take() {
-                None => LinkChange::Up,
-                Some(Outage { since, before: Before::Nothing }) => {
-                    LinkChange::UpAtLast(now.duration_since(since))
-                }
-                Some(Outage { since, before: Before::Link }) => {
-                    LinkChange::UpAgain(now.duration_since(since))
-                }
-            },
-            LinkEvent::Pushes(_) => LinkChange::None,
+            LinkEvent::Up { former_links_dead, pushes } => {
+                let start = match outage.take() {
+                    None => LinkStart::AtOnce,
+                    Some(Outage { since, before: Before::Nothing }) => {
+                        LinkStart::AtLast(now.duration_since(since))
+                    }
+                    Some(Outage { since, before: Before::Link }) => {
+                        LinkStart::Again(now.duration_since(since))
+                    }
+                };
+                LinkChange::Up { start, former_links_dead: *former_links_dead, pushes: *pushes }
+            }
+            LinkEvent::Pushes(pushes) => LinkChange::Pushes(*pushes),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Further attempts after the first, each after a random delay, without standing in the queue.
 ///
-/// For callers that want others to be served first. Whoever simply wants the lock waits
+/// For callers that want others to be served first. A caller that simply wants the lock should wait
 /// ([`wait`](crate::LockRequest::wait)): that is cheaper, fair and faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {

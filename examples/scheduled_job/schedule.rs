@@ -7,7 +7,7 @@ use std::{
 
 /// How often the job is due.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
-/// Whoever is so late leaves the interval out: the lock is not kept for ever.
+/// A process that is so late skips the interval: the lock of an interval is not kept that long.
 const TOO_LATE: Duration = Duration::from_millis(250);
 
 /// Intervals, counted from 1970.

@@ -1,5 +1,5 @@
-//! Somebody else's value stands where those who wait for a lock are kept. Whoever must wait is told which key it is
-//! and what to do; nobody else notices.
+//! The value of another program stands where the queue of a lock is kept. A request that has to wait is told which key
+//! it is and what to do; others do not notice.
 
 use distlock_tests::{RedisServer, until_waiting};
 

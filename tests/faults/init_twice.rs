@@ -1,4 +1,4 @@
-//! A second `init` returns the manager and changes nothing. A process of its own, because `init` is for ever.
+//! A second `init` returns the manager and changes nothing. A process of its own, because `init` cannot be undone.
 
 #![allow(clippy::unwrap_used)]
 

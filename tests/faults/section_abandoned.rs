@@ -165,7 +165,7 @@ async fn a_section_that_ends_in_order_tells_its_children_only_when_they_ask(back
     assert!(!child.is_held());
     assert!(child.check().unwrap_err().is_lost());
     is_free(&backend, "k").await;
-    // Nothing was lost: whoever watches for it hears nothing.
+    // Nothing was lost: a task that awaits the loss is not woken.
     let lost = tokio::time::timeout(Duration::from_millis(50), child.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
 }

@@ -14,7 +14,7 @@ pub(crate) const TALLY: &str = "tally";
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
 /// Works on the key until `stop`, but at least once (a foreign client that never pauses may be done before a
-/// task of ours has begun), and returns what was believed. Whoever is starved fails after a minute.
+/// task of ours has begun), and returns what was believed. A task that does not get the lock within a minute fails.
 pub(crate) async fn work(url: String, task: usize, stop: tokio::sync::watch::Receiver<bool>) -> Vec<Section> {
     let manager = LockManager::connect(&url).await.unwrap();
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();

@@ -174,7 +174,7 @@ fn disturb_client(fleet: &mut Fleet, rng: &mut Rng) -> Harm {
     Harm::None
 }
 
-/// Keys that should not be there when everybody has released and ended; and any that would stay for ever.
+/// Keys that should not be there when everybody has released and ended; and keys without a ttl.
 fn residue_of(servers: &dyn Servers) -> usize {
     let masters = servers.masters();
     let left = || -> Vec<String> {

@@ -18,7 +18,7 @@
 //! | writes | refused by a register that checks tokens although their holders held the lock |
 //! | overdue | requests and releases that took longer than they may, or hung |
 //! | too long | leases that outlived `max_hold`, or their ttl without renewal |
-//! | residue | keys that stayed when everybody had ended, or that would stay for ever |
+//! | residue | keys that stayed when all processes had ended, or that have no ttl |
 //! | by design | of the above, what happened in a fail-over that may lose writes, or after `FLUSHALL` on one of five servers; it is not counted there |
 //! | longest wait | of a request, from the end of all faults |
 

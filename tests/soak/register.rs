@@ -81,7 +81,7 @@ impl Register {
                     Some("r") => Answer::Repeated,
                     _ => Answer::Old,
                 };
-                // Whoever asked may have been dropped.
+                // The future that asked may have been dropped.
                 reply.send(answer).ok();
             }
         });

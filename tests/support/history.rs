@@ -191,7 +191,7 @@ fn overtaken(sections: &[&Section]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, first) in sections.iter().enumerate() {
         let Some(behind) = &first.line else { continue };
-        // In the order of entry: whoever stands before was let in before.
+        // In the order of entry: a request that stands before another one must enter before it.
         for late in sections.iter().skip(index + 1) {
             let Some(line) = &late.line else { continue };
             let was_before = line.process == behind.process && line.stood <= behind.asked;

@@ -23,7 +23,7 @@ async fn quorum_two_clocks_back() {
     jumps("wall clocks of 2 jump an hour back", "quorum_two_clocks_back", step).await;
 }
 
-/// Whoever comes after a clock was set cannot have seen that.
+/// A process that starts after a clock was set cannot have noticed that.
 #[tokio::test(flavor = "multi_thread")]
 async fn quorum_one_clock_forward_and_a_newcomer() {
     let _turn = turn().await;

@@ -12,7 +12,7 @@ use crate::outage::{Before, LinkChange};
 use crate::protocol::{LinkEvent, OpError, Push};
 
 impl Core {
-    fn link_change(&self, event: &LinkEvent) -> LinkChange {
+    fn link_change<'a>(&self, event: &'a LinkEvent) -> LinkChange<'a> {
         let before = if matches!(*self.link.borrow(), LinkSeen::Up) { Before::Link } else { Before::Nothing };
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         LinkChange::of(event, clock::now(), &mut outage, before)
@@ -33,10 +33,10 @@ impl Events for Core {
         {
             *former_links_dead = false;
         }
-        let link_change = self.link_change(&event);
+        let change = self.link_change(&event);
         if !self.observers.is_empty() {
             let store = self.backend.describe();
-            self.observers.tell(&Event::Link { store: &store, event: &event, change: link_change });
+            self.observers.tell(&Event::Link { store: &store, change });
         }
         let Some(core) = self.io.core() else { return };
         match contained(|| self.engine.link(clock::now(), &event)) {

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Core;
 use crate::clock;
 use crate::contained::{Panicked, contained, poll_contained};
+use crate::observe::observe_this_thread;
 use crate::process::Process;
 use crate::protocol::{Failure, OpError};
 
@@ -61,6 +62,9 @@ impl IoThread {
 
     fn try_start(&self, core: &Arc<Core>) -> Result<(), String> {
         let mut builder = Builder::new_current_thread();
+        // Its threads for blocking work; the I/O thread itself says so in `work`.
+        let observers = core.observers.clone();
+        builder.on_thread_start(move || observe_this_thread(&observers));
         builder.enable_time();
         if core.backend.uses_sockets() {
             // Only if needed: it takes four file descriptors.
@@ -146,6 +150,7 @@ async fn sleep_on_a_thread(d: Duration) {
 /// this function all the same, everything that relies on the thread must learn that it has ended.
 fn work(core: &Arc<Core>, runtime: Runtime) {
     core.io.thread.get_or_init(|| thread::current().id());
+    observe_this_thread(&core.observers);
     let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(core))));
     let why = match lived {
         Ok(Ok(())) => return,

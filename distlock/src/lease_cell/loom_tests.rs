@@ -109,7 +109,7 @@ fn loom_the_reason_is_that_of_the_deadline_that_has_passed() {
     });
 }
 
-/// The engine gives a lost hold up that nobody has noticed: whoever notices it afterwards sees the loss.
+/// The engine gives up a lost lease whose holder has not noticed the loss: the holder sees it afterwards.
 #[test]
 fn loom_a_hold_that_was_given_up_is_noticed_as_lost() {
     loom::model(|| {

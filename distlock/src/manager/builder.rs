@@ -5,24 +5,18 @@ use std::error::Error;
 use std::fmt;
 #[cfg(feature = "redis")]
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::connecting::Built;
-use super::schemes::{self, StoreSlot};
-use super::{Defaults, LockManager};
+use super::Defaults;
+use super::store_slot::StoreSlot;
 use crate::backend::Tuning;
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
-use crate::error::LockError;
-use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;
 
-const LONGEST_CLIENT_NAME: usize = 64;
-
-/// Options of a [`LockManager`].
+/// Options of a [`LockManager`](crate::LockManager).
 #[must_use = "a builder does nothing until it connects"]
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
@@ -69,7 +63,7 @@ impl Default for LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    /// Where the locks are kept; see [`LockManager::connect`].
+    /// Where the locks are kept; see [`LockManager::connect`](crate::LockManager::connect).
     pub fn url(self, url: impl Into<String>) -> Self {
         LockManagerBuilder { url: Some(Url(url.into())), ..self }
     }
@@ -106,7 +100,7 @@ impl LockManagerBuilder {
     /// the holders of a shared or limited lock) are made of prefix and key separately. Managers that spell
     /// the same key in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but
     /// do not queue together; for one of them, shared and limited locks of the other are
-    /// [`LockError::WrongKind`].
+    /// [`LockError::WrongKind`](crate::LockError::WrongKind).
     ///
     /// A managed server or a proxy may spread keys over a cluster without reporting it. Connecting to it
     /// fails, because a lock could be acquired there and not released, unless the prefix puts all locks into
@@ -128,7 +122,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long the server may be unreachable before a request fails with [`LockError::Unavailable`]. This
+    /// How long the server may be unreachable before a request fails with
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable). This
     /// also applies to a request that may wait longer for the lock, or without a limit. 3 s if not set. A
     /// request with a shorter wait fails after that wait; one that makes a single attempt fails after 1 s, or
     /// after this time if it is shorter.
@@ -137,7 +132,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The most requests of this process that may wait for one key; one more is [`LockError::Busy`] at once.
+    /// The most requests of this process that may wait for one key; one more is
+    /// [`LockError::Busy`](crate::LockError::Busy) at once.
     /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
     pub fn max_waiters(mut self, most: u32) -> Self {
         self.defaults.max_waiters = Some(most);
@@ -183,7 +179,8 @@ impl LockManagerBuilder {
     /// Replication is asynchronous: when a master dies, an acquisition that no replica has received is lost
     /// with it, and the promoted replica grants the lock again. If all replicas must confirm, no fail-over
     /// loses an acquisition; if fewer must, only a fail-over to a replica that has not confirmed loses one. A
-    /// lock that too few replicas confirm is released, and the request fails with [`LockError::Unavailable`]
+    /// lock that too few replicas confirm is released, and the request fails with
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable)
     /// once that has lasted for [`unavailable_after`](Self::unavailable_after). It costs a second round trip.
     /// Renewals are not confirmed: on a replica that has missed one the lock ends earlier, and its holder is
     /// told.
@@ -286,83 +283,6 @@ impl LockManagerBuilder {
     ) -> Self {
         self.connection.address_map = Some(AddressMap::new(map));
         self
-    }
-
-    /// Connects on first use.
-    ///
-    /// # Errors
-    /// As [`LockManager::connect_lazy`].
-    pub fn connect_lazy(self) -> Result<LockManager, LockError> {
-        Ok(self.build(true)?.manager)
-    }
-
-    pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
-        self.check()?;
-        let client = client_id(self.client_name.as_deref());
-        let url = match (&self.url, self.quorum.is_empty(), &self.store) {
-            (Some(url), true, None) => url.clone(),
-            (None, false, None) => return schemes::open_quorum(self, &client, lazy),
-            (None, true, Some(store)) => return store.clone().open(self, &client, lazy),
-            (None, true, None) => {
-                return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
-            }
-            (_, _, Some(_)) => {
-                return Err(LockError::options(
-                    "a `store` and servers (`url`, `quorum`): locks are kept in one place",
-                ));
-            }
-            (Some(_), false, None) => {
-                return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
-            }
-        };
-        schemes::open(self, url, &client, lazy)
-    }
-
-    fn check(&self) -> Result<(), LockError> {
-        valid_ttl(self.defaults.ttl)?;
-        if self.defaults.unavailable_after.is_zero() {
-            return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
-        }
-        if self.defaults.max_waiters == Some(0) {
-            return Err(LockError::options(NO_WAITERS));
-        }
-        if self.gap > Duration::from_millis(50) {
-            return Err(LockError::options("a `fairness_gap` above 50 ms would leave the lock unused"));
-        }
-        if self.prefix.len() > 256 {
-            return Err(LockError::options("the key prefix is longer than 256 bytes"));
-        }
-        // The first pair of braces decides the cluster slot: it must lie within the prefix or within the key.
-        if let Some((_, after)) = self.prefix.split_once('{')
-            && after.find('}').is_none_or(|end| end == 0)
-        {
-            return Err(LockError::options(
-                "the key prefix has a `{` without a `}` and a text between the two",
-            ));
-        }
-        if let Some(name) = &self.client_name {
-            let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-            if name.is_empty() || name.len() > LONGEST_CLIENT_NAME || !name.chars().all(fits) {
-                return Err(LockError::options(
-                    "the client name must be 1 to 64 letters, digits, `.`, `_` or `-`",
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The part of the tokens that identifies this process: unique, with the chosen name in front.
-pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
-    let mut random = [0_u8; 12];
-    if getrandom::fill(&mut random).is_err() {
-        // No source of randomness: the time and the process id make a name that is unique enough.
-        fastrand::fill(&mut random);
-    }
-    let random = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    match name {
-        Some(name) => format!("{name}.{random}").into(),
-        None => random.into(),
     }
 }
 

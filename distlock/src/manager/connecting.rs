@@ -1,35 +1,18 @@
-//! Waiting for the first connection.
+//! From a builder to a manager: the options are checked, the store is opened, and the first connection is awaited.
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LockManager, LockManagerBuilder};
+use super::built::Built;
+use super::{LockManager, LockManagerBuilder, schemes};
 use crate::backend::{Failure, OpError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
+use crate::request::{NO_WAITERS, valid_ttl};
 
-/// How long `connect` tries, unless one attempt may take longer.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-
-/// A manager that has not connected yet.
-#[derive(Debug)]
-pub(super) struct Built {
-    pub(super) manager: LockManager,
-    /// How long one attempt to connect may take.
-    pub(super) longest_attempt: Duration,
-}
-
-impl Built {
-    /// For a store that needs no connection of ours, or that limits the time itself.
-    pub(super) fn at_once(manager: LockManager) -> Built {
-        Built { manager, longest_attempt: Duration::ZERO }
-    }
-
-    fn connects_within(&self) -> Duration {
-        CONNECT_WITHIN.max(self.longest_attempt)
-    }
-}
+const LONGEST_CLIENT_NAME: usize = 64;
 
 /// Why `connect` has failed: the last error, and how long it has tried.
 #[derive(Debug)]
@@ -87,6 +70,83 @@ impl LockManagerBuilder {
                 Err(unavailable(OpError::new(Failure::Unknown, text), Some(within)))
             }
         }
+    }
+
+    /// Connects on first use.
+    ///
+    /// # Errors
+    /// As [`LockManager::connect_lazy`].
+    pub fn connect_lazy(self) -> Result<LockManager, LockError> {
+        Ok(self.build(true)?.manager)
+    }
+
+    pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
+        self.check()?;
+        let client = client_id(self.client_name.as_deref());
+        let url = match (&self.url, self.quorum.is_empty(), &self.store) {
+            (Some(url), true, None) => url.clone(),
+            (None, false, None) => return schemes::open_quorum(self, &client, lazy),
+            (None, true, Some(store)) => return schemes::open_store(store.clone(), self, &client, lazy),
+            (None, true, None) => {
+                return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
+            }
+            (_, _, Some(_)) => {
+                return Err(LockError::options(
+                    "a `store` and servers (`url`, `quorum`): locks are kept in one place",
+                ));
+            }
+            (Some(_), false, None) => {
+                return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
+            }
+        };
+        schemes::open(self, url, &client, lazy)
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        valid_ttl(self.defaults.ttl)?;
+        if self.defaults.unavailable_after.is_zero() {
+            return Err(LockError::options("`unavailable_after` is zero: no server could answer in time"));
+        }
+        if self.defaults.max_waiters == Some(0) {
+            return Err(LockError::options(NO_WAITERS));
+        }
+        if self.gap > Duration::from_millis(50) {
+            return Err(LockError::options("a `fairness_gap` above 50 ms would leave the lock unused"));
+        }
+        if self.prefix.len() > 256 {
+            return Err(LockError::options("the key prefix is longer than 256 bytes"));
+        }
+        // The first pair of braces decides the cluster slot: it must lie within the prefix or within the key.
+        if let Some((_, after)) = self.prefix.split_once('{')
+            && after.find('}').is_none_or(|end| end == 0)
+        {
+            return Err(LockError::options(
+                "the key prefix has a `{` without a `}` and a text between the two",
+            ));
+        }
+        if let Some(name) = &self.client_name {
+            let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            if name.is_empty() || name.len() > LONGEST_CLIENT_NAME || !name.chars().all(fits) {
+                return Err(LockError::options(
+                    "the client name must be 1 to 64 letters, digits, `.`, `_` or `-`",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of the tokens that identifies this process: unique, with the chosen name in front.
+pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
+    let mut random = [0_u8; 12];
+    if getrandom::fill(&mut random).is_err() {
+        // No source of randomness: the time and the process id make a name that is unique enough.
+        fastrand::fill(&mut random);
+    }
+    let random = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match name {
+        Some(name) => format!("{name}.{random}").into(),
+        None => random.into(),
     }
 }
 

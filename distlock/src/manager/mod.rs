@@ -1,9 +1,11 @@
 //! The manager: where locks come from.
 
 mod builder;
+mod built;
 mod connecting;
 mod operations;
 mod schemes;
+mod store_slot;
 
 use std::fmt;
 use std::sync::Arc;
@@ -132,7 +134,7 @@ impl LockManager {
     /// for another thread.
     #[must_use]
     pub fn in_memory() -> Self {
-        let client = builder::client_id(None);
+        let client = connecting::client_id(None);
         LockManager::memory(client, Defaults::default())
     }
 
@@ -158,7 +160,7 @@ impl LockManager {
     #[cfg(test)]
     pub(crate) fn in_memory_observed_by(observer: Arc<dyn Observer>) -> Self {
         let observers = Observers::standard().and(observer);
-        LockManager::observed_memory(builder::client_id(None), Defaults::default(), observers)
+        LockManager::observed_memory(connecting::client_id(None), Defaults::default(), observers)
     }
 
     /// Connects to the URL in the environment variable `DISTLOCK_URL`.

@@ -1,15 +1,13 @@
 //! The URL schemes: which store each of them stands for, and how a manager for it is created.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::builder::Url;
-use super::connecting::Built;
+use super::built::Built;
+use super::store_slot::{Opened, StoreSlot};
 use super::{LockManager, LockManagerBuilder};
-use crate::backend::adapter::StoreBackend;
 use crate::error::LockError;
 use crate::nearest::nearest;
-use crate::store::LockStore;
 
 #[cfg(feature = "redis")]
 use crate::backend::{
@@ -202,56 +200,23 @@ pub(super) fn open_quorum(
     Err(LockError::options(switched_off("redis+quorum", "redis")))
 }
 
-/// A store that no manager has taken yet. Clones of a builder share it.
-#[derive(Clone)]
-pub(super) struct StoreSlot(Arc<Mutex<Option<OpenStore>>>);
-
-type OpenStore = Box<dyn FnOnce(LockManagerBuilder, &Arc<str>, bool) -> Result<Built, LockError> + Send>;
-
-impl StoreSlot {
-    pub(super) fn new(store: impl LockStore) -> Self {
-        let open =
-            |builder: LockManagerBuilder, client: &Arc<str>, lazy| open_store(store, builder, client, lazy);
-        StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
-    }
-
-    pub(super) fn open(
-        self,
-        builder: LockManagerBuilder,
-        client: &Arc<str>,
-        lazy: bool,
-    ) -> Result<Built, LockError> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let open = open.ok_or_else(|| {
-            LockError::options("the store has a manager already: give each builder a store of its own")
-        })?;
-        open(builder, client, lazy)
-    }
-}
-
-impl fmt::Debug for StoreSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StoreSlot(..)")
-    }
-}
-
 /// The manager of a store that implements the public contract.
-fn open_store(
-    store: impl LockStore,
-    builder: LockManagerBuilder,
+pub(super) fn open_store(
+    slot: StoreSlot,
+    mut builder: LockManagerBuilder,
     client: &Arc<str>,
     lazy: bool,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
-    let backend = StoreBackend::new(store, client.clone(), builder.prefix, lazy);
+    let Opened { backend, tuning, longest_ttl } =
+        slot.open(client, std::mem::take(&mut builder.prefix), lazy)?;
     let default = builder.defaults.ttl;
-    if let Some(most) = backend.longest_ttl().filter(|most| default > *most) {
+    if let Some(most) = longest_ttl.filter(|most| default > *most) {
         return Err(LockError::options(format!(
             "the store keeps a lock for {most:?} at most, and the default ttl is {default:?}: \
              set a shorter `default_ttl`"
         )));
     }
-    let tuning = backend.tuning().clone();
     Ok(Built::at_once(LockManager::start(client.clone(), backend, &tuning, builder.defaults)))
 }
 

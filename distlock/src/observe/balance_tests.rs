@@ -195,6 +195,41 @@ fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
     assert_eq!(recorder.under("it"), [Seen::Abandoned]);
 }
 
+/// Each manager's own observers are told of what its connections meet, and no others.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {
+    use crate::backend::redis::{RedisBackend, RedisConfig};
+    use crate::driver::Core;
+
+    let start = |port: u16| {
+        let (recorder, client) = (Recorder::new(), Arc::from("a"));
+        let config = RedisConfig::new(&format!("redis://127.0.0.1:{port}/"), "a").unwrap();
+        let tuning = config.tuning.clone();
+        let observers = Observers::default().and(recorder.clone());
+        let alive = Core::start(client, RedisBackend::new(config).unwrap(), &tuning, 0, observers);
+        (alive, recorder)
+    };
+    // Nobody listens there.
+    let managers = [1, 2].map(start);
+    for (_, recorder) in &managers {
+        let noticed = async || {
+            while recorder.under("").is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), noticed()).await.expect("it is told");
+        let refused = |seen: &Seen| matches!(seen, Seen::Noticed { text } if text.contains("refused"));
+        assert!(recorder.under("").iter().all(refused), "{:?}", recorder.all());
+    }
+    // A thread of no manager's.
+    std::thread::spawn(|| super::notice(super::Notice::OddPush)).join().unwrap();
+    for (_, recorder) in &managers {
+        let odd = |seen: &Seen| matches!(seen, Seen::Noticed { text } if text.contains("makes no sense"));
+        assert_eq!(recorder.count(odd), 0);
+    }
+}
+
 /// Many requests, of which some are dropped and some lose their locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whatever_becomes_of_requests_and_locks_the_reports_balance() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{How, LeaseCell};
 use crate::outage::LinkChange;
-use crate::protocol::{Kind, LinkEvent, OpError};
+use crate::protocol::{Kind, OpError};
 
 /// Something that has happened.
 ///
@@ -42,10 +42,10 @@ pub(crate) enum Event<'a> {
     /// The lock is not held any more, although its holder has not released it.
     Lost { lock: Lock<'a>, reason: LostReason, held: Duration },
     /// The link to the store has changed, or has not been made once more.
-    Link { store: &'a str, event: &'a LinkEvent, change: LinkChange },
+    Link { store: &'a str, change: LinkChange<'a> },
     /// The manager is of no use any more: every lock is lost.
     Failed { defect: &'a str },
-    /// See [`notice`](super::notice()).
+    /// The Redis store has noticed something on the manager's own thread: see [`notice`](super::notice()).
     #[cfg(feature = "redis")]
     Notice { notice: super::notice::Notice<'a> },
 }

@@ -13,6 +13,7 @@ mod balance_tests;
 #[cfg(test)]
 pub(crate) mod recorder;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) trait Observer: Send + Sync {
 
 /// All who observe one manager. It is made with the manager and does not change. Without observers an event costs one
 /// comparison: nothing is allocated, and nothing is formatted.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
 
 impl Observers {
@@ -62,15 +63,24 @@ impl Observers {
     }
 }
 
-/// The one event that does not come from a manager: it is noticed where connections are made, which do not know the
-/// managers that use them. So it goes to the observers that every manager has, and not to those of one manager.
+thread_local! {
+    /// The observers of the manager whose thread this is.
+    static HERE: RefCell<Observers> = RefCell::default();
+}
+
+/// This thread works for one manager, whose observers these are: see [`notice`].
+pub(crate) fn observe_this_thread(observers: &Observers) {
+    HERE.set(observers.clone());
+}
+
+/// Tells what is noticed where connections are made, far from the manager that uses them. But they are made on threads
+/// of the manager's own, and its observers are told, as of every other event.
 #[cfg(feature = "redis")]
 pub(crate) fn notice(notice: Notice<'_>) {
-    let event = Event::Notice { notice };
-    #[cfg(feature = "tracing")]
-    drop(contained(|| tracing::Tracing.event(&event)));
-    #[cfg(not(feature = "tracing"))]
-    let _: Event<'_> = event;
+    // Fails at the end of the thread; then the manager has ended.
+    if let Ok(observers) = HERE.try_with(|here| here.borrow().clone()) {
+        observers.tell(&Event::Notice { notice });
+    }
 }
 
 impl fmt::Debug for Observers {

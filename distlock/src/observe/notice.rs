@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 /// Something that the operator of a server should change, or that explains what happened afterwards. `server` says
-/// which one; `error` and `cause` are the words of whoever knows.
+/// which one; `error` and `cause` are the words of the server or the system.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
 pub(crate) enum Notice<'a> {

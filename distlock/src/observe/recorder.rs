@@ -8,14 +8,33 @@ use crate::lease_cell::How;
 /// An event without its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    Requested { keys: usize },
-    Queued { key: String, waiting: usize },
-    Acquired { key: String, how: How },
+    Requested {
+        keys: usize,
+    },
+    Queued {
+        key: String,
+        waiting: usize,
+    },
+    Acquired {
+        key: String,
+        how: How,
+    },
     NotAcquired,
     Abandoned,
-    Renewed { key: String },
-    Released { key: String, how: Ended },
-    Lost { key: String },
+    Renewed {
+        key: String,
+    },
+    Released {
+        key: String,
+        how: Ended,
+    },
+    Lost {
+        key: String,
+    },
+    #[cfg(feature = "redis")]
+    Noticed {
+        text: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +47,7 @@ pub(crate) enum Ended {
     Nested,
 }
 
-/// Keeps the events that have a label, each with it.
+/// Keeps the events of locks and requests, each with its label, and what was noticed, under none.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Vec<(String, Seen)>>);
 
@@ -86,7 +105,7 @@ impl Observer for Recorder {
             }
             Event::Link { .. } | Event::Failed { .. } => return,
             #[cfg(feature = "redis")]
-            Event::Notice { .. } => return,
+            Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((label, seen));
     }

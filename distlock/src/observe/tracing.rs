@@ -1,4 +1,5 @@
-//! Events for whoever collects them with `tracing`. Labels have few values; full keys appear at debug level only.
+//! Writes events for programs that collect them with `tracing`. Labels have few values; full keys appear at debug
+//! level only.
 
 use tracing::{debug, error, info, warn};
 
@@ -6,8 +7,8 @@ use tracing::{debug, error, info, warn};
 use super::notice::Severity;
 use super::{Event, Lock, Observer, ReleaseOutcome};
 use crate::error::LockError;
-use crate::outage::LinkChange;
-use crate::protocol::{LinkEvent, Pushes};
+use crate::outage::{LinkChange, LinkStart, OutageIs};
+use crate::protocol::Pushes;
 
 /// Writes events to the program's subscriber.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl Observer for Tracing {
                 warn!(target: "distlock", label, %reason, "lost");
                 debug!(target: "distlock", key, token, ?held, %reason, "lost");
             }
-            Event::Link { store, event, change } => link(store, event, change),
+            Event::Link { store, change } => link(store, change),
             Event::Failed { defect } => error!(target: "distlock", defect, "every lock is lost"),
             #[cfg(feature = "redis")]
             Event::Notice { notice } => match notice.severity() {
@@ -75,25 +76,25 @@ impl Observer for Tracing {
     }
 }
 
-fn link(server: &str, event: &LinkEvent, change: LinkChange) {
-    match event {
-        LinkEvent::Up { former_links_dead, .. } => match change {
-            LinkChange::UpAgain(outage) => {
-                info!(target: "distlock", %server, ?outage, settled = former_links_dead, "connected again");
-            }
-            LinkChange::UpAtLast(outage) => {
-                info!(target: "distlock", %server, ?outage, "connected at last");
-            }
-            LinkChange::Up | LinkChange::Lost | LinkChange::StillDown | LinkChange::None => {
-                debug!(target: "distlock", %server, settled = former_links_dead, "connected");
-            }
-        },
-        LinkEvent::Down { cause } if change == LinkChange::Lost => {
+fn link(server: &str, change: LinkChange<'_>) {
+    match change {
+        LinkChange::Up { start: LinkStart::Again(outage), former_links_dead, .. } => {
+            info!(target: "distlock", %server, ?outage, settled = former_links_dead, "connected again");
+        }
+        LinkChange::Up { start: LinkStart::AtLast(outage), .. } => {
+            info!(target: "distlock", %server, ?outage, "connected at last");
+        }
+        LinkChange::Up { start: LinkStart::AtOnce, former_links_dead, .. } => {
+            debug!(target: "distlock", %server, settled = former_links_dead, "connected");
+        }
+        LinkChange::Down { outage: OutageIs::New, cause } => {
             warn!(target: "distlock", %server, %cause, "not connected");
         }
-        LinkEvent::Down { cause } => debug!(target: "distlock", %server, %cause, "still not connected"),
-        LinkEvent::Pushes(pushes) => {
-            debug!(target: "distlock", %server, on = (*pushes == Pushes::On), "pushes");
+        LinkChange::Down { outage: OutageIs::Known, cause } => {
+            debug!(target: "distlock", %server, %cause, "still not connected");
+        }
+        LinkChange::Pushes(pushes) => {
+            debug!(target: "distlock", %server, on = (pushes == Pushes::On), "pushes");
         }
     }
 }

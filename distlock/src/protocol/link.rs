@@ -23,6 +23,5 @@ pub(crate) enum LinkEvent {
     /// There is no link. Also reported after each failed attempt to connect.
     Down { cause: OpError },
     /// The push connection was lost, or established again. (Pushes may have been missed in between.)
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "a store has one connection"))]
     Pushes(Pushes),
 }

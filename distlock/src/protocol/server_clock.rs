@@ -44,7 +44,6 @@ impl ServerClock {
     }
 
     /// The bounds of the offset from our clock in nanoseconds, if any reply told the server's time.
-    #[cfg(feature = "redis")]
     pub(crate) fn offset(&self, now: Time) -> Option<(i128, i128)> {
         let Bounds { low, high, .. } = aged(self.bounds?, now);
         Some((low, high))

@@ -152,9 +152,9 @@ pub enum Waiting {
     /// first gets the lock. A report that is lost costs a waiter up to 2.4 s.
     /// [`Acquire::queue`](super::Acquire::queue) says that somebody waits.
     Notified,
-    /// The store keeps a queue, and tells the next in it by
-    /// [`StoreEvents::granted`](super::StoreEvents::granted) or
-    /// [`released`](super::StoreEvents::released).
+    /// The store keeps a queue. When a lock is released it gives it to the next in the queue and tells it by
+    /// [`StoreEvents::granted`](super::StoreEvents::granted), or leaves it free and tells it by
+    /// [`released`](super::StoreEvents::released). A report that is lost costs a waiter up to 2.4 s.
     Queued,
 }
 

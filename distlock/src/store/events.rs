@@ -23,11 +23,22 @@ pub enum EarlierCommands {
     MayArrive,
 }
 
+/// Whether what the store reports by itself reaches this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notifications {
+    /// It does, apart from single reports that may be lost.
+    On,
+    /// It does not: waiters poll, as with [`Waiting::Polling`](super::Waiting::Polling).
+    Off,
+}
+
 /// One report, on its way to the manager.
 #[derive(Debug)]
 pub(crate) enum Report {
     Up(EarlierCommands),
     Down(StoreError),
+    Notifications(Notifications),
     Released { key: String },
     Granted { key: String, owner: String, fence: Option<u64>, made: Option<Time> },
     HeartbeatAnswered { sent: Time, timeout: Duration },
@@ -88,6 +99,15 @@ impl StoreEvents {
         self.report(Report::Down(cause));
     }
 
+    /// Commands can be sent, but what the store reports by itself does not come, or comes again: for stores that hear
+    /// it on a connection of its own. To be said after [`up`](Self::up), which implies that it comes; without meaning
+    /// while the store is [`down`](Self::down).
+    ///
+    /// When it comes again everybody who waits asks once: what was reported in between has been missed.
+    pub fn notifications(&self, notifications: Notifications) {
+        self.report(Report::Notifications(notifications));
+    }
+
     /// `key` (with its prefix) may be free. A hint: it may be late, doubled, or missing, and is ignored where
     /// nobody waits for the key.
     pub fn released(&self, key: &str) {
@@ -95,7 +115,8 @@ impl StoreEvents {
     }
 
     /// The store has given `key` (with its prefix) to `owner`, who stood in its queue, for the claim time. A hint:
-    /// it may be late, doubled, or missing. A grant that nobody waits for any more is released.
+    /// it may be late, doubled, or missing, and is ignored if the owner is of another process. A grant that nobody
+    /// waits for any more is released.
     pub fn granted(&self, key: &str, owner: &str, grant: Grant) {
         let made = grant.age.map(|age| clock::now().before(age));
         let Grant { fence, .. } = grant;
@@ -160,7 +181,8 @@ impl Grant {
     /// for what is left of the claim.
     ///
     /// An age that is too small makes two holders: the claim ends in the store while its owner relies on it. Take
-    /// it from one clock, or from two whose difference is bounded.
+    /// it from one clock, or from two whose difference is bounded, as [`ServerClock`](super::ServerClock) does. An age
+    /// that is too large costs a round trip.
     pub fn at_most_old(self, age: Duration) -> Self {
         Grant { age: Some(age), ..self }
     }

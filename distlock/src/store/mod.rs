@@ -34,6 +34,7 @@ mod error;
 mod events;
 mod reply;
 mod request;
+mod server_clock;
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -41,9 +42,10 @@ use std::future::{Future, pending};
 pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
 pub use error::StoreError;
 pub(crate) use events::Report;
-pub use events::{EarlierCommands, Grant, Heartbeat, StoreEvents};
+pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};
+pub use server_clock::{Asking, ServerClock};
 
 /// Takes, keeps and gives back a key by owner and ttl.
 ///
@@ -61,6 +63,9 @@ pub use request::{Acquire, Owner, Queue, Release, Renew};
 /// | [`Acquired`](AcquireReply::Acquired) is answered only if the lock was not the owner's just before. | after a lease was lost and taken anew, its former holder is not told |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was taken away comes back: two holders |
 /// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |
+/// | An owner that gets the lock, whether by `acquire` or by a grant, leaves the queue. | the lock is granted to an owner that has released it; others wait until its claim is over |
+/// | A granted lock is its owner's from the grant on: `acquire` answers [`AlreadyHeld`](AcquireReply::AlreadyHeld) to it, `release` frees it, and it ends with the claim if the owner does not ask. | the owner asks for what it has, and waits for itself; or others wait for a process that has died |
+/// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over. | others wait for the claim of a process that has died |
 /// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
 /// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s, or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
 /// | Nothing is repeated after its future has ended. | the same |
@@ -100,7 +105,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Reads who holds the key. `None`: it is free.
     fn inspect(&self, key: &str) -> impl Future<Output = Result<Option<StoredLock>, StoreError>> + Send;
 
-    /// Frees the key, whoever holds it, and lets the next in. Returns whether somebody held it.
+    /// Frees the key, no matter which owner holds it, and lets the next in. Returns whether it was held.
     fn force_release(&self, key: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Takes several unfenced locks by one command: in order, up to and including the first that is not
@@ -126,7 +131,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         async move { Err(StoreError::refused(format!("{count} renewals by one command: not implemented"))) }
     }
 
-    /// Looks after the connection, the session and the notifications, for ever, reporting to `events`. Polled and
+    /// Looks after the connection, the session and the notifications without end, reporting to `events`. Polled and
     /// dropped like the other futures; after a panic it is called again. If it returns, the manager fails: every
     /// lock is lost.
     ///

@@ -69,12 +69,16 @@ pub struct Acquire {
     pub queue: Option<Queue>,
 }
 
-/// A place in the store's queue. An owner has one at most: when it asks again it keeps the place that it has.
+/// A place in the store's queue. An owner has one at most: when it asks again it keeps the place that it has, with the
+/// claim, the life and the number of fencing tokens that it asks for now.
+///
+/// Whether an owner that asks while others wait is let in past them when the key is free is up to the store: it decides
+/// how fair the lock is, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Queue {
-    /// How long a lease lasts that the store grants to this place; whoever gets it then asks again, which makes
-    /// the lease as long as its ttl.
+    /// How long a lease lasts that the store grants to this place; its owner then asks again, which makes
+    /// the lease as long as its ttl. Without meaning where leases live as long as a session.
     pub claim: Duration,
     /// How long the place lives if its owner does not ask again. It asks every two seconds or so.
     pub entry_ttl: Duration,

@@ -68,7 +68,7 @@ pub struct Bounds {
     /// The first process asks for `min_hold`.
     pub min_hold: Tick,
     pub client_kill: ClientKill,
-    /// Whoever holds the lock for so long lets go.
+    /// A process that has held the lock for so long releases it.
     pub longest_hold: Tick,
     /// Nobody waits longer than this.
     pub longest_wait: Tick,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use distlock::store::{
     Abilities, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, LockStore, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -25,6 +25,8 @@ pub struct ToyStore {
     address: SocketAddr,
     /// Locks live as long as a session with this time-out; `None`: each has its ttl.
     session: Option<Duration>,
+    queue: Waiting,
+    clock: ServerClock,
     /// `None`: not connected.
     connection: Mutex<Option<Connection>>,
 }
@@ -41,7 +43,19 @@ impl ToyStore {
     /// Locks on the server at this address. Connects when the manager is made.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        ToyStore { address, session: None, connection: Mutex::default() }
+        ToyStore {
+            address,
+            session: None,
+            queue: Waiting::Notified,
+            clock: ServerClock::new(),
+            connection: Mutex::default(),
+        }
+    }
+
+    /// The same with a queue on the server, which a release serves.
+    #[must_use]
+    pub fn with_queue(address: SocketAddr) -> Self {
+        ToyStore { queue: Waiting::Queued, ..ToyStore::new(address) }
     }
 
     /// The same with leases that live as long as the process's session.
@@ -83,6 +97,8 @@ impl ToyStore {
         let (reader, mut writer) = stream.into_split();
         let (sender, mut requests) = mpsc::unbounded_channel::<String>();
         *self.connection() = Some(Connection { lines: sender, awaited: HashMap::new(), next: 0 });
+        // It may be another server.
+        self.clock.forget();
         // What was sent on an earlier connection may be on its way still.
         events.up(EarlierCommands::MayArrive);
         let mut lines = BufReader::new(reader).lines();
@@ -126,6 +142,15 @@ impl ToyStore {
         }
     }
 
+    fn granted(&self, words: &mut Words<'_>, events: &StoreEvents) -> Option<()> {
+        let (key, owner) = (unhex(words.text()?)?, words.text()?);
+        let grant = self.clock.grant(Duration::from_micros(words.number()?));
+        let fence = words.number().filter(|fence| *fence > 0);
+        // Grants to other processes come this way, too; the manager ignores them.
+        events.granted(&key, owner, fence.map_or(grant, |fence| grant.fence(fence)));
+        Some(())
+    }
+
     fn heard(&self, line: &str, events: &StoreEvents) {
         if let Some(key) = line.strip_prefix('!') {
             if let Some(key) = unhex(key) {
@@ -133,10 +158,14 @@ impl ToyStore {
             }
             return;
         }
+        if let Some(grant) = line.strip_prefix('+') {
+            let _garbled: Option<()> = self.granted(&mut Words::of(grant), events);
+            return;
+        }
         let Some((id, answer)) = line.split_once(' ') else { return };
         let awaited = id.parse().ok().and_then(|id: u64| self.connection().as_mut()?.awaited.remove(&id));
         if let Some(awaited) = awaited {
-            // Whoever asked may have gone.
+            // The future that asked may have been dropped.
             drop(awaited.send(answer.to_owned()));
         }
     }
@@ -144,7 +173,7 @@ impl ToyStore {
 
 impl LockStore for ToyStore {
     fn abilities(&self) -> Abilities {
-        let all = Abilities::default().fencing(Fencing::Blocks).waiting(Waiting::Notified);
+        let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue);
         match self.session {
             None => all.shared().limited().min_hold(),
             Some(_) => all.lease(LeaseRule::Session),
@@ -156,19 +185,25 @@ impl LockStore for ToyStore {
     }
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
-        let Acquire { key, owner, ttl, kind, fences, .. } = request;
+        let Acquire { key, owner, ttl, kind, fences, queue, .. } = request;
         let ttl = self.session.map_or_else(|| millis(*ttl).to_string(), |_| owner.client().to_owned());
         let (key, kind) = (hex(key), kind_word(*kind));
-        let reply = self.ask(format!("ACQUIRE {key} {owner} {ttl} {kind} {fences}")).await?;
+        let queue = queue.filter(|_| self.queue == Waiting::Queued);
+        let place = queue
+            .map_or(String::new(), |queue| format!("{} {}", millis(queue.claim), millis(queue.entry_ttl)));
+        // Before it is sent: the answer comes with the server's time.
+        let asking = self.clock.asking();
+        let reply = self.ask(format!("ACQUIRE {key} {owner} {ttl} {kind} {fences} {place}")).await?;
         let mut words = Words::of(&reply);
-        let reply = match words.text() {
+        let what = words.text();
+        if what != Some("WRONG-KIND") {
+            asking.answered(Duration::from_micros(words.number().ok_or_else(garbled)?));
+        }
+        let reply = match what {
             Some("ACQUIRED") => Some(AcquireReply::Acquired { fence: words.number() }),
             Some("HELD") => Some(AcquireReply::AlreadyHeld { fence: words.number() }),
             Some("WRONG-KIND") => words.kind().map(|found| AcquireReply::WrongKind { found }),
-            Some("BUSY") => words
-                .text()
-                .zip(words.span())
-                .map(|(holder, remaining)| AcquireReply::Busy(Busy::by(holder).remaining(remaining))),
+            Some("BUSY") => busy(&mut words).map(AcquireReply::Busy),
             _ => None,
         };
         reply.ok_or_else(garbled)
@@ -199,7 +234,8 @@ impl LockStore for ToyStore {
         if words.text() == Some("FREE") {
             return Ok(None);
         }
-        let mut found = StoredLock::new(words.kind().ok_or_else(garbled)?);
+        let kind = words.kind().ok_or_else(garbled)?;
+        let mut found = StoredLock::new(kind).waiters(words.number().ok_or_else(garbled)?);
         while let (Some(holder), remaining @ Some(_)) = (words.text(), words.span()) {
             found = found.holder(holder, remaining);
         }
@@ -214,6 +250,12 @@ impl LockStore for ToyStore {
         events.wanted().await;
         tokio::join!(self.stay_connected(&events), self.stay_in_session(&events));
     }
+}
+
+fn busy(words: &mut Words<'_>) -> Option<Busy> {
+    let (place, holder, remaining) = (words.text()?, words.text()?, words.span()?);
+    let busy = Busy::by(holder).remaining(remaining);
+    Some(if place == "FIRST" { busy } else { busy.behind_others() })
 }
 
 fn garbled() -> StoreError {

@@ -4,16 +4,18 @@
 
 use std::time::{Duration, Instant};
 
-use distlock::testing::conformance::{Fixture, conformance};
+use distlock::testing::conformance::{Fixture, Queue, conformance};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_toy_store::{ToyServer, ToyStore};
 
 /// What both have in common.
 macro_rules! on_the_toy_server {
-    ($name:ident, $store:expr) => {
+    ($name:ident, $store:expr, $queue:expr) => {
         struct $name(ToyServer);
 
         impl Fixture for $name {
+            const QUEUE: Queue = $queue;
+
             async fn start() -> Self {
                 $name(ToyServer::start().await.expect("there is a free port"))
             }
@@ -40,14 +42,25 @@ macro_rules! on_the_toy_server {
 mod with_ttls {
     use super::*;
 
-    on_the_toy_server!(Toy, ToyStore::new);
+    on_the_toy_server!(Toy, ToyStore::new, Queue::Hidden);
     conformance!(Toy, lacks: queue);
+}
+
+mod with_a_queue {
+    use super::*;
+
+    on_the_toy_server!(Toy, ToyStore::with_queue, Queue::Shown);
+    conformance!(Toy, lacks: );
 }
 
 mod with_sessions {
     use super::*;
 
-    on_the_toy_server!(Toy, |address| ToyStore::with_sessions(address, Duration::from_secs(60)));
+    on_the_toy_server!(
+        Toy,
+        |address| ToyStore::with_sessions(address, Duration::from_secs(60)),
+        Queue::Hidden
+    );
     conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl);
 }
 

@@ -65,7 +65,7 @@ impl Submitted {
         Submitted(clock::now())
     }
 
-    /// Whoever asked has given it up.
+    /// The request that it was sent for has given it up.
     pub(super) fn is_outdated(self) -> bool {
         clock::now().duration_since(self.0) > LATE_COMMANDS_BOUND
     }

@@ -1,4 +1,4 @@
-//! Makes a backend of a [`LockStore`]: whatever a store need not know of the engine.
+//! Makes a backend of a [`LockStore`]: everything that a store need not know of the engine.
 //!
 //! Commands take their place in the order when they are sent (see [`lanes`]), and are carried out on the I/O thread,
 //! each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS_BOUND`] with
@@ -250,7 +250,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
-        // It waits for nothing: whoever looks may see the state before a command that is under way.
+        // It waits for no other command, so it may show the state before one that is under way.
         let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
         Box::pin(async { answered(answer?).await.map(|(found, _)| found.map(translate::inspection)) })
     }

@@ -9,21 +9,27 @@ use super::translate::Translator;
 use super::{StoreBackend, lock, translate};
 use crate::backend::{Events, Failure, LinkEvent, Notice, OpError, Push, Pushes, ServerTime, parse_token};
 use crate::clock;
-use crate::store::{EarlierCommands, LockStore, Report, StoreError, StoreEvents, Waiting};
+use crate::store::{EarlierCommands, LockStore, Notifications, Report, StoreError, StoreEvents, Waiting};
 
 /// What the store says of its connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Link {
     state: State,
     /// Commands may have been sent.
     was_up: bool,
     /// It is up, and is to be announced with the session that nothing can be acquired without.
     unannounced: Option<EarlierCommands>,
+    notifications: Notifications,
 }
 
-#[derive(Debug, Default)]
+impl Default for Link {
+    fn default() -> Self {
+        Link { state: State::NotYet, was_up: false, unannounced: None, notifications: Notifications::On }
+    }
+}
+
+#[derive(Debug)]
 enum State {
-    #[default]
     NotYet,
     Up,
     Down(OpError),
@@ -65,7 +71,7 @@ impl Reports {
         (events, Reports { receiver, hints })
     }
 
-    /// Passes them on, for ever: a store that has dropped its end has no more to say.
+    /// Passes them on, and never returns: a store that has dropped its end has no more to report.
     pub(super) async fn deliver<S: LockStore>(mut self, backend: &StoreBackend<S>, events: &dyn Events) {
         while let Some(report) = self.receiver.recv().await {
             if matches!(report, Report::Released { .. } | Report::Granted { .. }) {
@@ -82,6 +88,7 @@ impl<S: LockStore> StoreBackend<S> {
         match report {
             Report::Up(earlier) => self.is_up(earlier, events),
             Report::Down(cause) => self.is_down(cause, events),
+            Report::Notifications(notifications) => self.notifications(notifications, events),
             Report::HeartbeatAnswered { sent, timeout } => {
                 let Some(session) = self.translator.session() else { return };
                 let now = clock::now();
@@ -110,7 +117,7 @@ impl<S: LockStore> StoreBackend<S> {
     fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
         let mut link = lock(&self.link);
         let earlier = if link.was_up { earlier } else { EarlierCommands::Ended };
-        (link.state, link.was_up) = (State::Up, true);
+        (link.state, link.was_up, link.notifications) = (State::Up, true, Notifications::On);
         let no_session = self.translator.session().is_some_and(|session| session.is_over(clock::now()));
         link.unannounced = no_session.then_some(earlier);
         drop(link);
@@ -121,11 +128,29 @@ impl<S: LockStore> StoreBackend<S> {
 
     fn announce(&self, earlier: EarlierCommands, events: &dyn Events) {
         let former_links_dead = earlier == EarlierCommands::Ended;
-        let pushes = match self.abilities.waiting {
-            Waiting::Polling => Pushes::Off,
-            Waiting::Notified | Waiting::Queued => Pushes::On,
-        };
+        let pushes = self.pushes(lock(&self.link).notifications);
         events.link(LinkEvent::Up { former_links_dead, pushes });
+    }
+
+    fn notifications(&self, notifications: Notifications, events: &dyn Events) {
+        let mut link = lock(&self.link);
+        if !matches!(link.state, State::Up) || link.notifications == notifications {
+            return;
+        }
+        link.notifications = notifications;
+        // With the session, where that is not announced yet.
+        let is_announced = link.unannounced.is_none();
+        drop(link);
+        if is_announced && self.abilities.waiting != Waiting::Polling {
+            events.link(LinkEvent::Pushes(self.pushes(notifications)));
+        }
+    }
+
+    fn pushes(&self, notifications: Notifications) -> Pushes {
+        match (self.abilities.waiting, notifications) {
+            (Waiting::Polling, _) | (_, Notifications::Off) => Pushes::Off,
+            (Waiting::Notified | Waiting::Queued, Notifications::On) => Pushes::On,
+        }
     }
 
     fn is_down(&self, cause: StoreError, events: &dyn Events) {
@@ -153,7 +178,11 @@ fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option
                 None => events.notice(Notice::Unproven { key, token }),
             }
         }
-        Report::Up(_) | Report::Down(_) | Report::HeartbeatAnswered { .. } | Report::SessionLost { .. } => {}
+        Report::Up(_)
+        | Report::Down(_)
+        | Report::Notifications(_)
+        | Report::HeartbeatAnswered { .. }
+        | Report::SessionLost { .. } => {}
     }
     Some(())
 }

@@ -1,25 +1,24 @@
 //! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
 //! the simulation. It has no clock: the time is passed in, and may jump.
 
+mod key_entry;
 #[cfg(test)]
 mod probe;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use key_entry::{HOLD, Sender};
 #[cfg(test)]
 pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
-    AcquireMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
-    Tuning, kind_of, token_text,
+    AcquireMode, Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, Tuning, kind_of, token_text,
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
-
-/// The value of a key that `min_hold` keeps after its release: no token.
-pub(crate) const HOLD: &str = "dl1:hold";
+use key_entry::{Admission, Ask, KeyEntry, QueueEntry, Value, plus, text};
 
 /// A push and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,43 +33,6 @@ pub(crate) struct Note {
 pub(crate) enum News {
     Grant { server_time: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
     Gap,
-}
-
-/// A process in the queue.
-#[derive(Clone, Debug)]
-struct QueueEntry {
-    client: Arc<str>,
-    token: Token,
-    kind: Kind,
-    until: ServerTime,
-    claim: Duration,
-    fences: u32,
-    listens: bool,
-    /// Used only by the fault that reserves fencing tokens too early.
-    minted: Option<u64>,
-}
-
-#[derive(Clone, Debug)]
-struct Value {
-    holder: Arc<str>,
-    /// `None`: never expires.
-    until: Option<ServerTime>,
-}
-
-/// One key: the lock, and the queue for it.
-#[derive(Clone, Debug, Default)]
-struct KeyEntry {
-    value: Option<Value>,
-    /// The holders of a shared or limited lock, and until when. Only valid while `value` is their marker.
-    members: Vec<(Arc<str>, ServerTime)>,
-    queue: VecDeque<QueueEntry>,
-}
-
-/// The client that sends an operation.
-#[derive(Clone, Debug)]
-pub(crate) struct Sender<'a> {
-    pub(crate) client: &'a Arc<str>,
-    pub(crate) key: &'a Arc<str>,
 }
 
 #[derive(Debug)]
@@ -461,207 +423,4 @@ impl ModelServer {
         shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
-}
-
-/// The arguments of an acquire command.
-#[derive(Clone, Copy, Debug)]
-struct Ask {
-    token: Token,
-    kind: Kind,
-    ttl: Duration,
-    claim: Duration,
-    mode: AcquireMode,
-    fences: u32,
-}
-
-/// What an acquire command found.
-enum Admission {
-    Acquired,
-    AlreadyHeld,
-    /// Other holders have it, for this long.
-    Full(Remaining),
-    /// The key is in use for another kind of lock.
-    Clash(Arc<str>),
-}
-
-fn marker(kind: Kind) -> Arc<str> {
-    match kind {
-        Kind::Limited(limit) => format!("{LIMITED_MARKER}{limit}").into(),
-        Kind::Shared | Kind::Exclusive => SHARED_MARKER.into(),
-    }
-}
-
-impl KeyEntry {
-    fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
-        let text = text(from, ask.token);
-        let until = plus(server_time, ask.ttl);
-        let Some(value) = self.live(server_time) else {
-            self.put(server_time, ask.kind, text, until);
-            return Admission::Acquired;
-        };
-        let (holder, value_until) = (value.holder.clone(), value.until);
-        if holder == text {
-            if value_until.is_some_and(|old| old < until) && !mutated!(AlreadyHeldDoesNotExtend) {
-                value.until = Some(until);
-            }
-            return Admission::AlreadyHeld;
-        }
-        let there = kind_of(&holder);
-        let left =
-            |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(server_time.0)));
-        let clash = match (there, ask.kind) {
-            (Kind::Limited(a), Kind::Limited(b)) => a != b,
-            (Kind::Limited(_), _) | (Kind::Shared, Kind::Limited(_)) => true,
-            (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
-            _ => false,
-        };
-        if clash {
-            return Admission::Clash(there.to_string().into());
-        }
-        if there == Kind::Exclusive || ask.kind == Kind::Exclusive {
-            return Admission::Full(value_until.map_or(Remaining::Forever, left));
-        }
-        if self.is_member(server_time, &text) {
-            self.raise(server_time, &text, until);
-            return Admission::AlreadyHeld;
-        }
-        if self.has_room(server_time, ask.kind) {
-            // Only if there is room: a waiter that asks again just before a place becomes free keeps its
-            // place in the queue.
-            self.drop_dead(server_time);
-            let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
-            let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
-            if my_turn || passes {
-                self.put(server_time, ask.kind, text, until);
-                return Admission::Acquired;
-            }
-        }
-        let ends = self.members.iter().map(|(_, until)| *until);
-        let first_out = if mutated!(LimitedTimerFromMarker) { ends.max() } else { ends.min() };
-        Admission::Full(first_out.map_or(Remaining::Unknown, left))
-    }
-
-    /// The holder that a request for `kind` waits for. If there are several: the last to expire, or the first
-    /// if one place is enough.
-    fn in_the_way(&mut self, server_time: ServerTime, kind: Kind) -> Arc<str> {
-        let Some(value) = self.live(server_time) else { return HOLD.into() };
-        let holder = value.holder.clone();
-        if kind_of(&holder) == Kind::Exclusive {
-            return holder;
-        }
-        let alive = self.members.iter().filter(|(_, until)| *until > server_time);
-        // Those that were granted together expire together: then their texts decide.
-        let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
-        let found = match kind {
-            Kind::Exclusive => alive.max_by_key(order),
-            Kind::Shared | Kind::Limited(_) => alive.min_by_key(order),
-        };
-        found.map_or(holder, |(member, _)| member.clone())
-    }
-
-    /// Whether one more holder of `kind` is possible.
-    fn has_room(&mut self, server_time: ServerTime, kind: Kind) -> bool {
-        let Some(value) = self.live(server_time) else { return true };
-        let there = kind_of(&value.holder);
-        match kind {
-            Kind::Exclusive => false,
-            Kind::Shared => there == Kind::Shared,
-            Kind::Limited(limit) => {
-                there == kind && self.members.len() < usize::try_from(limit).unwrap_or(usize::MAX)
-            }
-        }
-    }
-
-    /// Adds `holder`.
-    fn put(&mut self, server_time: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
-        if kind == Kind::Exclusive {
-            self.value = Some(Value { holder, until: Some(until) });
-            return;
-        }
-        if self.live(server_time).is_none() {
-            if !mutated!(MembersOutliveTheirMarker) {
-                self.members.clear();
-            }
-            self.value = Some(Value { holder: marker(kind), until: Some(until) });
-        }
-        self.members.retain(|(member, _)| *member != holder);
-        self.members.push((holder, until));
-        self.drop_expired_members(server_time);
-    }
-
-    /// Whether the marker is there and `holder` is among its holders.
-    fn is_member(&mut self, server_time: ServerTime, holder: &Arc<str>) -> bool {
-        self.is_marked(server_time) && {
-            self.members.retain(|(_, until)| *until > server_time);
-            self.members.iter().any(|(member, _)| member == holder)
-        }
-    }
-
-    fn is_marked(&mut self, server_time: ServerTime) -> bool {
-        self.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
-    }
-
-    fn raise(&mut self, server_time: ServerTime, holder: &Arc<str>, until: ServerTime) {
-        for (member, old) in &mut self.members {
-            if member == holder && *old < until {
-                *old = until;
-            }
-        }
-        self.drop_expired_members(server_time);
-    }
-
-    /// The marker lives as long as the last holder, and not without any.
-    fn drop_expired_members(&mut self, server_time: ServerTime) {
-        self.members.retain(|(_, until)| *until > server_time);
-        let last = self.members.iter().map(|(_, until)| *until).max();
-        match (last, &mut self.value) {
-            (Some(last), Some(value)) => value.until = Some(last),
-            _ => self.value = None,
-        }
-    }
-
-    fn drop_dead(&mut self, server_time: ServerTime) {
-        while self.queue.front().is_some_and(|first| first.until <= server_time)
-            && !mutated!(DeadEntriesNotSkipped)
-        {
-            self.queue.pop_front();
-        }
-    }
-
-    fn live(&mut self, server_time: ServerTime) -> Option<&mut Value> {
-        if self.value.as_ref().is_some_and(|value| value.until.is_some_and(|until| until <= server_time)) {
-            self.value = None;
-        }
-        self.value.as_mut()
-    }
-
-    /// Adds the entry, or refreshes it in its place. True if it is the first that is alive.
-    fn enqueue(&mut self, server_time: ServerTime, entry: QueueEntry) -> bool {
-        let token = entry.token;
-        let client = entry.client.clone();
-        match self.queue.iter_mut().find(|e| e.token == token && e.client == client) {
-            Some(old) => *old = entry,
-            None => self.queue.push_back(entry),
-        }
-        self.drop_dead(server_time);
-        self.queue.front().is_some_and(|first| first.token == token && first.client == client)
-    }
-
-    fn remove(&mut self, client: &Arc<str>, token: Token) -> bool {
-        let before = self.queue.len();
-        self.queue.retain(|entry| entry.token != token || entry.client != *client);
-        self.queue.len() < before
-    }
-}
-
-fn text(from: &Sender<'_>, token: Token) -> Arc<str> {
-    token_text(from.client, token).into()
-}
-
-fn plus(server_time: ServerTime, d: Duration) -> ServerTime {
-    ServerTime(server_time.0.saturating_add(micros(d)))
-}
-
-fn micros(d: Duration) -> u64 {
-    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
 }

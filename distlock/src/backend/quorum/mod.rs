@@ -285,7 +285,7 @@ impl Backend for QuorumBackend {
             Kind::Exclusive => None,
             Kind::Shared => Some(
                 "shared locks are not offered on a quorum: readers and writers on different majorities would \
-                 keep each other out for ever; use an exclusive lock, or one Redis",
+                 keep each other out without end; use an exclusive lock, or one Redis",
             ),
             Kind::Limited(_) => Some(
                 "`max_holders` is not offered on a quorum: every server would count other holders, and the \

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::RedisConfig;
 use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
-use super::test_server::{Rig, Seen, TestServer, is_command_connection, wait_until};
+use super::test_server::{Rig, Seen, TestServer, is_command_connection, let_pass, wait_until};
 use crate::backend::{
     AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
 };
@@ -70,7 +70,7 @@ fn an_address_that_does_not_answer_costs_neither_the_first_connection_nor_the_ne
 
 // ---- words of refusal ----
 
-/// Says something to whoever connects, and closes.
+/// A server that sends these words to every client, and closes the connection.
 fn turns_away(words: &'static str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", listener.local_addr().unwrap());
@@ -201,12 +201,11 @@ fn what_knows_itself_to_be_one_server_takes_several_locks_by_one_command() {
 
 // ---- pushes ----
 
-/// Connects for three seconds and returns how many connections that took. What is looked for is that something does not
-/// happen: no event tells the end.
+/// Connects for three seconds and returns how many connections that took.
 fn connections_within_three_seconds(server: &Scripted) -> usize {
     let rig = Rig::start(config(&server.url(), "a"));
     assert_eq!(rig.wait_until_up().1, Pushes::Off);
-    thread::sleep(Duration::from_secs(3));
+    let_pass(Duration::from_secs(3));
     server.connections().len()
 }
 

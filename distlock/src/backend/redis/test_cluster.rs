@@ -1,7 +1,9 @@
 //! A cluster of real processes.
 
+use distlock_fixtures::ClusterServers;
+
 use super::slots::slot_of;
-use super::test_server::{LONG, Rig, TestServer, free_port, wait_until};
+use super::test_server::{Rig, TestServer};
 use super::{ClusterBackend, RedisConfig};
 use crate::backend::Pushes;
 
@@ -9,8 +11,6 @@ use crate::backend::Pushes;
 pub(super) struct Cluster {
     pub(super) servers: Vec<TestServer>,
     pub(super) ids: Vec<String>,
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only the tests over TLS ask for them"))]
-    tls_ports: Vec<u16>,
 }
 
 pub(super) const MASTERS: usize = 3;
@@ -18,64 +18,22 @@ pub(super) const REPLICA: usize = 3;
 /// First slots of the masters.
 pub(super) const FIRST: [u16; 4] = [0, 5461, 10923, 16384];
 
+impl From<ClusterServers> for Cluster {
+    fn from(cluster: ClusterServers) -> Self {
+        let (ids, servers) = cluster.into_parts();
+        Cluster { servers: servers.into_iter().map(TestServer::from).collect(), ids }
+    }
+}
+
 impl Cluster {
     pub(super) fn start() -> Cluster {
-        Cluster::with(&[])
+        ClusterServers::start().into()
     }
 
-    /// `tls`: options and values in turn, of nodes that speak TLS too, and to each other only that.
-    pub(super) fn with(tls: &[String]) -> Cluster {
-        let (mut servers, mut buses, mut tls_ports) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..=MASTERS {
-            let chosen = std::cell::Cell::new((0, 0));
-            servers.push(TestServer::start_with(|| {
-                chosen.set((free_port(), free_port()));
-                let (bus, tls_port) = (chosen.get().0.to_string(), chosen.get().1.to_string());
-                let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
-                let more = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
-                let over_tls = ["--tls-port", &tls_port, "--tls-cluster", "yes", "--tls-replication", "yes"];
-                let mut args: Vec<String> = args.iter().chain(&more).map(|&arg| arg.to_owned()).collect();
-                if !tls.is_empty() {
-                    args.extend(over_tls.map(str::to_owned));
-                    args.extend(tls.iter().cloned());
-                }
-                args
-            }));
-            buses.push(chosen.get().0);
-            tls_ports.push(chosen.get().1);
-        }
-        let known_at = if tls.is_empty() { servers[0].port } else { tls_ports[0] };
-        let mut ids = Vec::new();
-        for (at, server) in servers.iter().enumerate() {
-            server.run::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1));
-            if at < MASTERS {
-                server.run::<()>(&format!("CLUSTER ADDSLOTSRANGE {} {}", FIRST[at], FIRST[at + 1] - 1));
-            }
-            server.run::<()>(&format!("CLUSTER MEET 127.0.0.1 {known_at} {}", buses[0]));
-            ids.push(server.run::<String>("CLUSTER MYID"));
-        }
-        let cluster = Cluster { servers, ids, tls_ports };
-        cluster.wait_until("every node knows the others", |info| info.contains("cluster_known_nodes:4"));
-        let replica = &cluster.servers[REPLICA];
-        wait_until("the replica may follow", LONG, || {
-            let command = format!("CLUSTER REPLICATE {}", cluster.ids[0]);
-            let mut words = redis::Cmd::new();
-            words.arg(command.split(' ').collect::<Vec<_>>());
-            words.query::<()>(&mut replica.connection()).is_ok()
-        });
-        cluster.wait_until("the cluster is up", |info| info.contains("cluster_state:ok"));
-        wait_until("the replica is known and up to date", LONG, || {
-            let known =
-                cluster.servers.iter().all(|server| server.run::<String>("CLUSTER NODES").contains("slave"));
-            known && replica.run::<String>("INFO replication").contains("master_link_status:up")
-        });
-        cluster
-    }
-
-    pub(super) fn wait_until(&self, what: &str, done: impl Fn(&str) -> bool) {
-        wait_until(what, LONG, || {
-            self.servers.iter().all(|server| done(&server.run::<String>("CLUSTER INFO")))
-        });
+    /// Nodes that speak TLS too, and to each other only that.
+    #[cfg(feature = "tls")]
+    pub(super) fn start_over_tls(directives: &[String]) -> Cluster {
+        ClusterServers::start_over_tls(directives).into()
     }
 
     pub(super) fn url(&self) -> String {
@@ -85,7 +43,11 @@ impl Cluster {
 
     #[cfg(feature = "tls")]
     pub(super) fn tls_url(&self) -> String {
-        format!("rediss+cluster://127.0.0.1:{},127.0.0.1:{}", self.tls_ports[0], self.tls_ports[1])
+        format!(
+            "rediss+cluster://127.0.0.1:{},127.0.0.1:{}",
+            self.servers[0].tls_port(),
+            self.servers[1].tls_port()
+        )
     }
 
     pub(super) fn start_rig(&self, client: &str) -> Rig<ClusterBackend> {

@@ -1,46 +1,22 @@
 //! A master with a replica, watched by three sentinels.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use distlock_fixtures::{RedisServer, SentinelGroup};
 
 use super::RedisConfig;
-use super::test_server::{LONG, Rig, TestServer, free_port, server_binary, wait_until};
+use super::test_server::{Rig, TestServer};
 
 /// One `redis-sentinel`.
-pub(super) struct Sentinel {
-    child: Child,
-    pub(super) port: u16,
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only the tests over TLS ask for it"))]
-    tls_port: u16,
-    conf: PathBuf,
-}
+pub(super) struct Sentinel(TestServer);
 
 impl Sentinel {
-    /// `tls`: options and values in turn, of a sentinel that speaks TLS too, and to others only that.
-    pub(super) fn start(master: u16, extra: &str, tls: &[String]) -> Sentinel {
-        let (port, tls_port) = (free_port(), free_port());
-        let conf = std::env::temp_dir().join(format!("distlock-sentinel-{port}.conf"));
-        let mut text = format!(
-            "port {port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n{extra}\n"
-        );
-        for option in tls.chunks(2) {
-            writeln!(text, "{}", option.join(" ").trim_start_matches('-')).unwrap();
-        }
-        if !tls.is_empty() {
-            writeln!(text, "tls-port {tls_port}\ntls-replication yes").unwrap();
-        }
-        fs::write(&conf, text).unwrap();
-        let child = Command::new(server_binary())
-            .arg(&conf)
-            .arg("--sentinel")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Sentinel { child, port, tls_port, conf }
+    /// One that watches a master which nobody else watches.
+    pub(super) fn alone(master: u16) -> Sentinel {
+        let monitor = format!("sentinel monitor mymaster 127.0.0.1 {master} 2");
+        Sentinel(RedisServer::options().sentinel().directive(&monitor).start().into())
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.0.port
     }
 
     pub(super) fn ask(&self, words: &[&str]) -> Option<redis::Value> {
@@ -48,29 +24,15 @@ impl Sentinel {
     }
 
     pub(super) fn run(&self, words: &[&str]) -> Option<redis::Value> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).unwrap();
-        let mut connection = client.get_connection().ok()?;
-        redis::Cmd::new().arg(words).query(&mut connection).ok()
+        self.0.try_raw(words).ok()
     }
 
-    pub(super) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
-        assert!(status.success());
+    pub(super) fn stop(&self) {
+        self.0.stop();
     }
 
-    fn count(&self, what: &str) -> usize {
-        match self.ask(&[what, "mymaster"]) {
-            Some(redis::Value::Array(items)) => items.len(),
-            _ => 0,
-        }
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        fs::remove_file(&self.conf).unwrap();
+    pub(super) fn resume(&self) {
+        self.0.resume();
     }
 }
 
@@ -80,45 +42,32 @@ pub(super) struct Guarded {
     pub(super) servers: Vec<TestServer>,
 }
 
+impl From<SentinelGroup> for Guarded {
+    fn from(group: SentinelGroup) -> Self {
+        let (servers, sentinels) = group.into_parts();
+        let sentinels = sentinels.into_iter().map(|one| Sentinel(one.into())).collect();
+        Guarded { sentinels, servers: servers.into_iter().map(TestServer::from).collect() }
+    }
+}
+
 impl Guarded {
     pub(super) fn start() -> Guarded {
-        let guarded = Guarded::with("", &[]);
-        guarded.wait_until_ready();
-        guarded
+        SentinelGroup::start().into()
     }
 
     /// The same with TLS everywhere; the plain ports are for the test alone.
     #[cfg(feature = "tls")]
-    pub(super) fn start_over_tls(tls: &[String]) -> Guarded {
-        let guarded = Guarded::with("", tls);
-        guarded.wait_until_ready();
-        guarded
-    }
-
-    pub(super) fn with(extra: &str, tls: &[String]) -> Guarded {
-        let (master, at) = server(&[], tls);
-        let (replica, _) = server(&["--replicaof".to_owned(), format!("127.0.0.1 {at}")], tls);
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(at, extra, tls)).collect();
-        Guarded { sentinels, servers: vec![master, replica] }
-    }
-
-    fn wait_until_ready(&self) {
-        wait_until("sentinels and replicas know each other", LONG, || {
-            self.sentinels.iter().all(|sentinel| {
-                sentinel.ask(&["CKQUORUM", "mymaster"]).is_some()
-                    && sentinel.count("SENTINELS") == 2
-                    && sentinel.count("REPLICAS") == 1
-            }) && self.servers[1].run::<String>("INFO replication").contains("master_link_status:up")
-        });
+    pub(super) fn start_over_tls(directives: &[String]) -> Guarded {
+        SentinelGroup::start_over_tls(directives).into()
     }
 
     pub(super) fn url(&self) -> String {
-        format!("redis+sentinel://{}/mymaster", self.hosts(|sentinel| sentinel.port))
+        format!("redis+sentinel://{}/mymaster", self.hosts(Sentinel::port))
     }
 
     #[cfg(feature = "tls")]
     pub(super) fn tls_url(&self) -> String {
-        format!("rediss+sentinel://{}/mymaster", self.hosts(|sentinel| sentinel.tls_port))
+        format!("rediss+sentinel://{}/mymaster", self.hosts(|sentinel| sentinel.0.tls_port()))
     }
 
     fn hosts(&self, port: impl Fn(&Sentinel) -> u16) -> String {
@@ -131,24 +80,6 @@ impl Guarded {
         rig.wait_until_up();
         rig
     }
-}
-
-/// A server, and the port where other servers and sentinels reach it.
-fn server(args: &[String], tls: &[String]) -> (TestServer, u16) {
-    let tls_port = std::cell::Cell::new(0);
-    let server = TestServer::start_with(|| {
-        let mut args = args.to_vec();
-        args.extend(["--repl-diskless-sync-delay", "0"].map(str::to_owned));
-        if !tls.is_empty() {
-            tls_port.set(free_port());
-            args.extend(tls.iter().cloned());
-            args.extend(["--tls-replication", "yes", "--tls-port"].map(str::to_owned));
-            args.push(tls_port.get().to_string());
-        }
-        args
-    });
-    let port = if tls.is_empty() { server.port } else { tls_port.get() };
-    (server, port)
 }
 
 pub(super) fn is_master(server: &TestServer) -> bool {

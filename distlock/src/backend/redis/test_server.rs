@@ -1,16 +1,15 @@
-//! A `redis-server` of our own for each test, a backend running against it, and a record of what it reports.
+//! A server of each test's own, a backend running against it, and a record of what it reports.
 
 use std::future::Future;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::pin::pin;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use redis::{Connection, FromRedisValue};
+use distlock_fixtures::RedisServer;
+pub(in crate::backend) use distlock_fixtures::{free_port, wait_until};
 use tokio::sync::oneshot;
 
 use super::{RedisBackend, RedisConfig};
@@ -21,153 +20,57 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where several servers have to agree first.
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
-/// The server's binary: another version is named by the environment variable `DISTLOCK_TEST_SERVER`.
-pub(super) fn server_binary() -> String {
-    std::env::var("DISTLOCK_TEST_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
-}
-
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Waits until `done` says so, and returns how long that took.
-pub(in crate::backend) fn wait_until(
-    what: &str,
-    time_limit: Duration,
-    mut done: impl FnMut() -> bool,
-) -> Duration {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < time_limit, "{what}: not within {time_limit:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
-    start.elapsed()
-}
-
-/// A server on a free loopback port; gone with the value.
+/// A server of a test's own; see [`RedisServer`].
+#[derive(Debug)]
 pub(in crate::backend) struct TestServer {
-    child: Child,
+    server: RedisServer,
     pub(in crate::backend) port: u16,
-    /// A directory of its own, so that no other one's data is loaded.
-    dir: PathBuf,
-    args: Vec<String>,
 }
 
 impl TestServer {
+    /// With further options of its command line: names and values in turn.
     pub(in crate::backend) fn start(args: &[&str]) -> TestServer {
-        TestServer::start_with(|| args.iter().map(|&arg| arg.to_owned()).collect())
+        TestServer::from(RedisServer::options().arguments(args).start())
     }
 
-    /// A port that was free a moment ago may be taken by now, one among the arguments too: then others are
-    /// tried.
-    pub(in crate::backend) fn start_with(args: impl Fn() -> Vec<String>) -> TestServer {
-        for _ in 0..20 {
-            let mut server = TestServer::spawn_on(free_port(), args());
-            if server.answers() {
-                return server;
-            }
-        }
-        panic!("redis-server does not start on any port: does `redis-server --version` work?");
+    pub(in crate::backend) fn url(&self) -> String {
+        self.server.url()
     }
 
-    fn spawn_on(port: u16, args: Vec<String>) -> TestServer {
-        let dir = std::env::temp_dir().join(format!("distlock-test-{}-{port}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let child = spawn(port, &dir, &args);
-        TestServer { child, port, dir, args }
+    pub(in crate::backend) fn stop(&self) {
+        self.server.stop();
     }
 
     pub(in crate::backend) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.server.kill9();
     }
 
     /// On the same port, without data.
     pub(in crate::backend) fn start_again(&mut self) {
-        drop(std::fs::remove_file(self.dir.join("dump.rdb")));
-        self.child = spawn(self.port, &self.dir, &self.args);
-        assert!(self.answers(), "redis-server does not start again on port {}", self.port);
-    }
-
-    /// Waits for any answer (it may ask for a password). False if the process has ended instead; then what
-    /// answers on its port is somebody else.
-    fn answers(&mut self) -> bool {
-        let start = Instant::now();
-        loop {
-            let answer = self.try_connect();
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            match answer {
-                Ok(()) => return true,
-                Err(error) => assert!(
-                    start.elapsed() < PATIENCE,
-                    "redis-server does not answer on port {}: {error}",
-                    self.port
-                ),
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn try_connect(&self) -> std::io::Result<()> {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"PING\r\n")?;
-        stream.read_exact(&mut [0])
-    }
-
-    pub(in crate::backend) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
-    }
-
-    pub(in crate::backend) fn connection(&self) -> Connection {
-        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
-    }
-
-    /// The same, but nothing where the connection breaks or the command fails.
-    pub(in crate::backend) fn try_run<T: FromRedisValue>(&self, command: &str) -> Option<T> {
-        let mut connection = redis::Client::open(self.url()).ok()?.get_connection().ok()?;
-        redis::Cmd::new().arg(command.split(' ').collect::<Vec<_>>()).query(&mut connection).ok()
-    }
-
-    /// Runs one command, its words separated by blanks.
-    pub(in crate::backend) fn run<T: FromRedisValue>(&self, command: &str) -> T {
-        self.run_words(&command.split(' ').collect::<Vec<_>>())
-    }
-
-    pub(in crate::backend) fn run_words<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut cmd = redis::Cmd::new();
-        cmd.arg(words);
-        cmd.query(&mut self.connection()).unwrap()
-    }
-
-    pub(in crate::backend) fn stop(&self) {
-        self.signal("-STOP");
+        self.server.restart_empty();
     }
 
     pub(in crate::backend) fn resume(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
-        assert!(status.success());
+        self.server.cont();
     }
 
     /// The ids of the connections of `client` that carry commands.
     pub(in crate::backend) fn command_ids(&self, client: &str) -> Vec<String> {
         self.client_ids(|line| is_command_connection(line, client))
     }
+}
 
-    /// The ids and names of the clients that match `what`, from CLIENT LIST.
-    pub(in crate::backend) fn client_ids(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
-        let list: String = self.run("CLIENT LIST");
-        list.lines()
-            .filter(|line| what(line))
-            .filter_map(|line| line.strip_prefix("id=")?.split(' ').next().map(str::to_owned))
-            .collect()
+impl From<RedisServer> for TestServer {
+    fn from(server: RedisServer) -> Self {
+        TestServer { port: server.port(), server }
+    }
+}
+
+impl Deref for TestServer {
+    type Target = RedisServer;
+
+    fn deref(&self) -> &RedisServer {
+        &self.server
     }
 }
 
@@ -176,28 +79,21 @@ pub(super) fn is_command_connection(line: &str, client: &str) -> bool {
     line.contains(&format!(" name={client} ")) && line.contains(" sub=0 ")
 }
 
-impl Drop for TestServer {
-    fn drop(&mut self) {
-        self.kill();
-        std::fs::remove_dir_all(&self.dir).unwrap();
-    }
+/// For how many whole seconds `client` has sent no command.
+pub(super) fn idle_seconds(server: &TestServer, client: &str) -> u64 {
+    let list = server.text(&["CLIENT", "LIST"]);
+    let line = list.lines().find(|line| is_command_connection(line, client));
+    let idle = line.and_then(|line| line.split(' ').find_map(|field| field.strip_prefix("idle=")));
+    idle.and_then(|idle| idle.parse().ok()).unwrap_or_default()
 }
 
-fn spawn(port: u16, dir: &Path, args: &[String]) -> Child {
-    Command::new(server_binary())
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .arg("--dir")
-        .arg(dir)
-        .args(args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect(
-            "these tests need `redis-server` (7.0 or newer) on the PATH: install the package redis-server",
-        )
+/// Lets so much time pass, for a test that something does not happen in it, or not often. No event ends such a wait;
+/// for everything that does happen there is [`wait_until`].
+pub(super) fn let_pass(time: Duration) {
+    thread::sleep(time);
 }
 
-/// Whatever a backend reports.
+/// What a backend reports.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Link(LinkEvent),
@@ -258,7 +154,7 @@ impl<B: Backend> Rig<B> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 tokio::select! {
-                    () = run => unreachable!("a backend runs for ever"),
+                    () = run => unreachable!("a backend runs without end"),
                     _ = stopped => {}
                 }
             });

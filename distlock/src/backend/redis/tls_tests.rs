@@ -163,7 +163,7 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
 #[test]
 fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     let papers = Papers::issue();
-    let mut guarded = Guarded::start_over_tls(&papers.options("yes"));
+    let mut guarded = Guarded::start_over_tls(&papers.directives("yes"));
     let url = guarded.tls_url();
     // Neither sentinels nor servers talk to somebody without a certificate.
     let stranger = rig(&format!("{url}?ca={}", papers.path("ca.pem")), "x");
@@ -188,7 +188,7 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
 #[test]
 fn the_nodes_of_a_cluster_are_reached_over_tls() {
     let papers = Papers::issue();
-    let mut cluster = Cluster::with(&papers.options("yes"));
+    let mut cluster = Cluster::start_over_tls(&papers.directives("yes"));
     let url = cluster.tls_url();
     let start =
         |url: &str, client| Rig::run(ClusterBackend::new(RedisConfig::new(url, client).unwrap()).unwrap());

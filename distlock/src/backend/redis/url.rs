@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-use super::config::Address;
+use super::address::Address;
 use super::config_error::ConfigError;
 use crate::nearest::nearest;
 

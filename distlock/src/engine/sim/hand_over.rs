@@ -78,7 +78,7 @@ impl World {
         }
         let server_time = self.server_time();
         let after = self.server.leases(server_time, &self.keys[key].name);
-        // Whoever is in: those who were, less the one who left, but for what `min_hold` keeps.
+        // The holders now: those of before without the one that released, and the places that `min_hold` keeps.
         let was_there = |text: &str| before.leases.iter().any(|(old, ..)| **old == *text) && *text != *left;
         let (mut inside, given): (Vec<_>, Vec<_>) = after
             .iter()
@@ -169,7 +169,7 @@ impl World {
             // A poll that arrives behind the wait that was sent after it keeps a place that no push is sent to: its
             // owner finds by its heartbeat that it was granted, and not since when the lock was handed on.
             && self.cfg.in_order()
-            // Whoever gives up keys that it was to have with others does not know since when they were handed on.
+            // A request for several keys that gives some of them up does not know when their run of hand-offs began.
             && (self.cfg.several == 0.0 || self.cfg.profile != Profile::Crowd)
             // The end of a lease that was lost begins a new run.
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;

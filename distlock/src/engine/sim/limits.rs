@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Whoever gets the lock has time to renew it, or as much as was asked for.
+    /// A request that gets the lock has time to renew it, or all the time that it asked for.
     pub(super) fn check_remaining(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         let request = &self.requests[index];
         let calm = self.cfg.is_whole() && self.cfg.in_order() && !self.cfg.is_short();
@@ -144,7 +144,7 @@ impl World {
         let forgotten = (0..self.requests.len()).find(|index| {
             let request = &self.requests[*index];
             let renews = request.renewal == Renewal::Keep && request.max_hold.is_none() && request.picked_up;
-            // Whoever took it in hand later has it renewed in time, but not at once.
+            // A holder that took it in hand later has it renewed in time, but not at once.
             let held_since_before =
                 request.client == c && request.acquired < self.stepped_at && request.in_hand_since < since;
             let renewed = |token: Token| client.renewed.get(&token).is_some_and(|at| *at >= self.stepped_at);

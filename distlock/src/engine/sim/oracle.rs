@@ -30,7 +30,7 @@ pub(super) struct Holder {
     lease_start: u64,
 }
 
-/// Whoever is in on the server.
+/// A lease on the server.
 #[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) text: Arc<str>,
@@ -270,7 +270,7 @@ impl World {
         let since = group.3;
         if now > since + 60 * MILLI && self.clients[c].disturbed_at < since {
             let what = format!("request {index} joined after {} ms", (now - since) / MILLI);
-            self.fail("readers for ever", what);
+            self.fail("readers without end", what);
         }
     }
 
@@ -323,7 +323,7 @@ impl World {
             );
         }
         if waits == Waits::Forever {
-            self.fail("patience", format!("request {index} of process {c} would wait for ever"));
+            self.fail("patience", format!("request {index} of process {c} would wait without end"));
         }
     }
 
@@ -382,7 +382,7 @@ impl World {
 
     pub(super) fn check_loss(&mut self, c: usize, index: usize, reason: LostReason) {
         if reason == LostReason::Expired {
-            // Whoever waits was told when the last is out, and that may have been somebody else then.
+            // The waiters were told when the last lease ends, which may have been another lease at that time.
             self.others_were_not_told(self.requests[index].key);
         }
         let request = &self.requests[index];

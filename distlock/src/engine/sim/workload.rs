@@ -151,7 +151,7 @@ impl Request {
         matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
     }
 
-    /// How long it was to wait when it began to, if not for ever.
+    /// The time that it had left when it began to wait; `None`: no limit.
     pub(super) fn time_left(&self, clock: &LocalClock) -> Option<Duration> {
         matches!(self.waits, Waits::For(_)).then(|| self.until.duration_since(clock.at(self.started)))
     }

@@ -96,7 +96,7 @@ pub(super) enum Event {
         life: u32,
         since: u64,
     },
-    /// Whoever was told when somebody may be out must have asked again by now.
+    /// A waiter that was told when a lease may end must have asked again by now.
     AskIsDue {
         key: usize,
         client: usize,

@@ -29,7 +29,7 @@ pub(crate) struct Grant {
     pub(crate) asked: Time,
     /// The longest ttl that any command for it asked for.
     pub(crate) longest: Duration,
-    /// How it came to whoever is to hold it next.
+    /// How the lease came to its next holder.
     pub(crate) how: How,
 }
 

@@ -7,7 +7,7 @@ use crate::engine::LONGEST_CLAIM;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
 use crate::lease_cell::How;
-use crate::protocol::{ServerTime, Time, Token, lease_end};
+use crate::protocol::{Clocks, ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
     /// A push says that the lock has been ours since `server_time`.
@@ -66,9 +66,11 @@ impl<W> Step<'_, W> {
         (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
     }
 
-    /// Asks the server about a grant whose age is unknown. Ignores a grant that is older than what we know.
+    /// Asks the server about a grant whose age is unknown. Ignores a grant that is older than what we know, if one
+    /// clock says so: of several clocks, or of a grant that is only known to be so old at most, nothing follows.
     fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
-        let stale = attempt.pair.is_some_and(|(server, _)| granted < server);
+        let is_one_clock = self.env.tuning.clocks == Clocks::One;
+        let stale = is_one_clock && attempt.pair.is_some_and(|(server, _)| granted < server);
         if !stale {
             self.ask(&mut attempt);
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::protocol::Clocks;
 
 /// `t_S + (1 − ρ)·((G − S) + C) − margin`
 #[test]
@@ -25,6 +26,19 @@ fn a_stale_push_is_ignored() {
     desk.grant(token, before, None);
     desk.nobody_is_done();
     desk.quiet();
+}
+
+/// The store says no more of its age than that.
+#[test]
+fn a_grant_that_may_be_newer_than_it_seems_is_confirmed() {
+    let mut desk = Desk::with(&Tuning { clocks: Clocks::Many, ..Tuning::default() });
+    let before = desk.server_time();
+    desk.pass(ms(1));
+    let token = desk.queue(want());
+    desk.pass(ms(1));
+    desk.grant(token, before, None);
+    desk.nobody_is_done();
+    desk.next_enter();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A test plays the store, command by command.
 
 mod hazards;
+mod notifications;
 mod order;
 mod sessions;
 mod words;
@@ -11,7 +12,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{StoreBackend, lock};
-use crate::backend::{AcquireMode, Backend, Events, Kind, LinkEvent, Notice, Op, Push, ServerTime, Token};
+use crate::backend::{
+    AcquireMode, Backend, Events, Kind, LinkEvent, Notice, Op, Push, Pushes, ServerTime, Token,
+};
 use crate::store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
@@ -19,7 +22,7 @@ use crate::store::{
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// What the store was asked, with whoever awaits the answer.
+/// What the store was asked, and where the answer goes.
 #[derive(Debug)]
 enum Call {
     Acquire(Acquire, Answer<AcquireReply>),
@@ -142,8 +145,9 @@ fn acquired() -> Result<AcquireReply, StoreError> {
 /// What the engine was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    Up { former_links_dead: bool },
+    Up { former_links_dead: bool, pushes: Pushes },
     Down,
+    Pushes(Pushes),
     Push(Push),
     Notice(Notice),
     SessionLost,
@@ -156,13 +160,18 @@ impl Record {
     fn add(&self, told: Told) {
         lock(&self.0).push(told);
     }
+
+    fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
 }
 
 impl Events for Record {
     fn link(&self, event: LinkEvent) {
         self.add(match event {
-            LinkEvent::Up { former_links_dead, .. } => Told::Up { former_links_dead },
-            LinkEvent::Down { .. } | LinkEvent::Pushes(_) => Told::Down,
+            LinkEvent::Up { former_links_dead, pushes } => Told::Up { former_links_dead, pushes },
+            LinkEvent::Down { .. } => Told::Down,
+            LinkEvent::Pushes(pushes) => Told::Pushes(pushes),
         });
     }
 

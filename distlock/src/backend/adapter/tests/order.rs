@@ -40,7 +40,7 @@ async fn a_release_does_not_overtake_an_acquisition_that_has_timed_out() {
     rig.script.is_quiet().await;
     answer.send(acquired()).unwrap();
     let (_, answer) = rig.script.next_release().await;
-    // Whoever has given it up, is told that there is something to give back.
+    // The engine, which has given the command up, is told that there is something to release.
     assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     release.await.unwrap().unwrap();
@@ -98,7 +98,11 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     assert_eq!(early.kind, Failure::NotSent);
     rig.events.up(EarlierCommands::MayArrive);
     rig.until_told().await;
-    assert_eq!(rig.told(), [Told::Up { former_links_dead: true }], "nothing was sent before");
+    assert_eq!(
+        rig.told(),
+        [Told::Up { former_links_dead: true, pushes: Pushes::Off }],
+        "nothing was sent before"
+    );
     let sent = rig.send("k", attempt(2));
     let waiting = rig.send("k", leave(2));
     let (_, answer) = rig.script.next_acquire().await;
@@ -110,7 +114,7 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     assert_eq!((error.kind, error.to_string().as_str()), (Failure::NotSent, "the line is cut"));
     rig.events.up(EarlierCommands::MayArrive);
     rig.script.is_quiet().await;
-    assert_eq!(rig.told(), [Told::Down, Told::Up { former_links_dead: false }]);
+    assert_eq!(rig.told(), [Told::Down, Told::Up { former_links_dead: false, pushes: Pushes::Off }]);
 }
 
 #[tokio::test(start_paused = true)]

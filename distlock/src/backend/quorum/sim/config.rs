@@ -54,7 +54,7 @@ pub(super) struct Config {
     pub(super) min_hold: f64,
     /// A thread that gives a lock back is preempted before it sends, and others send before it.
     pub(super) overtaken: f64,
-    /// Who holds a lock asks for more fencing tokens, or whoever asks asks twice.
+    /// A holder asks for more fencing tokens, or a request is sent twice.
     pub(super) more: f64,
     /// Counters of fencing tokens lie ahead of all clocks.
     pub(super) ahead: bool,

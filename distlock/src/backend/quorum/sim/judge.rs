@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Whoever gets a key that nobody has had for a while should have got it sooner.
+    /// A key that was free for long before a waiting process got it: the process should have got it sooner.
     fn judge_stall(&mut self, process: usize, key: usize) {
         let since = self.processes[process].wanted_since(key).max(self.keys[key].free_since);
         let waited = self.now.saturating_sub(since) / MILLI;
@@ -123,7 +123,7 @@ impl World {
         self.nodes[node].server.value(self.server_time(node), &name).map(|(text, _)| text)
     }
 
-    /// Whoever left this on a server could have given it back long ago.
+    /// The process that left this on a server could have released it long ago.
     fn can_give_back(&self, text: &str, node: usize) -> bool {
         let Some((name, _)) = owner(text) else { return false };
         if self.nodes[node].unheard.iter().any(|unheard| unheard == text) {

@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// A server that hangs is noticed by whoever waits for its answer.
+    /// A process that waits for the answer of a server notices that the server hangs.
     pub(super) fn suspect_hung(&mut self, process: usize) {
         let patience = self.patience();
         for node in 0..self.nodes.len() {

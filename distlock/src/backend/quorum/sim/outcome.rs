@@ -83,7 +83,7 @@ impl World {
                 let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
                 self.later(process, hold, Step::Release { key, token });
                 if attempt.renews {
-                    // As the engine does: whoever was let in late has less time.
+                    // As the engine does: a lease that was acquired late has less time left.
                     let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
                     let ttl = attempt.ttl * MILLI;
                     let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
@@ -162,7 +162,7 @@ impl World {
             if self.rng.bool() {
                 return self.end(process, key, token);
             }
-            // What a majority does not have need not be given back by whoever had it.
+            // A token that a majority does not have need not be released.
             self.gives_up(process, key, token);
             self.processes[process].attempts[key] = None;
             self.next(process, key);

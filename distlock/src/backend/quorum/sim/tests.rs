@@ -65,7 +65,7 @@ fn whoever_waits_goes_on_without_the_queue_server() {
     }
 }
 
-/// Which rules are broken, by how many seeds, and the first of each: for whoever has broken one.
+/// Lists the broken rules, with the number of seeds that break each, and the first of them: a tool to find a mistake.
 #[test]
 #[ignore = "a tool, see the module"]
 fn survey() {

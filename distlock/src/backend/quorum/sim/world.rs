@@ -72,7 +72,7 @@ pub(super) enum Event {
     Fault(Fault),
 }
 
-/// Whoever believes to hold a key.
+/// A process that believes that it holds a key.
 #[derive(Clone, Debug)]
 pub(super) struct Believer {
     pub(super) process: usize,
@@ -118,7 +118,7 @@ const LOOKED_AT: u64 = 12 * SECOND;
 
 impl World {
     pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
-        // As on the real servers: no gaps, and whoever releases is told if somebody waited.
+        // As on the real servers: no gaps, and the reply to a release tells whether a process waited.
         let tuning = Tuning {
             poll_gap: Duration::from_millis(1),
             poll_gap_interval: Duration::ZERO,
@@ -345,7 +345,7 @@ impl World {
                     node.forgot = true;
                 }
             }
-            // For whoever comes later a clock that was set forward and back again looks as if nothing had happened.
+            // A process that starts later cannot notice a clock that was set forward and back again.
             Fault::Clock(node, _) if self.nodes[node].stepped && self.cfg.crashes > 0 => {}
             Fault::Clock(node, by) => {
                 self.nodes[node].stepped = true;

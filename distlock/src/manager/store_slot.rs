@@ -1,0 +1,52 @@
+//! A store that the program brings along.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::backend::adapter::StoreBackend;
+use crate::backend::{Backend, Tuning};
+use crate::error::LockError;
+use crate::store::LockStore;
+
+/// A store that no manager has taken yet. Clones of a builder share it.
+#[derive(Clone)]
+pub(super) struct StoreSlot(Arc<Mutex<Option<Open>>>);
+
+/// Opens the store for a client, with a key prefix; `true`: connects on first use.
+type Open = Box<dyn FnOnce(Arc<str>, String, bool) -> Opened + Send>;
+
+/// A store as a manager uses it.
+pub(super) struct Opened {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) tuning: Tuning,
+    pub(super) longest_ttl: Option<Duration>,
+}
+
+impl StoreSlot {
+    pub(super) fn new(store: impl LockStore) -> Self {
+        let open = |client, prefix, lazy| {
+            let backend = StoreBackend::new(store, client, prefix, lazy);
+            let (tuning, longest_ttl) = (backend.tuning().clone(), backend.longest_ttl());
+            Opened { backend, tuning, longest_ttl }
+        };
+        StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
+    }
+
+    /// # Errors
+    ///
+    /// Another manager has taken it.
+    pub(super) fn open(&self, client: &Arc<str>, prefix: String, lazy: bool) -> Result<Opened, LockError> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = open.ok_or_else(|| {
+            LockError::options("the store has a manager already: give each builder a store of its own")
+        })?;
+        Ok(open(client.clone(), prefix, lazy))
+    }
+}
+
+impl fmt::Debug for StoreSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreSlot(..)")
+    }
+}
