@@ -32,6 +32,7 @@ mod watch;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
-use crate::section::{Holding, OnLost, hold};
+use crate::section::{Hold, Holding, OnLost};
 use crate::token::FencingToken;
 pub use lead::Lead;
 use state::{Reign, State};
@@ -226,7 +227,7 @@ impl Candidate {
         let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
         let term = Term { _reign: Reign::begin(&self.state, lead.clone()), holding };
         let held = term.holding.handle();
-        let result = hold(held, OnLost::Cancel, async { body(lead).await }).await;
+        let result = Hold::new(Some(held), OnLost::Cancel, pin!(async { body(lead).await })).await;
         held.release_and_report().await;
         result
     }

@@ -9,7 +9,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::leader::{Candidate, Lead, Leadership};
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::{drop_after, eventually};
+use crate::testing::{drop_after, eventually};
 use crate::{FencingToken, LockError, LostReason};
 
 /// Much longer than any test runs: nobody leads because a lease has ended.
