@@ -17,8 +17,11 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// let manager = distlock::LockManager::in_memory();
 /// let holder = manager.lock("order:42").acquire().await?;
 /// let waiter = tokio::spawn(manager.lock("order:42").acquire());
-/// let waiting = async || manager.inspect("order:42").await.is_ok_and(|lock| lock.is_some_and(|lock| lock.waiters_here == 1));
-/// eventually("the other request waits", waiting).await;
+/// eventually("the other request waits", async || {
+///     let lock = manager.inspect("order:42").await.ok().flatten();
+///     lock.is_some_and(|lock| lock.waiters_here == 1)
+/// })
+/// .await;
 /// holder.release().await?;
 /// # waiter.await.unwrap()?.release().await }
 /// ```

@@ -2,15 +2,15 @@
 //! be kept without any door that is not public.
 //!
 //! [`ToyServer`] keeps locks in memory and talks lines of text over TCP; [`ToyStore`] is what a program gives to
-//! `LockManager::builder().store(..)`. It can do whatever can be asked of a store: all kinds of locks, fencing tokens,
-//! `min_hold`; waiters are notified. With [`ToyStore::with_queue`] it keeps a queue, and a release grants the lock to the
-//! first in it. With [`ToyStore::with_sessions`] leases end with the process's session instead of a ttl.
+//! `LockManager::builder().store(..)`. It can do everything that can be asked of a store: all kinds of locks, fencing
+//! tokens, `min_hold`; waiters are notified. With [`ToyStore::with_queue`] it keeps a queue, and a release grants the
+//! lock to the first in it. With [`ToyStore::with_sessions`] leases end with the process's session instead of a ttl.
 //!
 //! One line is one request: its number, what to do, and arguments, keys in hexadecimal. The answer begins with the same
-//! number. In place of a ttl an acquisition may name the client whose session the lease is to end with; an owner that wants to
-//! wait in the queue adds the length of a claim and the life of its place. Requests are answered in the order in which they
-//! came. A line that begins with `!` names a key that may be free, one with `+` a key, the owner that it was granted to,
-//! the server's time, and the first of its fencing tokens.
+//! number. In place of a ttl an acquisition may name the client whose session the lease is to end with; an owner that
+//! wants to wait in the queue adds the length of a claim and the life of its place. Requests are answered in the order
+//! in which they came. A line that begins with `!` names a key that may be free, one with `+` a key, the owner that it
+//! was granted to, the server's time, and the first of its fencing tokens.
 
 mod line;
 mod server;

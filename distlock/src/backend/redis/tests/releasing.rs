@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{TTL, busy, enter, fence, fenced, leave, renew, set};
 
 use crate::backend::redis::RedisConfig;
-use crate::backend::redis::test_server::{Rig, Seen, TestServer, block_on, wait_until};
+use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer, block_on, wait_until};
 use crate::backend::{AcquireMode, Backend, Op, Push, Reply, ServerTime, Token, Tuning};
 
 #[test]
@@ -41,6 +41,12 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     assert_eq!(server.run::<Vec<String>>("KEYS *"), ["dl1:f"], "nothing but the counter is left");
 }
 
+/// The server has seen the end of a client's connections.
+fn until_nobody_listens(server: &TestServer, client: &str) {
+    let channel = format!("PUBSUB CHANNELS dl1:c:{client}");
+    wait_until("the server has seen it go", LONG, || server.run::<Vec<String>>(&channel).is_empty());
+}
+
 #[test]
 fn the_dead_and_those_who_do_not_listen_are_skipped() {
     let server = TestServer::start(&[]);
@@ -50,6 +56,7 @@ fn the_dead_and_those_who_do_not_listen_are_skipped() {
         let gone = Rig::up(&server, "gone");
         busy(gone.send("k", enter(1, AcquireMode::Wait)));
     }
+    until_nobody_listens(&server, "gone");
     busy(d.send("k", enter(2, AcquireMode::Wait)));
     busy(d.send("k", enter(3, AcquireMode::Wait)));
     // The entry of 2 has run out; that of `gone` has not, but nobody subscribes to its channel any more.
@@ -79,9 +86,7 @@ fn a_queue_of_the_dead_leaves_the_lock_free() {
         let gone = Rig::up(&server, "gone");
         busy(gone.send("k", enter(1, AcquireMode::Wait)));
     }
-    wait_until("the server has seen it go", Duration::from_secs(10), || {
-        server.run::<Vec<String>>("PUBSUB CHANNELS dl1:c:gone").is_empty()
-    });
+    until_nobody_listens(&server, "gone");
     assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
     assert_eq!(server.run::<i64>("DBSIZE"), 0);
 }
