@@ -16,6 +16,10 @@ pub(crate) struct Queued {
     pub(crate) reachable: bool,
 }
 
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "compared with the scripts, and used by the quorum")
+)]
 impl ModelServer {
     /// Whether `PUBLISH` tells how many clients it reached; in a cluster it does not.
     pub(crate) fn counts_listeners(&mut self, counts: bool) {
