@@ -71,6 +71,8 @@ mod retry;
 mod scope;
 mod section;
 mod shrink;
+#[cfg(test)]
+mod simulation;
 mod single_attempt;
 pub mod store;
 mod sync;
