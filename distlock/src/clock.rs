@@ -6,14 +6,46 @@
 pub(crate) use crate::protocol::Time;
 
 /// Now, on the suspend-proof clock.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn now() -> Time {
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
+    read()
+}
+
+/// Where a simulated world says what time it is.
+#[cfg(test)]
+pub(crate) mod simulated {
+    use std::cell::Cell;
+
+    use super::Time;
+
+    thread_local! {
+        static NOW: Cell<Option<Time>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn now() -> Option<Time> {
+        NOW.get()
+    }
+
+    /// While `work` runs, this thread's clock says `now`.
+    pub(crate) fn at<T>(now: Time, work: impl FnOnce() -> T) -> T {
+        let before = NOW.replace(Some(now));
+        let result = work();
+        NOW.set(before);
+        result
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn read() -> Time {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
 }
 
-/// Now, on the suspend-proof clock. (Darwin's `CLOCK_MONOTONIC` goes on during sleep.)
+/// Darwin's `CLOCK_MONOTONIC` goes on during sleep.
 #[cfg(any(target_os = "macos", target_os = "ios"))]
-pub(crate) fn now() -> Time {
+fn read() -> Time {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
 }
 
@@ -24,9 +56,9 @@ fn from_timespec(t: rustix::time::Timespec) -> Time {
     Time(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Now. On Windows `Instant` goes on during sleep; elsewhere it is the best there is.
+/// On Windows `Instant` goes on during sleep; elsewhere it is the best there is.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios")))]
-pub(crate) fn now() -> Time {
+fn read() -> Time {
     static ORIGIN: once_cell::sync::Lazy<std::time::Instant> =
         once_cell::sync::Lazy::new(std::time::Instant::now);
     Time(1_000_000_000).after(ORIGIN.elapsed())

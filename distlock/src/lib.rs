@@ -73,6 +73,8 @@ mod retry;
 mod scope;
 mod section;
 mod shrink;
+#[cfg(test)]
+mod simulation;
 pub mod store;
 mod sync;
 #[cfg(feature = "testing")]

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
+use crate::protocol::mutated;
 
 /// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
 /// just been acquired is released, and the I/O thread awaits a command that is under way.
@@ -60,7 +61,9 @@ impl Acquiring {
         self.answered = true;
         // The engine answers every request once. It drops a request only when it is dropped itself.
         let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
-        if let AcquireResult::Acquired(lease_handle) = &answered {
+        if let AcquireResult::Acquired(lease_handle) = &answered
+            && noticed_grants_are_claimed()
+        {
             lease_handle.cell.claim();
         }
         answered
@@ -87,7 +90,7 @@ impl Future for Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
-        if !self.answered && !self.core.is_forked() {
+        if !self.answered && !self.core.is_forked() && dropped_requests_are_cancelled() {
             // Closed first: otherwise the engine, which drops the sender while it holds its mutex, would wake
             // a task there.
             self.answer.close();
@@ -95,4 +98,14 @@ impl Drop for Acquiring {
             self.core.perform(effects, None);
         }
     }
+}
+
+/// Nobody is waited for who has gone.
+fn dropped_requests_are_cancelled() -> bool {
+    !mutated!(DroppedRequestWaits)
+}
+
+/// A lease is renewed as soon as its requester has noticed the grant.
+fn noticed_grants_are_claimed() -> bool {
+    !mutated!(NoticedGrantNotClaimed)
 }

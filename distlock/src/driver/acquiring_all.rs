@@ -15,6 +15,7 @@ use crate::collection::KeyCollection;
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
+use crate::protocol::mutated;
 
 /// Dropping it at any time leaves nothing behind, as for one request.
 struct AcquiringAll {
@@ -29,7 +30,26 @@ struct AcquiringAll {
 struct Waiting {
     key: Arc<str>,
     ticket: Ticket,
-    answer: oneshot::Receiver<AcquireResult>,
+    answer: Answer,
+}
+
+enum Answer {
+    Awaited(oneshot::Receiver<AcquireResult>),
+    /// Noticed, although the requests in front of it wait still.
+    Here(AcquireResult),
+}
+
+impl Waiting {
+    /// Notices the answer, if it has come.
+    fn look(&mut self, collection: Option<&KeyCollection>, cx: &mut TaskContext<'_>) {
+        let Answer::Awaited(receiver) = &mut self.answer else { return };
+        let Poll::Ready(answer) = Pin::new(receiver).poll(cx) else { return };
+        if let Some(collection) = collection {
+            collection.looked();
+        }
+        // The engine answers every request once. It drops a request only when it is dropped itself.
+        self.answer = Answer::Here(answer.unwrap_or(AcquireResult::Not(Outcome::Closed)));
+    }
 }
 
 /// Acquires the first of `keys`, which are sorted and without duplicates, and with the same command as many
@@ -52,7 +72,11 @@ pub(crate) async fn acquire_all(
     }
     let (tickets, effects) = core.engine.acquire_all(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
-    let waiting = waiting.map(|((key, ticket), answer)| Waiting { key: key.clone(), ticket, answer });
+    let waiting = waiting.map(|((key, ticket), receiver)| Waiting {
+        key: key.clone(),
+        ticket,
+        answer: Answer::Awaited(receiver),
+    });
     let mut acquiring = AcquiringAll {
         core,
         command: AwaitedCommand::new(AwaitedKind::Acquire),
@@ -73,14 +97,19 @@ impl AcquiringAll {
             return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
         }
         let _: Poll<()> = self.command.poll(&self.core, cx);
-        while let Some(next) = self.waiting.front_mut() {
-            let Poll::Ready(answer) = Pin::new(&mut next.answer).poll(cx) else { return Poll::Pending };
-            self.waiting.pop_front();
-            if let Some(collection) = &self.collection {
-                collection.looked();
+        // All of them: as long as an answer is not noticed, nothing that the request has is renewed.
+        for waiting in &mut self.waiting {
+            waiting.look(self.collection.as_deref(), cx);
+            if matches!(waiting.answer, Answer::Awaited(_)) && !all_answers_are_noticed() {
+                break;
             }
-            // The engine answers every request once. It drops a request only when it is dropped itself.
-            match answer.unwrap_or(AcquireResult::Not(Outcome::Closed)) {
+        }
+        while let Some(next) = self.waiting.pop_front() {
+            let Answer::Here(answer) = next.answer else {
+                self.waiting.push_front(next);
+                return Poll::Pending;
+            };
+            match answer {
                 AcquireResult::Acquired(lease_handle) => {
                     lease_handle.cell.claim();
                     self.acquired.push(lease_handle);
@@ -109,4 +138,9 @@ impl Drop for AcquiringAll {
         }
         while self.acquired.pop().is_some() {}
     }
+}
+
+/// A key that the command has left out is noticed while the request waits for one in front of it.
+fn all_answers_are_noticed() -> bool {
+    !mutated!(OnlyFirstAnswerNoticed)
 }

@@ -2,15 +2,16 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::Core;
 use crate::backend::BoxFuture;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, poll_contained};
 use crate::engine::{Confirmation, Context, Purpose};
-use crate::protocol::{Failure, OpError, OpResult, Token};
+use crate::protocol::{Failure, OpError, OpResult, Token, mutated};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
@@ -119,10 +120,15 @@ impl AwaitedCommand {
         if core.is_forked() {
             // The parent process awaits it. Nothing that it shares with connections may be touched here.
             std::mem::forget(in_flight);
-        } else {
+        } else if commands_are_handed_over() {
             core.await_elsewhere(in_flight);
         }
     }
+}
+
+/// The reply to every command reaches the engine, whoever has stopped waiting for it.
+fn commands_are_handed_over() -> bool {
+    !mutated!(CommandDroppedWithCaller)
 }
 
 /// Whatever was sent before the panic may be applied.
@@ -132,4 +138,57 @@ pub(super) fn unanswered(panicked: Panicked) -> OpError {
 
 pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
     fail_all(count, &unanswered(panicked))
+}
+
+/// One of the commands that the I/O thread awaits.
+pub(super) struct HandedOver(Arc<Core>);
+
+impl HandedOver {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        core.handed_over.fetch_add(1, Ordering::Relaxed);
+        HandedOver(core)
+    }
+}
+
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
+        self.0.notify_idle_waiters();
+    }
+}
+
+/// A command whose place in the order is fixed.
+pub(super) enum Begun<T> {
+    Answered(T),
+    UnderWay(BoxFuture<T>),
+}
+
+/// Gives a command its place in the order without waiting for the reply.
+pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
+    let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(result) => Begun::Answered(result),
+        Poll::Pending => Begun::UnderWay(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Time;
+
+    /// The same event may send releases of other leases, which have ended by then.
+    #[test]
+    fn a_caller_awaits_the_release_of_its_own_lease_only() {
+        let mut release = Context {
+            key: "k".into(),
+            token: Token(1),
+            sent: Time(0),
+            purpose: Purpose::Release { sends: 1, deadline: None, until: Time(0), keep_until: None },
+        };
+        let kind = AwaitedKind::Release(Token(1));
+        assert!(kind.covers(&release) && !AwaitedKind::Renew(Token(1)).covers(&release));
+        release.token = Token(2);
+        assert!(!kind.covers(&release));
+    }
 }

@@ -8,15 +8,18 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, oneshot};
 
 use super::Core;
+use super::executor::Executor;
 use crate::clock;
 use crate::contained::{Panicked, contained, poll_contained};
 use crate::observe::observe_this_thread;
 use crate::process::Process;
 use crate::protocol::{Failure, OpError};
+#[cfg(test)]
+use crate::simulation::tasks::Tasks;
 
 /// When the last handle is dropped, commands under way have this long to be answered.
 const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);
@@ -37,7 +40,7 @@ pub(super) struct IoThread {
 }
 
 struct Running {
-    handle: Handle,
+    executor: Executor,
     core: Weak<Core>,
 }
 
@@ -72,14 +75,28 @@ impl IoThread {
         }
         let runtime = builder.build().map_err(|error| format!("the I/O thread's runtime: {error}"))?;
         // Set before the thread starts: the thread may need it at once.
-        let (handle, weak) = (runtime.handle().clone(), Arc::downgrade(core));
-        self.running.get_or_init(|| Running { handle, core: weak });
+        let executor = Executor::Runtime(runtime.handle().clone());
+        self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
         let core = core.clone();
         thread::Builder::new()
             .name("distlock-io".into())
             .spawn(move || work(&core, runtime))
             .map(drop)
             .map_err(|error| format!("the I/O thread: {error}"))
+    }
+
+    /// There is no thread: the world that polls `tasks` is it.
+    #[cfg(test)]
+    pub(super) fn simulate(&self, core: &Arc<Core>, tasks: &Arc<Tasks>) {
+        self.thread.get_or_init(|| thread::current().id());
+        let executor = Executor::Simulated(tasks.clone());
+        self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
+        let core = core.clone();
+        self.spawn(async move {
+            if let Err(why) = run(&core).await {
+                core.fail(&why);
+            }
+        });
     }
 
     pub(super) fn defect(&self) -> Option<String> {
@@ -101,7 +118,7 @@ impl IoThread {
 
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(running) = self.running.get() {
-            running.handle.spawn(work);
+            running.executor.spawn(work);
         }
     }
 
@@ -109,15 +126,18 @@ impl IoThread {
         let until = clock::now().after(d);
         if let Some(running) = self.running.get()
             && !self.made_in.is_another()
+            && running.executor.sleep(d).await
         {
-            // Created inside the task: a timer belongs to the runtime in which it was created, and the
-            // caller's runtime may end or not exist.
-            let slept = running.handle.spawn(async move { tokio::time::sleep(d).await }).await;
-            if slept.is_ok() {
-                return;
-            }
+            return;
         }
         sleep_on_a_thread(until.duration_since(clock::now())).await;
+    }
+
+    /// For the thread's own tasks.
+    async fn pause(&self, d: Duration) {
+        if let Some(running) = self.running.get() {
+            running.executor.pause(d).await;
+        }
     }
 
     pub(super) fn rearm(&self) {
@@ -174,6 +194,7 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
         core.idle_within(LAST_COMMANDS_WAIT, Core::is_idle).await;
     };
     tokio::select! {
+        biased;
         why = connection(core) => Err(why),
         () = timers(core) => Ok(()),
         () = ended => Ok(()),
@@ -190,7 +211,7 @@ async fn connection(core: &Arc<Core>) -> String {
         // Dropping the rest of it closes its connections.
         drop(contained(|| drop(work)));
         core.backend_panicked(OpError::new(Failure::Unknown, panicked));
-        tokio::time::sleep(PANIC_PAUSE).await;
+        core.io.pause(PANIC_PAUSE).await;
     }
 }
 
@@ -201,14 +222,15 @@ async fn timers(core: &Arc<Core>) {
             Some(due) => {
                 let wait = due.duration_since(clock::now()).min(LONGEST_SLEEP);
                 tokio::select! {
+                    biased;
                     () = core.io.rearm.notified() => {}
-                    () = tokio::time::sleep(wait) => {}
+                    () = core.io.pause(wait) => {}
                 }
             }
         }
         if core.fire_timers().is_err() {
             // Timers that were due are still due, or their keys were forgotten.
-            tokio::time::sleep(PANIC_PAUSE).await;
+            core.io.pause(PANIC_PAUSE).await;
         }
     }
 }

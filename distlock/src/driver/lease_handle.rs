@@ -10,6 +10,7 @@ use super::{Alive, Core, Requester};
 use crate::engine::Release;
 use crate::lease_cell::LeaseCell;
 use crate::process::Process;
+use crate::protocol::mutated;
 
 /// The handle of a lease that is in use. Dropping it releases the lease, in the background.
 pub(crate) struct LeaseHandle {
@@ -87,8 +88,15 @@ impl fmt::Debug for LeaseHandle {
 
 impl Drop for LeaseHandle {
     fn drop(&mut self) {
-        self.let_go();
+        if dropped_handles_release() {
+            self.let_go();
+        }
     }
+}
+
+/// A lock that nobody has in hand any more is released, also if its grant was never noticed.
+fn dropped_handles_release() -> bool {
+    !mutated!(DroppedHandleKept)
 }
 
 impl Drop for InHand {

@@ -10,6 +10,7 @@ mod acquiring_all;
 mod alarm;
 mod alive;
 mod events;
+mod executor;
 mod in_flight;
 mod io_thread;
 mod lease_handle;
@@ -23,13 +24,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::Context as TaskContext;
 use std::time::{Duration, Instant};
 
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Sending};
+use crate::backend::{Backend, Sending};
 use crate::clock;
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::{Confirmation, Context, Effect, Outcome};
@@ -37,11 +38,13 @@ use crate::lease_cell::LeaseCell;
 use crate::observe::{Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
-use crate::protocol::{Failure, Op, OpError, OpResult, Time};
+use crate::protocol::{Failure, Op, OpError, OpResult, Time, Tuning, mutated};
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
-use in_flight::{Answer, AwaitedCommand, InFlight, all_unanswered, pair, unanswered};
+use in_flight::{
+    Answer, AwaitedCommand, Begun, HandedOver, InFlight, all_unanswered, begin, pair, unanswered,
+};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
@@ -105,13 +108,41 @@ impl Core {
     pub(crate) fn start(
         client: Arc<str>,
         backend: Arc<dyn Backend>,
-        tuning: &crate::protocol::Tuning,
+        tuning: &Tuning,
         seed: u64,
         observers: Observers,
     ) -> Arc<Alive> {
-        let core = Arc::new(Core {
+        let core = Arc::new(Core::new(client, backend, tuning, SHARDS, seed, observers));
+        core.io.start(&core);
+        Arc::new(Alive::new(core))
+    }
+
+    /// The same in a simulated world, which polls its tasks.
+    #[cfg(test)]
+    pub(crate) fn simulate(
+        client: Arc<str>,
+        backend: Arc<dyn Backend>,
+        (tuning, shards): (&Tuning, usize),
+        seed: u64,
+        observers: Observers,
+        tasks: &Arc<crate::simulation::tasks::Tasks>,
+    ) -> Arc<Alive> {
+        let core = Arc::new(Core::new(client, backend, tuning, shards, seed, observers));
+        core.io.simulate(&core, tasks);
+        Arc::new(Alive::new(core))
+    }
+
+    fn new(
+        client: Arc<str>,
+        backend: Arc<dyn Backend>,
+        tuning: &Tuning,
+        shards: usize,
+        seed: u64,
+        observers: Observers,
+    ) -> Core {
+        Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            engine: Shards::new(&client, tuning, SHARDS, seed),
+            engine: Shards::new(&client, tuning, shards, seed),
             client,
             backend,
             observers,
@@ -124,9 +155,7 @@ impl Core {
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             idle_changed: Event::new(),
-        });
-        core.io.start(&core);
-        Arc::new(Alive::new(core))
+        }
     }
 
     /// Carries out effects, and the effects that result from them. All of them are carried out although one
@@ -145,7 +174,7 @@ impl Core {
                 Err(_) => rearm = true,
             }
         }
-        if rearm {
+        if rearm && rearms_are_passed_on() {
             self.io.rearm();
         }
     }
@@ -463,23 +492,6 @@ impl Core {
     }
 }
 
-/// One of the commands that the I/O thread awaits.
-struct HandedOver(Arc<Core>);
-
-impl HandedOver {
-    fn new(core: Arc<Core>) -> Self {
-        core.handed_over.fetch_add(1, Ordering::Relaxed);
-        HandedOver(core)
-    }
-}
-
-impl Drop for HandedOver {
-    fn drop(&mut self) {
-        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
-        self.0.notify_idle_waiters();
-    }
-}
-
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
@@ -489,17 +501,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// A command whose place in the order is fixed.
-enum Begun<T> {
-    Answered(T),
-    UnderWay(BoxFuture<T>),
-}
-
-/// Gives a command its place in the order without waiting for the reply.
-fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
-    let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
-    match polled {
-        Poll::Ready(result) => Begun::Answered(result),
-        Poll::Pending => Begun::UnderWay(answer),
-    }
+/// Something is due earlier than the I/O thread looks: it is told.
+fn rearms_are_passed_on() -> bool {
+    !mutated!(RearmForgotten)
 }

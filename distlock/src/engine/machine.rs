@@ -264,6 +264,13 @@ impl<W> Machine<W> {
         })
     }
 
+    /// What the holders of all leases hold.
+    #[cfg(test)]
+    pub(crate) fn cells(&self) -> Vec<Arc<LeaseCell>> {
+        let leases = self.keys.values().flat_map(|state| &state.leases);
+        leases.flat_map(|lease| &lease.holders).map(|holder| holder.cell.clone()).collect()
+    }
+
     /// The number of all remembered items.
     #[cfg(test)]
     pub(crate) fn rest(&self) -> usize {

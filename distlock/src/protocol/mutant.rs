@@ -101,6 +101,13 @@ pub(crate) enum Mutant {
     SessionLeaseLeftToItself,
     OvertakingForgotten,
     MinHoldOvertaken,
+    // Of the driver.
+    CommandDroppedWithCaller,
+    RearmForgotten,
+    DroppedHandleKept,
+    DroppedRequestWaits,
+    NoticedGrantNotClaimed,
+    OnlyFirstAnswerNoticed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -19,6 +19,7 @@ struct Room(&'static str, u32, &'static [&'static str]);
 const ROOMS: &[Room] = &[
     Room("protocol", 0, &["protocol/"]),
     Room("clock", 1, &["clock.rs"]),
+    Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
     Room("help", 1, &["shrink.rs", "contained.rs", "process.rs", "nearest.rs"]),
     Room("values", 1, &["error.rs", "key.rs", "lock_key.rs", "lock_kind.rs", "token.rs", "retry.rs"]),

@@ -235,6 +235,14 @@ impl<W> Shards<W> {
         lock(self.shard(key)).knows(key, token)
     }
 
+    /// All holds: by key, and those of one key in the order in which they were asked for.
+    #[cfg(test)]
+    pub(crate) fn cells(&self) -> Vec<Arc<LeaseCell>> {
+        let mut cells: Vec<_> = self.shards.iter().flat_map(|shard| lock(shard).cells()).collect();
+        cells.sort_by_key(|cell| (cell.key.clone(), cell.ticket));
+        cells
+    }
+
     /// For how many keys memory is reserved.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {

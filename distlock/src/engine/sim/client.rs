@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::clocks::LocalClock;
-use super::config::{MICRO, MILLI, SECOND};
+use super::config::{Level, MICRO, MILLI, SECOND};
+use super::driven::{Driver, Outgoing};
 use super::pushes::PushLink;
+use super::timers::Looks;
 use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
@@ -13,6 +14,8 @@ use crate::driver::shards::{Effects, Shards};
 use crate::engine::{Confirmation, Context, Effect, Purpose};
 use crate::protocol::server_clock::Step;
 use crate::protocol::{LinkEvent, Op, OpResult, Push, Reply, Time, Token};
+use crate::simulation::clocks::LocalClock;
+use crate::simulation::tasks::{Alarm, TaskId};
 
 /// What happens in a process.
 #[derive(Debug)]
@@ -50,29 +53,30 @@ pub(super) enum What {
     /// A request for several keys goes on, or ends: the number of the group.
     GoOn(usize),
     GiveUp(usize),
+    /// A task of the driver has slept long enough.
+    Alarm(Arc<Alarm>),
+    /// What the driver has sent gets to the wire: its thread was preempted.
+    Put(Vec<Outgoing>),
+    /// A caller is dropped while it awaits a reply.
+    Abort(TaskId),
     Close,
     LoseAll,
-}
-
-/// The I/O thread is looking when the next thing is due …
-#[derive(Clone, Copy, Debug)]
-enum Looks {
-    Once,
-    /// … and was told meanwhile to look again.
-    Again,
 }
 
 pub(super) struct Client {
     pub(super) life: u32,
     pub(super) alive: bool,
     pub(super) name: Arc<str>,
+    /// The engine, if the world itself carries out its effects …
     pub(super) engine: Shards<usize>,
+    /// … and the real driver with an engine of its own, if that does.
+    pub(super) driver: Option<Driver>,
     pub(super) clock: LocalClock,
     /// Not scheduled before this time.
     pub(super) paused_until: u64,
     pub(super) closed: bool,
-    timer: u64,
-    looks: Option<Looks>,
+    pub(super) timer: u64,
+    pub(super) looks: Option<Looks>,
     pub(super) link: Link,
     pub(super) push: PushLink,
     /// Until when its clock stood still.
@@ -82,7 +86,7 @@ pub(super) struct Client {
     /// When something last happened to it that delays it rightly.
     pub(super) disturbed_at: u64,
     /// Timers that fired without the clock moving on: (since, how many).
-    spin: (u64, u32),
+    pub(super) spin: (u64, u32),
     /// Commands in the current tenth of a second.
     burst: (u64, u32),
     /// The server's time has been heard on this link: later steps are noticed.
@@ -91,6 +95,38 @@ pub(super) struct Client {
     pub(super) knew_the_time: bool,
     /// A reply that showed the latest step was noticed.
     pub(super) step_seen: bool,
+}
+
+impl Client {
+    /// True if `token` belongs to an attempt or a lease of this process.
+    pub(super) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
+        match &self.driver {
+            Some(driver) => driver.core().engine.knows(key, token),
+            None => self.engine.knows(key, token),
+        }
+    }
+
+    pub(super) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
+        match &self.driver {
+            Some(driver) => driver.core().engine.pending_releases(),
+            None => self.engine.pending_releases(),
+        }
+    }
+
+    pub(super) fn waiting_here(&self, key: &Arc<str>) -> usize {
+        match &self.driver {
+            Some(driver) => driver.core().engine.waiting_here(key),
+            None => self.engine.waiting_here(key),
+        }
+    }
+
+    /// The number of all remembered items.
+    pub(super) fn rest(&self) -> usize {
+        match &self.driver {
+            Some(driver) => driver.core().engine.rest(),
+            None => self.engine.rest(),
+        }
+    }
 }
 
 impl World {
@@ -106,12 +142,13 @@ impl World {
         let rate = match self.cfg.drift {
             0 => 0,
             // The bounds are where it hurts.
-            most => super::config::pick(&mut self.rng, &[-most, most, self.now as i64 % most]),
+            most => super::config::pick(&mut self.kernel.rng, &[-most, most, self.kernel.now as i64 % most]),
         };
         Client {
             life,
             alive: true,
             engine: Shards::new(&name, &self.cfg.tuning, self.cfg.shards, seed),
+            driver: (self.cfg.level == Level::Driver).then(|| Driver::new(&name, &self.cfg, seed)),
             name,
             clock: LocalClock::new(self.rng.u64(SECOND..1_000_000 * SECOND), rate),
             paused_until: 0,
@@ -132,7 +169,8 @@ impl World {
     }
 
     fn begin_life(&mut self, index: usize) {
-        let life = self.clients[index].life;
+        let (life, local) = (self.clients[index].life, self.clients[index].clock.at(self.now));
+        self.settle(index, local);
         if self.cfg.pushes {
             let late = self.some(MILLI);
             self.after(late, Event::Subscribe { client: index, life });
@@ -149,6 +187,7 @@ impl World {
         note!(self, "process {index}: crash");
         let client = &mut self.clients[index];
         client.alive = false;
+        client.driver = None;
         let name = client.name.clone();
         self.holders_of_process_are_gone(index);
         self.break_push(index, false);
@@ -208,6 +247,9 @@ impl World {
     }
 
     fn step(&mut self, c: usize, local: Time, what: What) {
+        if self.is_driven(c) {
+            return self.driven(c, local, what);
+        }
         match what {
             What::Answer { job, result } => self.answer(c, local, job, result),
             What::Answers(answers) => self.answers(c, local, answers),
@@ -226,11 +268,7 @@ impl World {
             }
             What::Link(event) => {
                 note!(self, "process {c}: link {event:?}");
-                self.clients[c].disturbed_at = self.now;
-                if matches!(event, LinkEvent::Up { .. }) {
-                    self.clients[c].knows_the_time = false;
-                    self.clients[c].knew_the_time = false;
-                }
+                self.link_changed(c, &event);
                 let effects = self.clients[c].engine.link(local, &event);
                 self.perform(c, effects, None);
             }
@@ -252,6 +290,8 @@ impl World {
             What::Look { shard, due } => self.look_at_shard(c, shard, due),
             What::Body(request, step) => self.body(c, local, request, step),
             What::Send(list, confirmation) => self.send_all(c, list, confirmation),
+            // Steps of the driver.
+            What::Alarm(_) | What::Put(_) | What::Abort(_) => {}
             What::Close => {
                 note!(self, "process {c}: shuts down");
                 self.clients[c].closed = true;
@@ -387,63 +427,6 @@ impl World {
         Some(effects)
     }
 
-    fn arm(&mut self, c: usize) {
-        if self.clients[c].looks.is_some() {
-            self.clients[c].looks = Some(Looks::Again);
-            return;
-        }
-        self.clients[c].timer += 1;
-        if self.cfg.shards > 1 && self.chance(self.cfg.preempt) {
-            self.clients[c].looks = Some(Looks::Once);
-            self.clients[c].engine.alarm.disarm();
-            self.look_at_shard(c, 0, None);
-        } else {
-            let due = self.clients[c].engine.next_due();
-            self.set_timer(c, due);
-        }
-    }
-
-    fn look_at_shard(&mut self, c: usize, shard: usize, due: Option<Time>) {
-        let found = self.clients[c].engine.due_of(shard);
-        let due = due.into_iter().chain(found).min();
-        let shard = shard + 1;
-        if shard < self.cfg.shards {
-            let late = self.some(MILLI);
-            self.post(c, late, What::Look { shard, due });
-            return;
-        }
-        self.clients[c].engine.alarm.arm(due);
-        match self.clients[c].looks.take() {
-            Some(Looks::Again) => self.arm(c),
-            _ => self.set_timer(c, due),
-        }
-    }
-
-    fn set_timer(&mut self, c: usize, due: Option<Time>) {
-        let number = self.clients[c].timer;
-        if let Some(due) = due {
-            let at = self.clients[c].clock.when(due);
-            // A runtime's timers are late by up to a millisecond or so, now and then by more.
-            let late = if self.rng.u32(0..20) == 0 { 10 * MILLI } else { MILLI };
-            let late = self.rng.u64(0..late);
-            let life = self.clients[c].life;
-            let what = What::Timer { number };
-            self.at(at.saturating_add(late), Event::Process { client: c, life, read: None, what });
-        }
-    }
-
-    fn count_spin(&mut self, c: usize) {
-        let now = self.now;
-        let client = &mut self.clients[c];
-        if now - client.spin.0 > 20 * MILLI {
-            client.spin = (now, 0);
-        }
-        client.spin.1 += 1;
-        if client.spin.1 > 100 {
-            self.fail("hot loop", format!("the timer of process {c} fires without end"));
-        }
-    }
-
     pub(super) fn count_command(&mut self, c: usize) {
         let now = self.now;
         self.stats.commands += 1;
@@ -458,9 +441,9 @@ impl World {
         }
     }
 
-    fn count_unknown(&mut self, c: usize, push: &Push) {
+    pub(super) fn count_unknown(&mut self, c: usize, push: &Push) {
         if let Push::Grant { key, token, .. } = push
-            && !self.clients[c].engine.knows(key, *token)
+            && !self.clients[c].knows(key, *token)
         {
             self.stats.unknown_pushes += 1;
         }

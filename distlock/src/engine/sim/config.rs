@@ -6,10 +6,8 @@ use fastrand::Rng;
 
 use crate::protocol::{Kind, Tuning};
 
-/// Nanoseconds.
-pub(super) const MICRO: u64 = 1_000;
-pub(super) const MILLI: u64 = 1_000_000;
-pub(super) const SECOND: u64 = 1_000_000_000;
+pub(super) use crate::simulation::kernel::chance;
+pub(super) use crate::simulation::{MICRO, MILLI, SECOND};
 
 /// Where a run looks for trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +128,21 @@ pub(super) enum Uses {
     Drawn,
 }
 
+/// Who carries out what the engines of a run ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// The world: it can preempt a thread wherever a thread can be preempted.
+    Engine,
+    /// The real driver.
+    Driver,
+}
+
 /// Probabilities are between 0 and 1, counts are per run.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) profile: Profile,
     pub(super) uses: Uses,
+    pub(super) level: Level,
     pub(super) clients: usize,
     pub(super) keys: usize,
     pub(super) pollers: usize,
@@ -289,6 +297,7 @@ impl Config {
         Config {
             profile,
             uses: Uses::All(Use::Exclusive),
+            level: Level::Engine,
             clients: rng.usize(1..5),
             keys: pick(rng, &[1, 2, 2, 4]),
             pollers: 0,
@@ -420,8 +429,4 @@ impl Config {
 
 pub(super) fn pick<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.usize(0..of.len())].clone()
-}
-
-pub(super) fn chance(rng: &mut Rng, p: f64) -> bool {
-    p > 0.0 && rng.f64() < p
 }

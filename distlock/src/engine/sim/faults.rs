@@ -89,7 +89,7 @@ impl World {
     }
 
     fn some_time(&mut self, fault: Fault) {
-        let late = self.rng.u64(10 * MILLI..self.cfg.horizon);
+        let late = self.kernel.rng.u64(10 * MILLI..self.cfg.horizon);
         self.after(late, Event::Fault(fault));
     }
 
@@ -176,7 +176,7 @@ impl World {
         }
         self.pause(c, long);
         let until = self.now + long;
-        self.clients[c].clock.stand_still(self.now, until);
+        self.clients[c].clock.stand_still(self.kernel.now, until);
         self.clients[c].stood_still = until;
         self.fault_at = self.fault_at.max(until);
         // The server's clock goes on, as if it had been set forward.

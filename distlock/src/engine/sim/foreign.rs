@@ -31,7 +31,7 @@ impl World {
     pub(super) fn plan_pollers(&mut self) {
         for index in 0..self.cfg.pollers {
             let poller = Poller {
-                key: self.rng.usize(0..self.cfg.keys),
+                key: self.kernel.rng.usize(0..self.cfg.keys),
                 period: self.rng.u64(2..12) * MILLI,
                 hold: self.rng.u64(0..80) * MILLI,
                 tries: 0,

@@ -130,7 +130,7 @@ impl World {
     /// Who waits for one of several holders to leave asks again when the first of them may be out.
     pub(super) fn watch_ask(&mut self, key: usize, c: usize, before: &Before, op: &Op, reply: &Reply) {
         let Op::Acquire { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
-        self.keys[key].asked.insert((c, token), self.now);
+        self.keys[key].asked.insert((c, token), self.kernel.now);
         let inside = before.leases.iter().filter(|(_, kind, _)| *kind == Kind::Limited(limit));
         let Some(first) = inside.map(|(.., until)| *until).min() else { return };
         if !matches!(reply, Reply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
@@ -149,7 +149,7 @@ impl World {
         let undisturbed = client.disturbed_at < asked && self.is_able(c) && self.cfg.in_order();
         let queue = self.server.queue(server_time, &self.keys[key].name);
         let waits = queue.iter().any(|entry| entry.token == token && entry.client == name)
-            && self.clients[c].engine.knows(&self.keys[key].name, token);
+            && self.clients[c].knows(&self.keys[key].name, token);
         if undisturbed && waits && self.keys[key].asked.get(&(c, token)) == Some(&asked) {
             let what = format!("token {} of {name} lets a place go by", token.0);
             self.fail("asking in time", what);
@@ -188,8 +188,7 @@ impl World {
         }
         let found = self.clients.iter().position(|c| c.alive && *c.name == *client);
         let key = self.keys[key].name.clone();
-        let wanted =
-            found.is_some_and(|c| self.clients[c].engine.knows(&key, token) || self.is_leaving(c, token));
+        let wanted = found.is_some_and(|c| self.clients[c].knows(&key, token) || self.is_leaving(c, token));
         if !wanted {
             self.fail("hand-off", format!("token {} of {client} was given the lock, and is gone", token.0));
         }
@@ -217,7 +216,7 @@ impl World {
         let undisturbed = self.is_able(c) && self.clients[c].disturbed_at < since;
         let Some((name, token)) = owner(text) else { return };
         let same_life = *self.clients[c].name == *name;
-        let wanted = self.clients[c].engine.knows(&self.keys[key].name, token);
+        let wanted = self.clients[c].knows(&self.keys[key].name, token);
         let body_goes_on = self
             .requests
             .iter()
@@ -320,7 +319,7 @@ impl World {
         for c in &mut self.clients {
             c.step_seen = false;
             c.knew_the_time = c.knows_the_time && (first || c.knew_the_time);
-            c.disturbed_at = c.disturbed_at.max(self.now);
+            c.disturbed_at = c.disturbed_at.max(self.kernel.now);
         }
         self.stepped_at = self.now;
         if by > 0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{MILLI, Profile};
-use super::workload::State;
+use super::workload::{Request, State};
 use super::world::{Event, World};
 use crate::backend::memory::server::owner;
 use crate::engine::{Context, LONGEST_CLAIM, Purpose, Renewal};
@@ -21,6 +21,7 @@ impl World {
         }
         for c in 0..self.clients.len() {
             self.check_pending_releases(c);
+            self.check_waiters(c);
         }
         self.check_orphans();
     }
@@ -107,7 +108,7 @@ impl World {
         let (Purpose::Renew { ticket: None, .. }, Op::Renew { ttl, .. }) = (&context.purpose, op) else {
             return;
         };
-        self.clients[c].renewed.insert(context.token, self.now);
+        self.clients[c].renewed.insert(context.token, self.kernel.now);
         let short = (0..self.requests.len()).find(|index| {
             let request = &self.requests[*index];
             let mine = request.client == c
@@ -158,12 +159,27 @@ impl World {
         }
     }
 
+    /// Who waits in a process is somebody's request: those that were dropped are cancelled.
+    fn check_waiters(&mut self, c: usize) {
+        if !self.clients[c].alive {
+            return;
+        }
+        for key in 0..self.keys.len() {
+            let waits = self.clients[c].waiting_here(&self.keys[key].name);
+            let mine = |request: &&Request| request.client == c && request.key == key;
+            let wanted = self.requests.iter().filter(mine).filter(|request| !request.is_over()).count();
+            if waits > wanted {
+                self.fail("waiters", format!("{waits} wait in process {c}, for {wanted} requests"));
+            }
+        }
+    }
+
     /// At most one release is pending for each token that may have been applied.
     fn check_pending_releases(&mut self, c: usize) {
         if !self.clients[c].alive {
             return;
         }
-        let mut pending = self.clients[c].engine.pending_releases();
+        let mut pending = self.clients[c].pending_releases();
         let count = pending.len();
         pending.sort();
         pending.dedup();
@@ -204,9 +220,9 @@ impl World {
         let Some((name, token)) = owner(text) else { return false };
         let Some(c) = self.clients.iter().position(|c| c.alive && *c.name == *name) else { return false };
         let calm = self.is_able(c) && !self.may_be_left(text);
-        let engine = &self.clients[c].engine;
+        let client = &self.clients[c];
         let key = &self.keys[key].name;
-        let known = engine.knows(key, token) || engine.pending_releases().contains(&(key.clone(), token));
+        let known = client.knows(key, token) || client.pending_releases().contains(&(key.clone(), token));
         calm && !known && !self.is_leaving(c, token) && !self.is_in_hand(c, token)
     }
 

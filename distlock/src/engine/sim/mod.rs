@@ -10,9 +10,8 @@
 mod trace;
 
 mod client;
-pub(crate) mod clocks;
 mod config;
-pub(crate) mod digest;
+mod driven;
 mod faults;
 mod foreign;
 mod hand_over;
@@ -22,10 +21,12 @@ mod oracle;
 mod progress;
 mod pushes;
 mod refusals;
+mod requests;
 mod residue;
 mod search;
 mod several;
 mod tests;
+mod timers;
 mod wire;
 mod workload;
 mod world;
@@ -85,8 +86,8 @@ fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violati
         seed,
         search,
         config: world.cfg,
-        what: world.failure.unwrap_or_default(),
-        trace: world.trace.unwrap_or_default(),
+        what: world.kernel.failure.unwrap_or_default(),
+        trace: world.kernel.trace.unwrap_or_default(),
     }))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Not here, because it concerns other places: the maximum of fencing tokens over several servers.
 
-use super::config::{Config, Profile, Use, Uses};
+use super::config::{Config, Level, Profile, Use, Uses};
 use super::run;
 use super::search::Search;
 use crate::protocol::mutant::{Mutant, hunt};
@@ -16,6 +16,7 @@ pub(super) struct Case {
     pub(super) fault: Mutant,
     profiles: &'static [Profile],
     pub(super) uses: Uses,
+    pub(super) level: Level,
     pub(super) bias: fn(&mut Config),
 }
 
@@ -49,6 +50,15 @@ fn crowded(c: &mut Config) {
 fn fenced(c: &mut Config) {
     crowded(c);
     c.fenced = 1.0;
+}
+
+/// Leases are renewed many times.
+fn crowded_for_long(c: &mut Config) {
+    crowded(c);
+    c.ttls = vec![400];
+    c.longest_hold = 1_500;
+    (c.delay, c.notice) = ((50, 300), 10);
+    (c.cancel, c.no_renew) = (0.0, 0.0);
 }
 
 /// Holders keep the lock as long as they may, and somebody waits for its end.
@@ -205,7 +215,16 @@ fn several(c: &mut Config) {
     c.once = 0.0;
 }
 
-/// The same, and commands get lost.
+/// The same, and waiting takes longer than a lease lasts.
+fn several_for_long(c: &mut Config) {
+    several(c);
+    c.ttls = vec![400];
+    c.longest_hold = 1_500;
+    (c.delay, c.notice) = ((50, 300), 10);
+    (c.cancel, c.no_renew, c.extend) = (0.0, 0.0, 0.0);
+}
+
+/// Requests for several keys, and commands get lost.
 fn several_cut_off(c: &mut Config) {
     several(c);
     c.breaks = c.breaks.max(8);
@@ -269,12 +288,35 @@ use Profile::{
 };
 
 const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
-    Case { fault, profiles, uses: Uses::All(Use::Exclusive), bias }
+    Case { fault, profiles, uses: Uses::All(Use::Exclusive), level: Level::Engine, bias }
 }
 
 const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(&mut Config)) -> Case {
-    Case { fault, profiles, uses: Uses::All(uses), bias }
+    Case { fault, profiles, uses: Uses::All(uses), level: Level::Engine, bias }
 }
+
+const fn driven(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
+    Case { level: Level::Driver, ..case(fault, profiles, bias) }
+}
+
+/// Rules of the driver, and some of the engine's that depend on it.
+const DRIVER_CASES: &[Case] = &[
+    driven(Mutant::CommandDroppedWithCaller, &[Calm, Links], cancelled),
+    driven(Mutant::RearmForgotten, &[Calm], crowded),
+    driven(Mutant::DroppedHandleKept, &[Calm], cancelled),
+    driven(Mutant::DroppedRequestWaits, &[Calm], cancelled),
+    driven(Mutant::NoticedGrantNotClaimed, &[Calm], crowded_for_long),
+    driven(Mutant::OnlyFirstAnswerNoticed, &[Calm], several_for_long),
+    driven(Mutant::OvertakingForgotten, &[Pushes, Deaf, Links], overtaken),
+    driven(Mutant::HandOnAfterLoss, &[Calm, Crashes], to_the_end),
+    driven(Mutant::LateAnswerNotCompensated, &[Links, FormerLinksAlive], cancelled),
+    driven(Mutant::UnclaimedLeaseRenewed, &[Calm], unpolled),
+    driven(Mutant::AcquireAllGoesOn, &[Calm], several),
+    driven(Mutant::FollowerNotCompensated, &[Links, FormerLinksAlive], several_cut_off),
+    driven(Mutant::NoCompensationAfterLinkChange, &[Links, FormerLinksAlive], crowded),
+    driven(Mutant::DeadlineFromReceipt, &[Calm, Short], slow_answers),
+    driven(Mutant::UnknownPushIgnored, &[FormerLinksAlive, Links], crowded),
+];
 
 const CASES: &[Case] = &[
     case(Mutant::AcquireAllGoesOn, &[Calm], several),
@@ -353,7 +395,9 @@ const CASES: &[Case] = &[
 impl Case {
     /// The one that breaks the rule of that name.
     pub(super) fn named(name: &str) -> Option<&'static Case> {
-        CASES.iter().find(|case| format!("{:?}", case.fault) == name)
+        // Those of the driver are named with `DRIVEN` in the environment.
+        let cases = if std::env::var_os("DRIVEN").is_some() { DRIVER_CASES } else { CASES };
+        cases.iter().find(|case| format!("{:?}", case.fault) == name)
     }
 
     fn profile(&self, seed: u64) -> Profile {
@@ -364,8 +408,17 @@ impl Case {
 
 #[test]
 fn every_broken_rule_is_found() {
+    search(CASES);
+}
+
+#[test]
+fn every_broken_rule_is_found_with_the_real_driver() {
+    search(DRIVER_CASES);
+}
+
+fn search(cases: &'static [Case]) {
     hunt(
-        CASES,
+        cases,
         SEEDS,
         |case| case.fault,
         |case, seed| {
@@ -378,7 +431,7 @@ fn every_broken_rule_is_found() {
 /// What the biases look at is sound as long as nothing is broken.
 #[test]
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
-    for case in CASES {
+    for case in CASES.iter().chain(DRIVER_CASES) {
         for seed in 0..60 {
             for profile in case.profiles {
                 if let Err(violation) = run(seed, *profile, Search::Case(case)) {

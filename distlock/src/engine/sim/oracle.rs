@@ -279,13 +279,14 @@ impl World {
         if !mine.is_patient() {
             return;
         }
-        let overtaken = self.requests.iter().position(|other| {
+        let overtaken = self.requests.iter().enumerate().position(|(index, other)| {
             other.client == c
                 && other.life == mine.life
                 && other.key == mine.key
                 && other.is_waiting()
                 && other.is_patient()
                 && other.ticket < mine.ticket
+                && !self.is_about_to_be_told(index)
         });
         if let Some(other) = overtaken {
             self.fail("first in, first out", format!("request {index} overtook {other}"));

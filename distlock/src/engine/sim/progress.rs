@@ -20,7 +20,7 @@ impl World {
         if !self.has_room(key) {
             self.keys[key].room_since = None;
         } else {
-            self.keys[key].room_since.get_or_insert(self.now);
+            self.keys[key].room_since.get_or_insert(self.kernel.now);
         }
         if self.keys[key].vacant_since.is_none() && !self.is_believed(key) {
             self.keys[key].vacant_since = Some(self.now);
@@ -81,7 +81,7 @@ impl World {
         };
         let gone = |entry: &Queued| {
             let found = self.clients.iter().position(|c| c.alive && c.name == entry.client);
-            !found.is_some_and(|c| self.is_able(c) && self.clients[c].engine.knows(name, entry.token))
+            !found.is_some_and(|c| self.is_able(c) && self.clients[c].knows(name, entry.token))
         };
         !self.serves()
             || self.server.leases(server_time, name).iter().any(stays)
@@ -115,7 +115,7 @@ impl World {
         let Some(c) = found.filter(|c| self.is_able(*c) && !self.may_be_left(text)) else { return true };
         // A release that was refused is repeated, ever less often.
         let pending = |(_, other): (Arc<str>, Token)| other == token;
-        if self.cfg.refusals > 0 && self.clients[c].engine.pending_releases().into_iter().any(pending) {
+        if self.cfg.refusals > 0 && self.clients[c].pending_releases().into_iter().any(pending) {
             return true;
         }
         if self.is_failing(c, token) {

@@ -39,7 +39,7 @@ impl World {
             };
             // A place in the queue that could not be given up, because the server refused that for good, outlives
             // the attempt it was made for.
-            let forgotten = matches!(news, News::Gap) && !self.clients[c].engine.knows(&key, token);
+            let forgotten = matches!(news, News::Gap) && !self.clients[c].knows(&key, token);
             if !self.is_able(c) || forgotten {
                 self.nobody_was_told(index);
             }
@@ -123,7 +123,7 @@ impl World {
             return;
         }
         client.push.heard = false;
-        client.disturbed_at = self.now;
+        client.disturbed_at = self.kernel.now;
         let (up, life) = (client.link.up, client.life);
         if up {
             self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::Off)));
@@ -149,8 +149,8 @@ impl World {
         client.push.subscription += 1;
         client.push.works = true;
         client.push.heard = true;
-        client.push.last = self.now;
-        client.disturbed_at = self.now;
+        client.push.last = self.kernel.now;
+        client.disturbed_at = self.kernel.now;
         if client.link.up {
             self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::On)));
         }

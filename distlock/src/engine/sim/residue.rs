@@ -1,6 +1,7 @@
 //! When everything is over nothing is left.
 
 use super::config::SECOND;
+use super::driven::Driver;
 use super::workload::State;
 use super::world::{WATCH, World};
 use crate::backend::memory::server::owner;
@@ -46,7 +47,10 @@ impl World {
             self.fail("no residue", what);
         }
         for c in 0..self.clients.len() {
-            let rest = self.clients[c].engine.rest();
+            let rest = self.clients[c].rest();
+            if let Some(leftovers) = self.clients[c].driver.as_ref().and_then(Driver::leftovers) {
+                self.fail("no residue", format!("the driver of process {c} keeps {leftovers}"));
+            }
             if self.clients[c].alive && rest > 0 {
                 self.fail("no residue", format!("process {c} keeps {rest} records of nothing"));
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::config::{Config, PROFILES, Profile, Use, Uses};
+use super::config::{Config, Level, PROFILES, Profile, Use, Uses};
 use super::mutants::Case;
 
 #[derive(Clone, Copy, Debug)]
@@ -11,12 +11,14 @@ pub(super) enum Search {
     One(Uses),
     /// Most of the requests are for several of three keys.
     Several(Uses),
+    /// The same as both, with the real driver.
+    Driven(Uses),
     /// Where a rule that is broken on purpose shows best.
     Case(&'static Case),
 }
 
 impl Search {
-    /// As the environment says: `CASE`, or `USES` and `SEVERAL`.
+    /// As the environment says: `CASE`, or `USES` and `SEVERAL` or `DRIVEN`.
     ///
     /// # Panics
     /// If it says something else.
@@ -29,6 +31,9 @@ impl Search {
                 panic!("USES={words}: neither drawn, exclusive, readers:0.6, limited:2 nor clashing:2")
             })
         });
+        if std::env::var_os("DRIVEN").is_some() {
+            return Search::Driven(uses);
+        }
         if std::env::var_os("SEVERAL").is_some() { Search::Several(uses) } else { Search::One(uses) }
     }
 
@@ -41,8 +46,16 @@ impl Search {
                 config.several = 0.7;
                 config.requests = config.requests.min(100);
             }
+            Search::Driven(uses) => {
+                config.uses = uses;
+                config.level = Level::Driver;
+                config.keys = config.keys.max(2);
+                config.several = 0.3;
+                config.requests = config.requests.min(100);
+            }
             Search::Case(case) => {
                 config.uses = case.uses;
+                config.level = case.level;
                 (case.bias)(config);
             }
         }
@@ -55,6 +68,10 @@ impl fmt::Display for Search {
         let (uses, several) = match self {
             Search::One(uses) => (uses, ""),
             Search::Several(uses) => (uses, " SEVERAL=1"),
+            Search::Driven(uses) => (uses, " DRIVEN=1"),
+            Search::Case(case) if case.level == Level::Driver => {
+                return write!(f, "CASE={:?} DRIVEN=1", case.fault);
+            }
             Search::Case(case) => return write!(f, "CASE={:?}", case.fault),
         };
         match uses {
@@ -88,6 +105,7 @@ fn what_is_printed_is_read_again() {
         let words = Search::One(uses).to_string();
         assert_eq!(words.strip_prefix("USES=").and_then(parse_uses), Some(uses), "{words}");
     }
+    assert_eq!(Search::Driven(Uses::Drawn).to_string(), "USES=drawn DRIVEN=1");
     assert_eq!(Search::Several(Uses::Drawn).to_string(), "USES=drawn SEVERAL=1");
     assert_eq!(parse_uses("drawn"), Some(Uses::Drawn));
     assert_eq!(parse_uses("all"), None);

@@ -75,9 +75,12 @@ impl World {
         if let (WaitLimit::Until(_), true) = (want.wait_limit, held > 0) {
             want.wait_limit = WaitLimit::Until(first.until);
         }
-        self.gatherings[group].asks();
         want.collection = Some(self.gatherings[group].clone());
         (want.renewal, want.max_hold, want.min_hold) = (Renewal::Keep, None, None);
+        if self.is_driven(c) {
+            return self.wait_for_all(c, local, group, rest, want);
+        }
+        self.gatherings[group].asks();
         let keys: Vec<Arc<str>> =
             rest.iter().map(|index| self.keys[self.requests[*index].key].name.clone()).collect();
         note!(self, "process {c}: requests {rest:?} for {keys:?}: {want:?}");
@@ -97,7 +100,10 @@ impl World {
             let what = format!("request {index} was acquired, {missing} before it was not");
             self.fail("order", what);
         }
-        self.several_may_go_on(c, group);
+        // The driver goes on when its caller was told of all of them.
+        if !self.is_driven(c) {
+            self.several_may_go_on(c, group);
+        }
     }
 
     /// Something has become of one of the keys.
@@ -121,6 +127,10 @@ impl World {
             self.requests[*index].acquired = self.now;
             self.requests[*index].begun = Some(local);
             let want = self.requests[*index].want(local);
+            if self.is_driven(c) {
+                self.begin_driven(c, local, *index, &want);
+                continue;
+            }
             let effects = self.clients[c].engine.begin(local, &cell, &want);
             self.perform(c, effects, None);
         }
@@ -128,6 +138,7 @@ impl World {
 
     /// Nobody wants them any more: released in reverse, or cancelled.
     pub(super) fn give_up(&mut self, c: usize, local: Time, group: usize) {
+        self.group_stops_waiting(c, local, group);
         for index in self.groups[group].clone().into_iter().rev() {
             self.end_request(c, local, index);
             self.requests[index].state = State::Ended;
@@ -164,6 +175,7 @@ impl World {
                 failed_at: 0,
                 confirmation: None,
                 followers: Vec::new(),
+                slot: None,
             });
             self.jobs[first].followers.push(follower);
         }

@@ -1,20 +1,19 @@
 //! The runs that the test command makes.
 
 use super::config::{PROFILES, Profile, Use, Uses};
-use super::digest::Digest;
 use super::search::{Search, profile_named};
 use super::{Violation, numbered, run, run_once};
 use crate::protocol::mutant::switch;
+use crate::simulation::digest::Digest;
+use crate::simulation::number;
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// `SEEDS` runs from number `FIRST` on. Tests run side by side. Shows the first violation step by step.
 fn runs(search: Search) {
-    let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(20_000));
+    // Those with the real driver take three times as long.
+    let most = if matches!(search, Search::Driven(_)) { 4_000 } else { 20_000 };
+    let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(most));
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();
     for (seed, profile) in (first..first + runs).map(numbered) {
@@ -51,6 +50,16 @@ fn no_seed_breaks_a_rule_of_several_shared_keys_at_once() {
     runs(Search::Several(Uses::All(Use::Readers(0.6))));
 }
 
+#[test]
+fn no_seed_breaks_a_rule_with_the_real_driver() {
+    runs(Search::Driven(EXCLUSIVE));
+}
+
+#[test]
+fn no_seed_breaks_a_rule_of_shared_and_limited_locks_with_the_real_driver() {
+    runs(Search::Driven(Uses::Drawn));
+}
+
 /// Shows the run that a failure has named: see the module. Without `SEED`: that a run is the same each time.
 #[test]
 fn replay() {
@@ -84,8 +93,10 @@ fn trace_digests() {
             let mut digest = Digest::default();
             for seed in 0..seeds {
                 let world = run_once(seed, profile, search, true);
-                digest
-                    .add(&world.trace.unwrap_or_default(), &format!("{:?} {:?}", world.stats, world.failure));
+                digest.add(
+                    &world.kernel.trace.unwrap_or_default(),
+                    &format!("{:?} {:?}", world.stats, world.kernel.failure),
+                );
             }
             println!("engine {profile:?} {search}: {}", digest.finish());
         }

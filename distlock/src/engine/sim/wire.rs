@@ -1,7 +1,10 @@
 //! Connections: the order of commands and replies is kept while one lives, and everything may be lost with it.
 
+use std::sync::Arc;
+
 use super::client::What;
 use super::config::{MILLI, SECOND};
+use super::driven::Slot;
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
@@ -62,6 +65,8 @@ pub(super) struct Job {
     pub(super) confirmation: Option<usize>,
     /// The rest of one command for several keys, in order.
     pub(super) followers: Vec<usize>,
+    /// Where the driver waits for the reply.
+    pub(super) slot: Option<Arc<Slot>>,
 }
 
 pub(super) fn failure(kind: Failure) -> OpError {
@@ -114,6 +119,7 @@ impl World {
             failed_at: 0,
             confirmation,
             followers: Vec::new(),
+            slot: None,
         });
         if let Some(at) = arrives {
             self.at(at, Event::Arrive { job, at });
@@ -282,7 +288,7 @@ impl World {
         let applied_at = self.jobs[job].applied_at;
         let mut seen = false;
         let client = &mut self.clients[c];
-        if heard.is_some() && self.now - applied_at < 200 * MILLI {
+        if heard.is_some() && self.kernel.now - applied_at < 200 * MILLI {
             if client.knew_the_time && applied_at > self.fault_at {
                 seen = !client.step_seen;
                 client.step_seen = true;
@@ -397,9 +403,9 @@ impl World {
         link.former = vec![conn];
         link.up = true;
         link.broken = None;
-        (link.arrival, link.reply) = (self.now, self.now);
+        (link.arrival, link.reply) = (self.kernel.now, self.kernel.now);
         let pushes = pushes(client.push.heard);
-        client.disturbed_at = self.now;
+        client.disturbed_at = self.kernel.now;
         self.post(c, 0, What::Link(LinkEvent::Up { former_links_dead, pushes }));
     }
 

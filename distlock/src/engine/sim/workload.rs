@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::What;
-use super::clocks::LocalClock;
-use super::config::{MILLI, SECOND, chance, pick};
-use super::world::{Event, World};
+use super::config::{MILLI, SECOND};
+use super::world::World;
 use crate::engine::{Outcome, Release, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{Kind, Time};
+use crate::simulation::clocks::LocalClock;
 
 /// How long a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +63,14 @@ pub(super) struct Request {
     pub(super) max_waiters: Option<u32>,
     pub(super) unavailable_after: Duration,
     pub(super) cancel_after: Option<u64>,
-    hold: u64,
-    extend: Option<(u64, Duration)>,
+    pub(super) hold: u64,
+    pub(super) extend: Option<(u64, Duration)>,
     /// Nobody looks at it for so long after it was completed.
-    looks_late: Option<u64>,
+    pub(super) looks_late: Option<u64>,
     /// And then it is dropped.
-    drops: bool,
+    pub(super) drops: bool,
     /// Ignores the loss of the lock.
-    careless: bool,
+    pub(super) careless: bool,
 
     pub(super) life: Option<u32>,
     pub(super) ticket: Option<Ticket>,
@@ -104,6 +104,14 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    pub(super) fn is_planned(&self) -> bool {
+        matches!(self.state, State::Planned)
     }
 
     pub(super) fn is_patient(&self) -> bool {
@@ -163,87 +171,6 @@ impl Request {
 }
 
 impl World {
-    pub(super) fn plan_requests(&mut self) {
-        let cfg = self.cfg.clone();
-        let spread = if self.rng.bool() { cfg.horizon * 9 / 10 } else { 60 * MILLI };
-        for index in 0..cfg.requests {
-            let request = self.draw_request();
-            let first = self.requests.len();
-            self.requests.push(request);
-            if self.chance(cfg.several) {
-                self.make_several(first);
-            }
-            let mut late = MILLI + self.rng.u64(0..spread);
-            if index % 5 == 4 {
-                late = self.rng.u64(MILLI..cfg.horizon);
-            }
-            self.after(late, Event::Request(first));
-        }
-    }
-
-    fn draw_request(&mut self) -> Request {
-        let cfg = self.cfg.clone();
-        let rng = &mut self.rng;
-        let ttl = Duration::from_millis(pick(rng, &cfg.ttls));
-        let waits = if chance(rng, cfg.once) {
-            Waits::Once
-        } else if chance(rng, cfg.forever) {
-            Waits::Forever
-        } else {
-            Waits::For(Duration::from_millis(pick(rng, &[20, 300, 3_000, 15_000])))
-        };
-        let renewal = if chance(rng, cfg.no_renew) { Renewal::Never } else { Renewal::Keep };
-        let longest = cfg.longest_hold.max(2);
-        let hold = if rng.u32(0..10) == 0 { 0 } else { rng.u64(0..longest) * MILLI + rng.u64(0..MILLI) };
-        let mut millis = |p: f64, most: u64| chance(rng, p).then(|| Duration::from_millis(rng.u64(1..most)));
-        let max_hold = millis(cfg.max_hold, longest);
-        let min_hold = millis(cfg.min_hold, 1_000).map(|hold| hold.min(ttl / 2));
-        let rng = &mut self.rng;
-        let client = rng.usize(0..cfg.clients);
-        let key = rng.usize(0..cfg.keys);
-        let kind = self.keys[key].used_for.kind(rng);
-        Request {
-            client,
-            key,
-            group: None,
-            kind,
-            waits,
-            renewal,
-            ttl,
-            fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
-            max_hold,
-            min_hold,
-            max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
-            unavailable_after: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
-            cancel_after: chance(rng, cfg.cancel)
-                .then(|| rng.u64(0..longest * 3) * MILLI + rng.u64(0..MILLI)),
-            hold,
-            extend: chance(rng, cfg.extend).then(|| {
-                (rng.u64(0..=hold), ttl.mul_f64(0.2 + 1.8 * rng.f64()).max(Duration::from_millis(10)))
-            }),
-            careless: chance(rng, cfg.careless),
-            looks_late: chance(rng, cfg.unpolled).then(|| rng.u64(0..40) * rng.u64(0..SECOND)),
-            drops: rng.u32(0..3) == 0,
-            life: None,
-            ticket: None,
-            state: State::Planned,
-            started: 0,
-            asked: Time(0),
-            until: Time::MAX,
-            acquired: 0,
-            crowded: false,
-            picked_up: false,
-            in_hand_since: 0,
-            extended_until: Time(0),
-            longest: None,
-            begun: None,
-            broken: None,
-            was_lost: None,
-            keeps: false,
-            left_with: None,
-        }
-    }
-
     pub(super) fn request_is_due(&mut self, index: usize) {
         let c = self.requests[index].client;
         if let Some(group) = self.requests[index].group {
@@ -304,7 +231,9 @@ impl World {
             State::Waiting => {
                 note!(self, "process {c}: request {index} is cancelled");
                 self.requests[index].state = State::Ended;
-                if let Some(ticket) = self.requests[index].ticket {
+                if self.is_driven(c) {
+                    self.stop_waiting(c, local, index);
+                } else if let Some(ticket) = self.requests[index].ticket {
                     let effects = self.clients[c].engine.cancel(local, &key, ticket);
                     self.perform(c, effects, None);
                 }
@@ -321,7 +250,10 @@ impl World {
             self.fail("one answer", format!("request {index} was completed after it had ended"));
             return;
         }
-        if let Some(group) = self.requests[index].group {
+        let driven = self.is_driven(c);
+        if let Some(group) = self.requests[index].group
+            && !driven
+        {
             self.gatherings[group].looked();
         }
         match outcome {
@@ -333,10 +265,14 @@ impl World {
                 if let Some(group) = self.requests[index].group {
                     self.requests[index].picked_up = true;
                     self.requests[index].in_hand_since = self.now;
-                    cell.claim();
+                    if !driven {
+                        cell.claim();
+                    }
                     return self.one_of_several_was_acquired(c, index, group);
                 }
                 match self.requests[index].looks_late {
+                    // It notices when it is polled.
+                    _ if driven => {}
                     Some(late) => self.post(c, late, What::PickUp(index)),
                     None => self.pick_up(c, index),
                 }
@@ -383,10 +319,13 @@ impl World {
         }
     }
 
-    fn pick_up(&mut self, c: usize, index: usize) {
+    pub(super) fn pick_up(&mut self, c: usize, index: usize) {
         self.requests[index].picked_up = true;
         self.requests[index].in_hand_since = self.now;
-        if let Some(cell) = self.requests[index].cell() {
+        // The driver's future has done so when it noticed the grant.
+        if let Some(cell) = self.requests[index].cell()
+            && !self.is_driven(c)
+        {
             cell.claim();
         }
         self.begin_body(c, index);
@@ -414,7 +353,12 @@ impl World {
             BodyStep::Extend => {
                 let Some((_, ttl)) = self.requests[index].extend else { return };
                 let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(10));
-                let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                let (held, effects) = if self.is_driven(c) {
+                    (self.extend_driven(c, local, index, ttl), None)
+                } else {
+                    let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                    (held, Some(effects))
+                };
                 let request = &mut self.requests[index];
                 if held {
                     request.extended_until = request.extended_until.max(local.after(ttl));
@@ -422,7 +366,9 @@ impl World {
                         request.longest = Some((local, ttl));
                     }
                 }
-                self.perform(c, effects, Some(index));
+                if let Some(effects) = effects {
+                    self.perform(c, effects, Some(index));
+                }
             }
             BodyStep::End | BodyStep::Stop => self.cancel_request(c, local, index),
         }
@@ -434,6 +380,9 @@ impl World {
         self.requests[index].left_with = Some(cell.token);
         self.requests[index].keeps = self.lease_goes_on(index, &cell);
         self.left(index);
+        if self.is_driven(c) {
+            return self.release_driven(c, local, index);
+        }
         let (release, effects) = self.clients[c].engine.release(local, &cell);
         note!(self, "process {c}: request {index} lets go: {release:?}");
         self.perform(c, effects, (release == Release::Sent).then_some(index));
@@ -445,7 +394,12 @@ impl World {
         let found = self.requests.iter().position(|request| {
             request.client == c && request.life == Some(life) && request.ticket == Some(cell.ticket)
         });
-        let Some(index) = found else { return };
+        if let Some(index) = found {
+            self.was_lost(c, index, reason);
+        }
+    }
+
+    pub(super) fn was_lost(&mut self, c: usize, index: usize, reason: LostReason) {
         note!(self, "process {c}: request {index} lost the lock: {reason:?}");
         if self.requests[index].was_lost.replace(reason).is_some() {
             self.fail("lost is final", format!("request {index} lost the lock twice"));

@@ -1,13 +1,12 @@
 //! One run: true time, the events that are due, and everything they happen to.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use fastrand::Rng;
 
 use super::client::{Client, What};
-use super::clocks::WallClock;
 use super::config::{Config, MILLI, SECOND, Use, Uses};
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
@@ -18,6 +17,8 @@ use super::workload::Request;
 use crate::backend::memory::server::ModelServer;
 use crate::collection::KeyCollection;
 use crate::protocol::{Push, Token};
+use crate::simulation::Kernel;
+use crate::simulation::clocks::WallClock;
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -106,34 +107,6 @@ pub(super) enum Event {
     Watch,
 }
 
-#[derive(Debug)]
-struct Due {
-    at: u64,
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives the greatest first.
-        (other.at, other.order).cmp(&(self.at, self.order))
-    }
-}
-
 /// What happened, in numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
@@ -151,11 +124,7 @@ pub(super) struct Stats {
 
 pub(super) struct World {
     pub(super) cfg: Config,
-    pub(super) rng: Rng,
-    /// True time, in nanoseconds.
-    pub(super) now: u64,
-    order: u64,
-    events: BinaryHeap<Due>,
+    pub(super) kernel: Kernel<Event>,
     pub(super) server: ModelServer,
     pub(super) wall: WallClock,
     pub(super) server_is_up: bool,
@@ -180,9 +149,21 @@ pub(super) struct World {
     pub(super) stepped_at: u64,
     /// Since when everything has been over.
     pub(super) quiet_since: Option<u64>,
-    pub(super) trace: Option<Vec<String>>,
-    pub(super) failure: Option<String>,
     pub(super) stats: Stats,
+}
+
+impl Deref for World {
+    type Target = Kernel<Event>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.kernel
+    }
 }
 
 impl World {
@@ -196,10 +177,7 @@ impl World {
         let keys = (0..cfg.keys).map(|i| KeyWatch::new(format!("k{i}").into(), used_for())).collect();
         let mut world = World {
             cfg,
-            rng,
-            now: SECOND,
-            order: 0,
-            events: BinaryHeap::new(),
+            kernel: Kernel::new(rng, traced, 0),
             server,
             wall: WallClock::new(),
             server_is_up: true,
@@ -217,8 +195,6 @@ impl World {
             fault_at: 0,
             stepped_at: 0,
             quiet_since: None,
-            trace: traced.then(Vec::new),
-            failure: None,
             stats: Stats::default(),
         };
         for index in 0..world.cfg.clients {
@@ -232,20 +208,24 @@ impl World {
     }
 
     pub(super) fn at(&mut self, at: u64, event: Event) {
-        self.order += 1;
-        self.events.push(Due { at: at.max(self.now), order: self.order, event });
+        self.kernel.at(at, event);
     }
 
     pub(super) fn after(&mut self, delay: u64, event: Event) {
-        self.at(self.now + delay, event);
+        self.kernel.after(delay, event);
+    }
+
+    pub(super) fn chance(&mut self, p: f64) -> bool {
+        self.kernel.chance(p)
+    }
+
+    pub(super) fn some(&mut self, most: u64) -> u64 {
+        self.kernel.some(most)
     }
 
     /// The first violation counts.
     pub(super) fn fail(&mut self, check: &str, what: impl std::fmt::Display) {
-        note!(self, "VIOLATION: {check}: {what}");
-        if self.failure.is_none() {
-            self.failure = Some(format!("{check}: {what}"));
-        }
+        self.kernel.fail(format!("{check}: {what}"));
     }
 
     /// Faults and requests end then.
@@ -255,8 +235,7 @@ impl World {
 
     pub(super) fn run(&mut self) {
         while self.failure.is_none() {
-            let Some(Due { at, event, .. }) = self.events.pop() else { break };
-            self.now = at;
+            let Some(event) = self.kernel.next(u64::MAX) else { break };
             self.stats.events += 1;
             if self.stats.events > 400_000 {
                 self.fail("no end", "more events than any run needs");
@@ -299,16 +278,7 @@ impl World {
 
     /// How long one way takes this time.
     pub(super) fn delay(&mut self) -> u64 {
-        let (least, most) = self.cfg.delay;
-        self.rng.u64(least..=most) * 1_000
-    }
-
-    /// A random time below `most`.
-    pub(super) fn some(&mut self, most: u64) -> u64 {
-        self.rng.u64(0..=most)
-    }
-
-    pub(super) fn chance(&mut self, p: f64) -> bool {
-        super::config::chance(&mut self.rng, p)
+        let bounds = self.cfg.delay;
+        self.between(bounds)
     }
 }

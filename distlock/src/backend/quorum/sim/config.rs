@@ -2,8 +2,7 @@
 
 use fastrand::Rng;
 
-pub(super) const MILLI: u64 = 1_000_000;
-pub(super) const SECOND: u64 = 1_000 * MILLI;
+pub(super) use crate::simulation::{MILLI, SECOND};
 
 /// Times in nanoseconds unless said otherwise; probabilities between 0 and 1; counts per run.
 #[derive(Clone, Debug)]

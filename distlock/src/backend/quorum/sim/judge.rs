@@ -38,7 +38,7 @@ impl World {
             self.judge_stall(process, key);
         }
         self.keys[key].believers = still;
-        self.keys[key].believers.push(Believer { process, token, until, since: self.now });
+        self.keys[key].believers.push(Believer { process, token, until, since: self.kernel.now });
     }
 
     fn judge_progress(&mut self, process: usize, key: usize) {
@@ -107,7 +107,7 @@ impl World {
         let watch = &mut self.keys[key];
         watch.believers.retain(|one| one.process != process || one.token != token);
         if watch.believers.is_empty() {
-            watch.free_since = self.now;
+            watch.free_since = self.kernel.now;
         }
     }
 

@@ -46,9 +46,9 @@ struct Stats {
 fn run(seed: u64, bias: impl Fn(&mut Config)) -> Result<Stats, Violation> {
     let once = |traced: bool| run_once(seed, &bias, traced);
     let world = once(false);
-    match world.failure {
+    match world.kernel.failure {
         None => Ok(world.stats),
-        Some(what) => Err(Violation { seed, what, trace: once(true).trace.unwrap_or_default() }),
+        Some(what) => Err(Violation { seed, what, trace: once(true).kernel.trace.unwrap_or_default() }),
     }
 }
 

@@ -85,8 +85,8 @@ impl World {
     }
 
     fn delay(&mut self) -> u64 {
-        let (least, most) = self.cfg.delay;
-        self.rng.u64(least..=most) * 1_000
+        let bounds = self.cfg.delay;
+        self.between(bounds)
     }
 
     pub(super) fn send(&mut self, process: usize, node: usize, job: Job, key: Arc<str>, op: Op) {
@@ -111,8 +111,9 @@ impl World {
         let conn = link.conn;
         link.open.push(index);
         // What is sent into a broken connection arrives, or does not.
-        let lost = link.broken && self.rng.bool();
-        let late = if link.broken && self.cfg.former_links_alive > 0.0 { self.rng.u64(0..LATE) } else { 0 };
+        let lost = link.broken && self.kernel.rng.bool();
+        let late =
+            if link.broken && self.cfg.former_links_alive > 0.0 { self.kernel.rng.u64(0..LATE) } else { 0 };
         link.arrival = (now + delay + late).max(link.arrival + 1);
         let at = link.arrival;
         let run = self.nodes[node].run;
@@ -232,9 +233,9 @@ impl World {
             return;
         }
         link.broken = true;
-        link.since = self.now;
+        link.since = self.kernel.now;
         let conn = link.conn;
-        let late = self.rng.u64(0..self.patience());
+        let late = self.kernel.rng.u64(0..self.patience());
         self.at(self.now + late, Event::Notice { process, node, conn });
     }
 

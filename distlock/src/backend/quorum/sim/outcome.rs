@@ -80,7 +80,7 @@ impl World {
                     }
                 }
                 self.at_deadline(process, key, token, deadline);
-                let hold = self.rng.u64(0..=self.cfg.longest_hold) * MILLI;
+                let hold = self.kernel.rng.u64(0..=self.cfg.longest_hold) * MILLI;
                 self.later(process, hold, Step::Release { key, token });
                 if attempt.renews {
                     // As the engine does: a lease that was acquired late has less time left.

@@ -12,8 +12,8 @@ use super::world::{Event, World};
 use crate::backend::quorum::coordinator::Coordinator;
 use crate::backend::quorum::effect::{Effect, Now};
 use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
-use crate::engine::sim::clocks::LocalClock;
 use crate::protocol::Time;
+use crate::simulation::clocks::LocalClock;
 
 /// Whoever has seen a key busy so recently queues at once.
 const CONTENDED: u64 = 2 * SECOND;
@@ -186,7 +186,7 @@ impl World {
 
     pub(super) fn crash(&mut self, index: usize) {
         let life = self.processes[index].life + 1;
-        let old = Process::new(&self.cfg, index, life, &mut self.rng);
+        let old = Process::new(&self.cfg, index, life, &mut self.kernel.rng);
         let mut old = std::mem::replace(&mut self.processes[index], old);
         for (node, link) in old.links.drain(..).enumerate() {
             // Numbers of connections go on, so that what belonged to the old ones is told from the new.

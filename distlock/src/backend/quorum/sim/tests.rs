@@ -3,15 +3,12 @@
 
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run, run_once};
-use crate::engine::sim::digest::Digest;
 use crate::protocol::mutant::{Mutant, hunt};
+use crate::simulation::digest::Digest;
+use crate::simulation::number;
 
 /// Where a fault shows best.
 type Bias = fn(&mut Config);
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 #[test]
 fn no_seed_breaks_a_rule() {
@@ -112,7 +109,10 @@ fn trace_digests() {
         let mut digest = Digest::default();
         for seed in 0..number("SEEDS").unwrap_or(60) {
             let world = run_once(seed, &bias, true);
-            digest.add(&world.trace.unwrap_or_default(), &format!("{:?} {:?}", world.stats, world.failure));
+            digest.add(
+                &world.kernel.trace.unwrap_or_default(),
+                &format!("{:?} {:?}", world.stats, world.kernel.failure),
+            );
         }
         println!("quorum {name}: {}", digest.finish());
     }

@@ -1,7 +1,6 @@
 //! One run: true time, the servers, the judge, and whatever is due.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -12,8 +11,9 @@ use super::process::{Process, Step};
 use crate::backend::memory::server::ModelServer;
 use crate::backend::quorum::queue::order;
 use crate::backend::{Push, ServerTime, Token, Tuning};
-use crate::engine::sim::clocks::WallClock;
 use crate::protocol::Time;
+use crate::simulation::Kernel;
+use crate::simulation::clocks::WallClock;
 
 /// One of the servers.
 pub(super) struct Node {
@@ -96,18 +96,26 @@ pub(super) struct KeyWatch {
 
 pub(super) struct World {
     pub(super) cfg: Config,
-    pub(super) rng: Rng,
-    pub(super) now: u64,
-    order: u64,
-    due: BinaryHeap<Reverse<(u64, u64)>>,
-    events: std::collections::HashMap<u64, Event>,
+    pub(super) kernel: Kernel<Event>,
     pub(super) nodes: Vec<Node>,
     pub(super) processes: Vec<Process>,
     pub(super) jobs: Vec<super::network::Flight>,
     pub(super) keys: Vec<KeyWatch>,
-    pub(super) trace: Option<Vec<String>>,
-    pub(super) failure: Option<String>,
     pub(super) stats: Stats,
+}
+
+impl Deref for World {
+    type Target = Kernel<Event>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.kernel
+    }
 }
 
 /// How long everything has, once nobody wants anything any more, before the judge looks for what was left behind.
@@ -143,19 +151,13 @@ impl World {
             nodes: (0..cfg.servers).map(node).collect(),
             keys: (0..cfg.keys).map(|_| KeyWatch::default()).collect(),
             cfg,
-            rng,
-            now: SECOND,
-            order: 0,
-            due: BinaryHeap::new(),
-            events: std::collections::HashMap::new(),
+            kernel: Kernel::new(rng, traced, SECOND),
             processes: Vec::new(),
             jobs: Vec::new(),
-            trace: traced.then(Vec::new),
-            failure: None,
             stats: Stats::default(),
         };
         for index in 0..world.cfg.processes {
-            let process = Process::new(&world.cfg, index, 0, &mut world.rng);
+            let process = Process::new(&world.cfg, index, 0, &mut world.kernel.rng);
             if world.cfg.ahead {
                 let hour = 3_600_000_000 + world.server_time(0).0;
                 world.nodes.iter_mut().for_each(|node| node.server.raise_counter(hour));
@@ -169,9 +171,9 @@ impl World {
 
     fn plan(&mut self) {
         for _ in 0..self.cfg.requests {
-            let process = self.rng.usize(0..self.cfg.processes);
-            let key = self.rng.usize(0..self.cfg.keys);
-            let at = SECOND + self.rng.u64(500 * MILLI..500 * MILLI + self.cfg.horizon);
+            let process = self.kernel.rng.usize(0..self.cfg.processes);
+            let key = self.kernel.rng.usize(0..self.cfg.keys);
+            let at = SECOND + self.kernel.rng.u64(500 * MILLI..500 * MILLI + self.cfg.horizon);
             self.at(at, Event::Step { process, life: u32::MAX, step: Step::Want { key } });
         }
         for process in 0..self.cfg.processes {
@@ -180,7 +182,7 @@ impl World {
         let mut faults = Vec::new();
         let (servers, minority) = (self.cfg.servers, self.cfg.minority());
         for _ in 0..self.cfg.breaks {
-            let process = self.rng.usize(0..self.cfg.processes);
+            let process = self.kernel.rng.usize(0..self.cfg.processes);
             faults.push(Fault::Break(process, self.rng.usize(0..servers)));
         }
         for _ in 0..self.cfg.hangs {
@@ -199,7 +201,7 @@ impl World {
             faults.push(Fault::Clock(self.rng.usize(0..minority), by));
         }
         for _ in 0..self.cfg.crashes {
-            faults.push(Fault::Crash(self.rng.usize(0..self.cfg.processes)));
+            faults.push(Fault::Crash(self.kernel.rng.usize(0..self.cfg.processes)));
         }
         for _ in 0..self.cfg.flushes {
             faults.push(Fault::Flush(self.rng.usize(0..servers - 1)));
@@ -208,10 +210,10 @@ impl World {
             faults.push(Fault::Refuse(self.rng.usize(0..servers)));
         }
         for _ in 0..self.cfg.pauses {
-            faults.push(Fault::Pause(self.rng.usize(0..self.cfg.processes)));
+            faults.push(Fault::Pause(self.kernel.rng.usize(0..self.cfg.processes)));
         }
         for _ in 0..self.cfg.force {
-            faults.push(Fault::Force(self.rng.usize(0..self.cfg.keys)));
+            faults.push(Fault::Force(self.kernel.rng.usize(0..self.cfg.keys)));
         }
         let queue = order(&super::process::key_name(0), servers).next().unwrap_or(0);
         for fault in faults {
@@ -222,7 +224,7 @@ impl World {
                 Fault::Flush(_) if self.cfg.at_queue => Fault::Flush(queue),
                 other => other,
             };
-            let at = SECOND + self.rng.u64(400 * MILLI..500 * MILLI + self.cfg.horizon);
+            let at = SECOND + self.kernel.rng.u64(400 * MILLI..500 * MILLI + self.cfg.horizon);
             self.at(at, Event::Fault(fault));
         }
     }
@@ -233,45 +235,25 @@ impl World {
     }
 
     pub(super) fn at(&mut self, at: u64, event: Event) {
-        self.order += 1;
-        self.due.push(Reverse((at.max(self.now), self.order)));
-        self.events.insert(self.order, event);
-    }
-
-    pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
-        let now = self.now;
-        if let Some(trace) = &mut self.trace {
-            trace.push(format!("{:>9.3} ms  {}", (now - SECOND) as f64 / MILLI as f64, text()));
-        }
-    }
-
-    pub(super) fn fail(&mut self, what: String) {
-        self.note(|| format!("VIOLATION: {what}"));
-        self.failure.get_or_insert(what);
+        self.kernel.at(at, event);
     }
 
     pub(super) fn chance(&mut self, p: f64) -> bool {
-        p > 0.0 && self.rng.f64() < p
+        self.kernel.chance(p)
     }
 
     pub(super) fn run(&mut self) {
         let mut left = 300_000_u32;
         let end = self.closing() + self.cfg.longest_hold * MILLI + AFTER;
         while self.failure.is_none() {
-            let Some(Reverse((at, order))) = self.due.pop() else { break };
-            if at > end {
-                break;
-            }
-            self.now = at;
+            let Some(event) = self.kernel.next(end) else { break };
             left -= 1;
             if left == 0 {
                 self.fail("no end: more events than any run needs".to_owned());
             }
-            if let Some(event) = self.events.remove(&order) {
-                match self.paused(&event) {
-                    Some(until) => self.at(until, event),
-                    None => self.happen(event),
-                }
+            match self.paused(&event) {
+                Some(until) => self.at(until, event),
+                None => self.happen(event),
             }
         }
         if self.failure.is_none() {
@@ -317,7 +299,7 @@ impl World {
             // One that lasts longer would bring what waits in the socket out of order.
             Fault::Hang(node) if self.nodes[node].hangs_until > self.now => {}
             Fault::Hang(node) => {
-                let until = self.now + self.rng.u64(MILLI..self.cfg.longest_hang * MILLI);
+                let until = self.kernel.now + self.kernel.rng.u64(MILLI..self.cfg.longest_hang * MILLI);
                 self.nodes[node].hangs_until = until;
                 self.troubled(node, until);
             }
@@ -404,7 +386,7 @@ impl World {
             self.loses_unnoticed(at);
         }
         let watch = &mut self.keys[key];
-        (watch.closed_until, watch.free_since, watch.forced) = (0, self.now, self.now);
+        (watch.closed_until, watch.free_since, watch.forced) = (0, self.kernel.now, self.kernel.now);
         watch.believers.clear();
     }
 

@@ -1,6 +1,6 @@
 //! Clocks that disagree: every process has its own, and so has the server.
 
-use super::config::MICRO;
+use super::MICRO;
 use crate::protocol::{ServerTime, Time};
 
 /// A process's clock: it starts anywhere, is off by a constant rate, and may stand still for a while.

@@ -1,0 +1,55 @@
+//! What the tasks of the I/O thread run on.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+#[cfg(test)]
+use crate::clock;
+#[cfg(test)]
+use crate::simulation::tasks::Tasks;
+
+#[derive(Clone)]
+pub(super) enum Executor {
+    Runtime(Handle),
+    /// A simulated world polls them, one at a time.
+    #[cfg(test)]
+    Simulated(std::sync::Arc<Tasks>),
+}
+
+impl Executor {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Executor::Runtime(handle) => drop(handle.spawn(work)),
+            #[cfg(test)]
+            Executor::Simulated(tasks) => {
+                tasks.spawn(Box::pin(work));
+            }
+        }
+    }
+
+    /// For tasks of the I/O thread.
+    pub(super) async fn pause(&self, d: Duration) {
+        match self {
+            Executor::Runtime(_) => tokio::time::sleep(d).await,
+            #[cfg(test)]
+            Executor::Simulated(tasks) => tasks.sleep(clock::now().after(d)).await,
+        }
+    }
+
+    /// For every task. `false`: the I/O thread has ended.
+    pub(super) async fn sleep(&self, d: Duration) -> bool {
+        match self {
+            // Created inside the task: a timer belongs to the runtime in which it was created, and the
+            // caller's runtime may end or not exist.
+            Executor::Runtime(handle) => {
+                handle.spawn(async move { tokio::time::sleep(d).await }).await.is_ok()
+            }
+            #[cfg(test)]
+            Executor::Simulated(_) => {
+                self.pause(d).await;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A process with the real driver: its futures, its bookkeeping of commands under way, its shards, alarm and timers.
+//! The world polls its tasks, each on a thread of its own as it were, and is its store and its clock.
+
+mod callers;
+mod steps;
+mod store;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::config::Config;
+use crate::driver::{AcquireResult, Alive, Core, Failed, LeaseHandle};
+use crate::engine::Outcome;
+use crate::error::LostReason;
+use crate::lease_cell::Ticket;
+use crate::observe::{Event, Observer, Observers};
+use crate::simulation::tasks::{TaskId, Tasks};
+use store::SimulatedStore;
+pub(super) use store::{Outgoing, Slot};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whose task it is that waits for locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Caller {
+    Request(usize),
+    /// A request for several keys.
+    Group(usize),
+}
+
+/// What a caller was told.
+#[derive(Debug)]
+enum Told {
+    One(usize, AcquireResult),
+    All(usize, Vec<LeaseHandle>, Option<Outcome>),
+    /// The reply to a request's release or extension.
+    Confirmed(usize, Result<(), Failed>),
+}
+
+/// A loss as it is reported: of which label's hold, of which key.
+type Loss = (String, String, LostReason);
+
+#[derive(Default)]
+struct Losses(Mutex<Vec<Loss>>);
+
+impl Observer for Losses {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Lost { lock: lost, reason, .. } = event {
+            lock(&self.0).push((lost.label.to_owned(), lost.key.to_owned(), *reason));
+        }
+    }
+}
+
+/// The driver of one process, and its callers.
+pub(super) struct Driver {
+    alive: Arc<Alive>,
+    tasks: Arc<Tasks>,
+    store: SimulatedStore,
+    losses: Arc<Losses>,
+    told: Arc<Mutex<Vec<Told>>>,
+    /// The tasks of callers who wait for locks.
+    waiting: HashMap<Caller, TaskId>,
+    /// What callers have in hand.
+    handles: HashMap<usize, Arc<LeaseHandle>>,
+    /// The holds that the oracle has heard of.
+    seen: HashSet<Ticket>,
+    next_ticket: u64,
+}
+
+impl Driver {
+    pub(super) fn new(name: &Arc<str>, cfg: &Config, seed: u64) -> Driver {
+        let (tasks, store, losses) = (Arc::default(), SimulatedStore::default(), Arc::<Losses>::default());
+        let observers = Observers::default().and(losses.clone());
+        let backend = Arc::new(store.clone());
+        let alive = Core::simulate(name.clone(), backend, (&cfg.tuning, cfg.shards), seed, observers, &tasks);
+        Driver {
+            alive,
+            tasks,
+            store,
+            losses,
+            told: Arc::default(),
+            waiting: HashMap::new(),
+            handles: HashMap::new(),
+            seen: HashSet::new(),
+            next_ticket: 1,
+        }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        self.alive.core()
+    }
+
+    /// What it still has to do although nobody wants anything any more.
+    pub(super) fn leftovers(&self) -> Option<String> {
+        let (handles, tasks) = (self.core().lease_handles(), self.tasks.len());
+        // One task is the I/O thread itself.
+        (handles > 0 || tasks != 1 || !self.core().is_idle())
+            .then(|| format!("{handles} lease handles and {tasks} tasks"))
+    }
+
+    fn caller_of(&self, id: TaskId) -> Option<Caller> {
+        self.waiting.iter().find(|(_, task)| **task == id).map(|(caller, _)| *caller)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // They own the core, which owns them.
+        self.tasks.abort_all();
+        self.handles.clear();
+        self.tasks.abort_all();
+    }
+}

@@ -1,0 +1,278 @@
+//! What happens in a process with the real driver, and what comes of it.
+
+use std::sync::Arc;
+
+use super::super::client::What;
+use super::super::config::MILLI;
+use super::super::workload::State;
+use super::super::world::{Event, World};
+use super::store::Together;
+use super::{Caller, Driver, Outgoing, Told, lock};
+use crate::backend::Events;
+use crate::clock;
+use crate::driver::{AcquireResult, Failed};
+use crate::engine::{Confirmation, Context, Outcome, Purpose, Queueing};
+use crate::lease_cell::{LeaseCell, Ticket};
+use crate::protocol::{Failure, LinkEvent, Op, OpResult, Reply, Time, Token};
+use crate::simulation::tasks::TaskId;
+
+impl World {
+    pub(in super::super) fn is_driven(&self, c: usize) -> bool {
+        self.clients[c].driver.is_some()
+    }
+
+    /// Code of the process runs, while its clock says `local`.
+    pub(super) fn enter<T>(&self, c: usize, local: Time, work: impl FnOnce(&Driver) -> T) -> Option<T> {
+        let client = &self.clients[c];
+        let driver = client.driver.as_ref()?;
+        driver.store.set_up(client.link.up);
+        Some(clock::simulated::at(local, || work(driver)))
+    }
+
+    pub(in super::super) fn driven(&mut self, c: usize, local: Time, what: What) {
+        match what {
+            What::Answer { job, result } => self.slots_are_filled(c, local, vec![(job, result)]),
+            What::Answers(answers) => self.slots_are_filled(c, local, answers),
+            What::Push(push) => {
+                note!(self, "process {c}: push {push:?}");
+                self.count_unknown(c, &push);
+                self.enter(c, local, |driver| driver.core().push(push));
+            }
+            What::Link(event) => {
+                note!(self, "process {c}: link {event:?}");
+                self.link_changed(c, &event);
+                self.enter(c, local, |driver| driver.core().link(event));
+            }
+            What::Alarm(alarm) => {
+                self.count_spin(c);
+                self.enter(c, local, |_| alarm.fire());
+            }
+            What::Put(list) => list.into_iter().for_each(|outgoing| self.put(c, local, outgoing)),
+            What::Abort(task) => {
+                self.enter(c, local, |driver| driver.tasks.abort(task));
+            }
+            What::Start(request) => self.start_driven(c, local, request),
+            What::Cancel(request) => self.cancel_request(c, local, request),
+            What::PickUp(request) => self.look_driven(c, local, request),
+            What::Body(request, step) => self.body(c, local, request, step),
+            What::GoOn(group) => self.go_on(c, local, group),
+            What::GiveUp(group) => self.give_up(c, local, group),
+            What::Close => {
+                note!(self, "process {c}: shuts down");
+                self.clients[c].closed = true;
+                self.enter(c, local, |driver| driver.core().close());
+            }
+            What::LoseAll => {
+                self.enter(c, local, |driver| driver.core().lose_all());
+            }
+            // Steps of an engine without its driver.
+            What::Timer { .. }
+            | What::AnswerAfter { .. }
+            | What::Look { .. }
+            | What::Send(..)
+            | What::SendAcquireAll(_) => {}
+        }
+        self.settle(c, local);
+    }
+
+    fn slots_are_filled(&mut self, c: usize, local: Time, answers: Vec<(usize, OpResult)>) {
+        let mut taken_anew: Vec<(Token, u64)> = Vec::new();
+        for (job, result) in answers {
+            let token = self.jobs[job].context.token;
+            note!(self, "process {c}: answer to {job} of {}: {result:?}", token.0);
+            self.time_was_received(c, job, &result);
+            if matches!(result, Ok(Reply::Acquired { .. })) {
+                taken_anew.push((token, self.jobs[job].applied_at));
+            }
+            if let Some(slot) = self.jobs[job].slot.take() {
+                slot.put(result);
+            }
+        }
+        self.settle(c, local);
+        for (token, applied_at) in taken_anew {
+            self.check_taken_anew(c, token, applied_at);
+        }
+    }
+
+    pub(in super::super) fn link_changed(&mut self, c: usize, event: &LinkEvent) {
+        self.clients[c].disturbed_at = self.now;
+        if matches!(event, LinkEvent::Up { .. }) {
+            self.clients[c].knows_the_time = false;
+            self.clients[c].knew_the_time = false;
+        }
+    }
+
+    /// Polls what is to be polled, until nothing is.
+    pub(in super::super) fn settle(&mut self, c: usize, local: Time) {
+        self.collect(c, local);
+        for _ in 0..10_000 {
+            let Some(driver) = &self.clients[c].driver else { return };
+            let Some(task) = driver.tasks.next_woken() else { return };
+            self.poll_task(c, local, task);
+            self.collect(c, local);
+        }
+        self.fail("hot loop", format!("the tasks of process {c} wake each other without end"));
+    }
+
+    /// A request was answered, and its caller is about to be polled.
+    pub(in super::super) fn is_about_to_be_told(&self, index: usize) -> bool {
+        let request = &self.requests[index];
+        let Some(driver) = &self.clients[request.client].driver else { return false };
+        let caller = request.group.map_or(Caller::Request(index), Caller::Group);
+        driver.waiting.get(&caller).is_some_and(|task| driver.tasks.is_woken(*task))
+    }
+
+    /// A caller whose lock was granted notices that a little later, and is polled then.
+    fn poll_task(&mut self, c: usize, local: Time, task: TaskId) {
+        let caller = self.clients[c].driver.as_ref().and_then(|driver| driver.caller_of(task));
+        let is_granted = match caller {
+            Some(Caller::Request(index)) => self.requests[index].cell().is_some(),
+            Some(Caller::Group(_)) | None => false,
+        };
+        if !is_granted {
+            self.enter(c, local, |driver| driver.tasks.poll(task));
+        }
+    }
+
+    /// What the code that has just run leaves to the world.
+    fn collect(&mut self, c: usize, local: Time) {
+        let Some(driver) = &self.clients[c].driver else { return };
+        let (outgoing, dropped) = (driver.store.take_outgoing(), driver.store.take_dropped());
+        let (alarms, cells) = (driver.tasks.take_alarms(), driver.core().engine.cells());
+        let told = std::mem::take(&mut *lock(&driver.told));
+        let losses = std::mem::take(&mut *lock(&driver.losses.0));
+        if dropped > 0 {
+            self.fail("awaited", format!("process {c} gave up a command that was not answered"));
+        }
+        if self.chance(self.cfg.preempt) && !outgoing.is_empty() {
+            let late = self.kernel.rng.u64(0..3 * MILLI);
+            self.post(c, late, What::Put(outgoing));
+        } else {
+            outgoing.into_iter().for_each(|outgoing| self.put(c, local, outgoing));
+        }
+        for (due, alarm) in alarms {
+            let at = self.clients[c].clock.when(due);
+            // A runtime's timers are late by up to a millisecond or so, now and then by more.
+            let late = if self.kernel.rng.u32(0..20) == 0 { 10 * MILLI } else { MILLI };
+            let late = self.kernel.rng.u64(0..late);
+            let life = self.clients[c].life;
+            let what = What::Alarm(alarm);
+            self.at(at.saturating_add(late), Event::Process { client: c, life, read: None, what });
+        }
+        let granted: Vec<usize> = cells.into_iter().filter_map(|cell| self.is_granted(c, &cell)).collect();
+        told.into_iter().for_each(|told| self.was_told(c, local, told));
+        for index in granted {
+            if self.requests[index].group.is_none() && !self.requests[index].picked_up {
+                let late = self.some(self.cfg.notice * 500);
+                let late = self.requests[index].looks_late.unwrap_or(late);
+                self.post(c, late, What::PickUp(index));
+            }
+        }
+        for (label, key, reason) in losses {
+            if let Some(index) = self.holder_of(&label, &key) {
+                self.was_lost(c, index, reason);
+            }
+        }
+    }
+
+    /// The oracle hears of a hold when it begins, although its caller may not have been polled yet.
+    fn is_granted(&mut self, c: usize, cell: &Arc<LeaseCell>) -> Option<usize> {
+        let driver = self.clients[c].driver.as_mut()?;
+        if !driver.seen.insert(cell.ticket) {
+            return None;
+        }
+        let index = self.holder_of(&cell.label, &cell.key)?;
+        if self.requests[index].is_planned() {
+            // One of the keys behind the first, which the same command has acquired.
+            self.requests[index].state = State::Waiting;
+        }
+        self.done(c, index, Outcome::Acquired(cell.clone()));
+        Some(index)
+    }
+
+    /// Labels say for whom a lock was asked for.
+    fn holder_of(&self, label: &str, key: &str) -> Option<usize> {
+        match label.strip_prefix('g') {
+            None => label.parse().ok(),
+            Some(group) => {
+                let members: &Vec<usize> = self.groups.get(group.parse::<usize>().ok()?)?;
+                members.iter().copied().find(|index| *self.keys[self.requests[*index].key].name == *key)
+            }
+        }
+    }
+
+    pub(super) fn next_ticket(&mut self, c: usize) -> Ticket {
+        let Some(driver) = &mut self.clients[c].driver else { return Ticket(0) };
+        driver.next_ticket += 1;
+        Ticket(driver.next_ticket)
+    }
+
+    fn was_told(&mut self, c: usize, local: Time, told: Told) {
+        match told {
+            Told::One(index, result) => {
+                self.waits_no_longer(c, Caller::Request(index));
+                match result {
+                    AcquireResult::Acquired(handle) => self.takes_in_hand(c, local, index, handle),
+                    AcquireResult::Not(outcome) => self.done(c, index, outcome),
+                }
+            }
+            Told::All(group, handles, outcome) => {
+                self.waits_no_longer(c, Caller::Group(group));
+                self.group_was_told(c, local, group, handles, outcome);
+            }
+            Told::Confirmed(index, Err(Failed::Lost(reason))) => {
+                self.judged(index, &Confirmation::Lost(reason));
+            }
+            Told::Confirmed(_, Ok(()) | Err(Failed::Unconfirmed(_))) => {}
+        }
+    }
+
+    fn waits_no_longer(&mut self, c: usize, caller: Caller) {
+        if let Some(driver) = &mut self.clients[c].driver {
+            driver.waiting.remove(&caller);
+        }
+    }
+
+    /// Puts what was sent on the wire.
+    fn put(&mut self, c: usize, local: Time, outgoing: Outgoing) {
+        let Outgoing { together, ops, slots } = outgoing;
+        if !self.clients[c].link.up {
+            let not_sent = || Err(super::super::wire::failure(Failure::NotSent));
+            slots.iter().for_each(|slot| slot.put(not_sent()));
+            return;
+        }
+        let first = self.jobs.len();
+        let commands = ops.into_iter().map(|(key, op)| (context(key, &op, local, together), op));
+        if together == Together::AcquireAll {
+            self.send_acquire_all(c, commands.collect());
+        } else {
+            for (context, op) in commands {
+                if matches!(op, Op::Renew { .. }) {
+                    self.clients[c].renewed.insert(context.token, self.kernel.now);
+                }
+                self.send(c, context, op, None);
+            }
+        }
+        for (job, slot) in self.jobs[first..].iter_mut().zip(slots) {
+            job.slot = Some(slot);
+        }
+    }
+}
+
+/// What the world wants to know of a command.
+fn context(key: Arc<str>, op: &Op, sent: Time, together: Together) -> Context {
+    let (token, purpose) = match *op {
+        Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. } => {
+            (token, Purpose::Acquire { seq: 0, ttl, fences: 0, queueing: Queueing::May })
+        }
+        Op::Release { token, .. } => {
+            (token, Purpose::Release { sends: 1, deadline: None, until: sent, keep_until: None })
+        }
+        Op::Renew { token, ttl, .. } => {
+            let ticket = (together == Together::Alone).then_some(Ticket(0));
+            (token, Purpose::Renew { ticket, ttl })
+        }
+        Op::Fence { token, .. } => (token, Purpose::Renew { ticket: None, ttl: std::time::Duration::ZERO }),
+    };
+    Context { key, token, sent, purpose }
+}

@@ -1,0 +1,22 @@
+//! What the simulated worlds have in common: time, what is due, clocks that disagree, chance, the account of a run,
+//! and tasks that run on one thread in an order that the seed decides.
+//!
+//! A world (`engine/sim`, `backend/quorum/sim`) is a [`Kernel`] with its own servers, processes and oracle. Their
+//! faults are their own: what a broken link means differs between one server and a majority.
+
+pub(crate) mod clocks;
+pub(crate) mod digest;
+pub(crate) mod kernel;
+pub(crate) mod tasks;
+
+pub(crate) use kernel::Kernel;
+
+/// Nanoseconds.
+pub(crate) const MICRO: u64 = 1_000;
+pub(crate) const MILLI: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// A number from the environment: which runs to make, or how many.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
