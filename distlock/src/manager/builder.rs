@@ -17,6 +17,7 @@ use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
+use crate::release::Release;
 use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;
 
@@ -141,6 +142,13 @@ impl LockManagerBuilder {
     /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
     pub fn max_waiters(mut self, most: u32) -> Self {
         self.defaults.max_waiters = Some(most);
+        self
+    }
+
+    /// Whether sections wait for the server's reply to their release; see
+    /// [`LockRequest::release`](crate::LockRequest::release). [`Release::Confirmed`] if not set.
+    pub fn release(mut self, release: Release) -> Self {
+        self.defaults.release = release;
         self
     }
 

@@ -13,7 +13,7 @@ pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
     AcquireMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
-    Tuning, kind_of, token_text,
+    Tuning, kind_of, shared_token_text, token_text,
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
@@ -655,7 +655,7 @@ impl KeyEntry {
 }
 
 fn text(from: &Sender<'_>, token: Token) -> Arc<str> {
-    token_text(from.client, token).into()
+    shared_token_text(from.client, token)
 }
 
 fn plus(server_time: ServerTime, d: Duration) -> ServerTime {

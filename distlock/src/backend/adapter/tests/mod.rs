@@ -1,6 +1,7 @@
 //! A test plays the store, command by command.
 
 mod hazards;
+mod in_background;
 mod order;
 mod sessions;
 mod words;
