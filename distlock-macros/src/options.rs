@@ -85,6 +85,8 @@ options! {
         "makes the function's value from a lock error";
     OnLost: "on_lost", r#"on_lost = "continue""#, [],
         "what happens when the lease is lost";
+    Release: "release", r#"release = "background""#, [],
+        "whether to wait for the reply to the release";
     Guard: "guard", "guard = guard", [],
         "a variable for the guard, in the body";
     Token: "token", "token = token", ["fence", "fenced", "fencing_token"],

@@ -26,6 +26,7 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::manager::{LockInfo, ShutdownReport};
+use crate::release::Release;
 use crate::request::Acquire;
 use crate::retry::Retry;
 use crate::scope::{self, Add};
@@ -149,6 +150,7 @@ impl LockRequest {
         no_renew(),
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
+        release(release: Release),
         fenced(),
         shared(),
         max_holders(limit: u32),
@@ -186,7 +188,7 @@ impl LockRequest {
         let holding = holding(self.0)?;
         let held = holding.handle();
         let output = hold_here(held, || body(held.clone()));
-        release_checked(held).map(|()| output)
+        release_checked(&holding).map(|()| output)
     }
 }
 
@@ -194,14 +196,15 @@ impl LockRequest {
 
 #[inline(never)]
 fn holding(request: crate::LockRequest) -> Result<Holding, LockError> {
-    Ok(Holding::new(block_on(Acquire::new(request))?))
+    let release = request.release_policy();
+    Ok(Holding::new(block_on(Acquire::new(request))?, release))
 }
 
 /// Releases; `Err` if the lock had been lost.
 #[inline(never)]
-fn release_checked(held: &Held) -> Result<(), LockError> {
-    let kept = held.check();
-    drop(block_on(held.begin_release()));
+fn release_checked(holding: &Holding) -> Result<(), LockError> {
+    let kept = holding.handle().check();
+    drop(block_on(holding.begin_release()));
     kept
 }
 

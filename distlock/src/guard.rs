@@ -19,7 +19,7 @@ use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::{self, Process};
-use crate::release::{Release, Releasing, failure, lost_error};
+use crate::release::{Releases, Releasing, failure, lost_error};
 use crate::request::valid_ttl;
 use crate::section::Held;
 use crate::token::FencingToken;
@@ -274,8 +274,8 @@ impl Guard {
 
     /// Releases in reverse order, and sends each release without waiting for the previous reply. All of them
     /// have been sent when this returns.
-    pub(crate) fn begin_release(&self) -> Release {
-        Release::of(self.locks().rev().map(HeldLock::release))
+    pub(crate) fn begin_release(&self) -> Releases {
+        Releases::of(self.locks().rev().map(HeldLock::release))
     }
 
     /// The end of a section: the result of the release is reported and does not replace the body's result.
@@ -298,7 +298,7 @@ impl Guard {
 /// The future of [`Guard::release`].
 struct ReleaseOwned {
     guard: Option<Guard>,
-    release: Option<Release>,
+    release: Option<Releases>,
 }
 
 impl Future for ReleaseOwned {

@@ -94,6 +94,7 @@ pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
 pub use manager::{LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};

@@ -1,4 +1,4 @@
-//! Releases under way, and what a missing reply means.
+//! How a section releases, releases under way, and what a missing reply means.
 
 use std::error::Error;
 use std::fmt;
@@ -11,6 +11,18 @@ use crate::driver::{Failed, Released};
 use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
 use crate::lease_cell::LeaseCell;
+
+/// Whether a section ([`run`](crate::LockRequest::run), or an annotated function) waits for the server's reply to
+/// its release. See [`LockRequest::release`](crate::LockRequest::release).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Release {
+    /// The section returns when the server has confirmed the release.
+    #[default]
+    Confirmed,
+    /// The section returns when the release is on its way.
+    Background,
+}
 
 /// The release of one lock.
 pub(crate) enum Releasing {
@@ -44,17 +56,26 @@ impl Releasing {
 /// The release of one or several locks. Ready with the first failure, once every reply has come. It is written by
 /// hand so that it is compiled once, in this crate, and a single lock needs no list.
 #[must_use = "futures do nothing unless polled"]
-pub(crate) struct Release {
+pub(crate) struct Releases {
     first: Option<Releasing>,
     others: vec::IntoIter<Releasing>,
     result: Result<(), LockError>,
 }
 
-impl Release {
+impl Releases {
     /// In this order.
     pub(crate) fn of(mut releasing: impl Iterator<Item = Releasing>) -> Self {
         let first = releasing.next();
-        Release { first, others: releasing.collect::<Vec<_>>().into_iter(), result: Ok(()) }
+        Releases { first, others: releasing.collect::<Vec<_>>().into_iter(), result: Ok(()) }
+    }
+
+    /// Leaves the replies to the I/O thread, unless it waits for too many already: those are waited for here.
+    pub(crate) fn leave_to_background(&mut self) {
+        for releasing in self.first.iter_mut().chain(self.others.as_mut_slice()) {
+            if let Releasing::Own(released) = releasing {
+                released.leave_to_background();
+            }
+        }
     }
 
     /// The result, if it is known by now.
@@ -74,7 +95,7 @@ impl Release {
     }
 }
 
-impl Future for Release {
+impl Future for Releases {
     type Output = Result<(), LockError>;
 
     #[inline(never)]

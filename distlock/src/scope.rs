@@ -6,8 +6,8 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::iter::successors;
 use std::pin::pin;
-use std::sync::Arc;
 
 use once_cell::sync::OnceCell;
 
@@ -15,17 +15,11 @@ use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::section::Held;
 
-/// A lock held around the current task, and the locks held around that one.
-#[derive(Debug)]
-struct Frame {
-    held: Held,
-    outer: Option<Arc<Frame>>,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Scope {
     manager: Option<LockManager>,
-    frames: Option<Arc<Frame>>,
+    /// The innermost section.
+    held: Option<Held>,
 }
 
 thread_local! {
@@ -46,7 +40,10 @@ impl Scope {
         let mut scope = CURRENT.with_borrow(Clone::clone);
         match add {
             Add::Manager(manager) => scope.manager = Some(manager),
-            Add::Held(held) => scope.frames = Some(Arc::new(Frame { held, outer: scope.frames.take() })),
+            Add::Held(held) => {
+                held.enter_inside(scope.held.take());
+                scope.held = Some(held);
+            }
         }
         scope
     }
@@ -119,14 +116,8 @@ pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
 /// The innermost of the locks held around this task for which `wanted` returns true.
 pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
     CURRENT.with_borrow(|scope| {
-        let mut frame = scope.frames.as_ref();
-        while let Some(here) = frame {
-            if wanted(&here.held) {
-                return Some(here.held.clone());
-            }
-            frame = here.outer.as_ref();
-        }
-        None
+        let mut sections = successors(scope.held.as_ref(), |held| held.outer());
+        sections.find(|held| wanted(held)).cloned()
     })
 }
 

@@ -7,7 +7,7 @@ use syn::spanned::Spanned as _;
 
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
-use crate::spec::{Amount, Key, Keys, Options, Part, Wait};
+use crate::spec::{Amount, Key, Keys, Options, Part, Release, Wait};
 use crate::template::Rendering;
 
 /// How the lock is acquired.
@@ -161,6 +161,7 @@ impl Expansion<'_> {
             on_busy: _,
             route: _,
             on_lost: _,
+            release,
             guard: _,
             token,
         } = &spec.options;
@@ -209,6 +210,13 @@ impl Expansion<'_> {
         }
         if *reentrant {
             step("reentrant", None);
+        }
+        if let Some(release) = release {
+            let release = match release {
+                Release::Confirmed => quote_spanned!(Span::mixed_site()=> #private::Release::Confirmed),
+                Release::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
+            };
+            step("release", Some(release));
         }
         if token.is_some() {
             step("fenced", None);

@@ -1,4 +1,4 @@
-// #[distributed_lock(key = "order", on_lost = "continue")]
+// #[distributed_lock(key = "order", on_lost = "continue", release = "background")]
 // fn place_order() -> Result<(), OrderError> {
 //     Ok(())
 // }
@@ -16,7 +16,8 @@ fn place_order() -> Result<(), OrderError> {
             let key = ::distlock::__private::key(
                 &[::distlock::__private::Part::Text("order")],
             );
-            let request = ::distlock::__private::request(&manager, key, "order");
+            let request = ::distlock::__private::request(&manager, key, "order")
+                .release(::distlock::__private::Release::Background);
             lock.acquire_blocking(request)
         };
         if let ::distlock::__private::Err(error) = acquired {

@@ -57,6 +57,8 @@ pub(crate) struct Options {
     pub(crate) route: Route,
     /// What happens when the lease is lost.
     pub(crate) on_lost: OnLost,
+    /// Whether the reply to the release is awaited; `None`: as the manager says.
+    pub(crate) release: Option<Release>,
     /// Variable for the guard.
     pub(crate) guard: Option<Ident>,
     /// Variable for the fencing token.
@@ -153,6 +155,15 @@ pub(crate) enum OnLost {
     Error,
 }
 
+/// Whether the reply to the release is awaited.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It is.
+    Confirmed,
+    /// It is not.
+    Background,
+}
+
 /// The path of the runtime crate.
 pub(crate) fn krate(args: &RawArgs, errors: &mut Errors) -> TokenStream {
     if let Some(given) = args.get(Opt::Crate) {
@@ -191,6 +202,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         on_busy: None,
         route: Route::From,
         on_lost: outcome::default_on_lost(function),
+        release: None,
         guard: None,
         token: None,
     };
@@ -217,6 +229,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
             Opt::Mode => {
                 options.shared = values::word(given, &["exclusive", "shared"], errors) == Some("shared");
             }
+            Opt::Release => options.release = values::release(given, errors),
             Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
             Opt::Guard => options.guard = values::variable(given, errors),
             Opt::Token => options.token = values::variable(given, errors),

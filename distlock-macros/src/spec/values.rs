@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use quote::ToTokens as _;
 use syn::{Expr, ExprLit, Lit};
 
-use super::{Amount, Wait, is_literal, string, unwrapped};
+use super::{Amount, Release, Wait, is_literal, string, unwrapped};
 use crate::args::Given;
 use crate::diag::{self, Errors};
 use crate::duration;
@@ -59,6 +59,15 @@ pub(super) fn wait(given: &Given, errors: &mut Errors) -> Wait {
         None => Wait::Default,
         Some(Amount::Millis(0)) => Wait::No,
         Some(amount) => Wait::For(amount),
+    }
+}
+
+/// `release = ..`
+pub(super) fn release(given: &Given, errors: &mut Errors) -> Option<Release> {
+    match word(given, &["confirmed", "background"], errors) {
+        Some("confirmed") => Some(Release::Confirmed),
+        Some("background") => Some(Release::Background),
+        _ => None,
     }
 }
 

@@ -47,6 +47,8 @@ use in_flight::{
 };
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
+#[cfg(test)]
+pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
@@ -89,6 +91,8 @@ pub(crate) struct Core {
     lease_handles: AtomicUsize,
     /// The number of commands that the I/O thread awaits.
     handed_over: AtomicUsize,
+    /// The number of releases that the I/O thread awaits because their sections do not.
+    in_background: AtomicUsize,
     /// Signalled when one of the two counters above was decremented.
     idle_changed: Event,
 }
@@ -154,6 +158,7 @@ impl Core {
             made_in: Process::current(),
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
+            in_background: AtomicUsize::new(0),
             idle_changed: Event::new(),
         }
     }
@@ -166,14 +171,17 @@ impl Core {
         while let Some(effect) = todo.pop_front() {
             match contained(|| self.carry_out(effect, command.as_deref_mut())) {
                 Ok(Some(more)) => {
-                    rearm |= more.rearm;
-                    todo.extend(more.list);
+                    let Effects { mut list, rearm: sooner } = more;
+                    rearm |= sooner;
+                    todo.extend(list.drain(..));
+                    self.engine.recycle(list);
                 }
                 Ok(None) => {}
                 // The effect that panicked may have been about to ask for it.
                 Err(_) => rearm = true,
             }
         }
+        self.engine.recycle(todo.into());
         if rearm && rearms_are_passed_on() {
             self.io.rearm();
         }

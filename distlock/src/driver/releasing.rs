@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
@@ -17,6 +18,10 @@ use crate::observe::ReleaseOutcome;
 use crate::process;
 use crate::protocol::OpError;
 
+/// How many releases of one manager may be on their way without a section that waits for them. They share a
+/// connection, on which each takes the server a few microseconds: all of them, a few milliseconds.
+pub(crate) const MOST_IN_BACKGROUND: usize = 1024;
+
 /// Why a release or an extension failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
@@ -30,7 +35,7 @@ struct Awaited {
     core: Arc<Core>,
     command: AwaitedCommand,
     /// Only for a release. Dropped after the command was handed to the I/O thread, if it is.
-    _in_hand: Option<InHand>,
+    in_hand: Option<InHand>,
 }
 
 impl Awaited {
@@ -97,7 +102,7 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
         Release::Sent => {
             let command = AwaitedCommand::new(AwaitedKind::Release(cell.token));
-            let mut awaited = Awaited { core: core.clone(), command, _in_hand: Some(in_hand) };
+            let mut awaited = Awaited { core: core.clone(), command, in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));
             return ended(Word::Awaited(awaited), report);
         }
@@ -140,6 +145,27 @@ impl Released {
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 
+    /// The I/O thread awaits the reply, and reports it. No effect if the reply has come, or if the thread awaits
+    /// too many already.
+    pub(crate) fn leave_to_background(&mut self) {
+        let Word::Awaited(awaited) = &mut self.word else { return };
+        if awaited.command.in_flight.is_none() {
+            return;
+        }
+        let core = awaited.core.clone();
+        let Some(place) = InBackground::enter(&core) else { return };
+        let unawaited = Unawaited {
+            cell: self.lease_handle.cell.clone(),
+            command: std::mem::replace(&mut awaited.command, AwaitedCommand::new(AwaitedKind::Release)),
+            report: std::mem::replace(&mut self.report, EndReport::over()),
+            _in_hand: awaited.in_hand.take(),
+            _place: place,
+            core: core.clone(),
+        };
+        self.word = Word::Known(Ok(()));
+        core.on_io_thread(unawaited.confirmed());
+    }
+
     fn end(&mut self, result: Result<(), Failed>, fine: ReleaseOutcome<'_>) -> Result<(), Failed> {
         let (core, cell) = (self.lease_handle.alive.core(), &self.lease_handle.cell);
         match &result {
@@ -160,6 +186,57 @@ impl Drop for Released {
     }
 }
 
+/// One of the releases that the I/O thread awaits instead of their sections.
+struct InBackground(Arc<Core>);
+
+impl InBackground {
+    /// `None`: there are too many.
+    fn enter(core: &Arc<Core>) -> Option<Self> {
+        let more = |count: usize| (count < MOST_IN_BACKGROUND).then_some(count + 1);
+        let entered = core.in_background.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        entered.is_ok().then(|| InBackground(core.clone()))
+    }
+}
+
+impl Drop for InBackground {
+    fn drop(&mut self) {
+        self.0.in_background.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A release whose section has returned. It does not keep the manager alive: a manager whose last handle is dropped
+/// waits for it, and may end before.
+struct Unawaited {
+    core: Arc<Core>,
+    cell: Arc<LeaseCell>,
+    command: AwaitedCommand,
+    report: EndReport,
+    /// The lock counts as in hand until the reply has come: a shutdown waits for it.
+    _in_hand: Option<InHand>,
+    _place: InBackground,
+}
+
+impl Unawaited {
+    async fn confirmed(mut self) {
+        poll_fn(|cx| self.command.poll(&self.core, cx)).await;
+        let confirmation = self.command.confirmation.take().unwrap_or(Confirmation::None);
+        match released(confirmation) {
+            Ok(()) => self.report.finish(&self.core, &self.cell, ReleaseOutcome::Confirmed),
+            Err(Failed::Lost(reason)) => self.report.finish_lost(&self.core, &self.cell, reason),
+            Err(Failed::Unconfirmed(error)) => {
+                self.report.finish(&self.core, &self.cell, ReleaseOutcome::Unconfirmed(&error));
+            }
+        }
+    }
+}
+
+impl Drop for Unawaited {
+    fn drop(&mut self) {
+        // Of effect if the I/O thread has ended before the reply came.
+        self.report.finish(&self.core, &self.cell, ReleaseOutcome::Dropped);
+    }
+}
+
 /// An extension under way.
 pub(crate) struct Extending<'a> {
     cell: &'a LeaseCell,
@@ -172,7 +249,7 @@ pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_>
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
     let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));
-    let mut awaited = Awaited { core: core.clone(), command, _in_hand: None };
+    let mut awaited = Awaited { core: core.clone(), command, in_hand: None };
     core.perform(effects, Some(&mut awaited.command));
     Extending { cell, held, awaited }
 }

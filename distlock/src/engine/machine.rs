@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rules;
-use super::state::{Env, KeyState, PendingRelease, PendingReleases, When};
+use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue, When};
 use super::step::Step;
 use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
 use crate::error::LostReason;
@@ -22,12 +22,19 @@ pub(crate) struct Machine<W> {
     keys: HashMap<Arc<str>, KeyState<W>>,
     timers: BTreeSet<(Time, Arc<str>)>,
     pending: PendingReleases,
+    spare: SpareQueue<W>,
 }
 
 impl<W> Machine<W> {
     pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
         let env = Env::new(client, tuning, index, count, seed);
-        Machine { env, keys: HashMap::new(), timers: BTreeSet::new(), pending: PendingReleases::default() }
+        Machine {
+            env,
+            keys: HashMap::new(),
+            timers: BTreeSet::new(),
+            pending: PendingReleases::default(),
+            spare: SpareQueue::default(),
+        }
     }
 
     pub(crate) fn next_due(&self) -> Option<Time> {
@@ -290,10 +297,12 @@ impl<W> Machine<W> {
             Entry::Vacant(entry) => entry.insert_entry(KeyState::default()),
         };
         let (state, env, pending) = (entry.get_mut(), &mut self.env, &mut self.pending);
+        state.waiters.borrow_buffer(&mut self.spare);
         let mut step = Step { now, key, state, env, pending, out };
         step.advance();
         let result = event(&mut step);
         let state = entry.get_mut();
+        state.waiters.return_buffer(&mut self.spare);
         if state.is_idle() {
             if let Some(at) = entry.remove().timer {
                 self.timers.remove(&(at, key.clone()));

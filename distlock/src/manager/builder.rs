@@ -14,6 +14,7 @@ use crate::backend::Tuning;
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+use crate::release::Release;
 use crate::store::LockStore;
 
 /// Options of a [`LockManager`](crate::LockManager).
@@ -137,6 +138,13 @@ impl LockManagerBuilder {
     /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
     pub fn max_waiters(mut self, most: u32) -> Self {
         self.defaults.max_waiters = Some(most);
+        self
+    }
+
+    /// Whether sections wait for the server's reply to their release; see
+    /// [`LockRequest::release`](crate::LockRequest::release). [`Release::Confirmed`] if not set.
+    pub fn release(mut self, release: Release) -> Self {
+        self.defaults.release = release;
         self
     }
 

@@ -19,6 +19,7 @@ use crate::key::{IntoLockKey, LockKey};
 #[cfg(test)]
 use crate::observe::Observer;
 use crate::observe::Observers;
+use crate::release::Release;
 use crate::request::{Keys, LockRequest};
 use crate::scope;
 pub use builder::LockManagerBuilder;
@@ -32,6 +33,7 @@ pub(crate) struct Defaults {
     /// How long the server may be unreachable before a request fails.
     pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
+    pub(crate) release: Release,
 }
 
 impl Default for Defaults {
@@ -41,6 +43,7 @@ impl Default for Defaults {
             wait: Duration::from_secs(10),
             unavailable_after: Duration::from_secs(3),
             max_waiters: None,
+            release: Release::Confirmed,
         }
     }
 }

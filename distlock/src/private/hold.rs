@@ -8,7 +8,7 @@ use crate::blocking::block_on;
 use crate::request::Acquire;
 use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
-use crate::{FencingToken, Guard, Held, LockError, LockRequest};
+use crate::{FencingToken, Guard, Held, LockError, LockRequest, Release};
 
 /// Where the lock lives: declared before, and so dropped after, everything that the body may use.
 #[derive(Debug, Default)]
@@ -24,15 +24,16 @@ impl Slot {
     /// Acquires, and keeps the lock. The expansion awaits it at once.
     #[inline(never)]
     pub fn acquire(&mut self, request: LockRequest) -> Acquiring<'_> {
+        let release = request.release_policy();
         let mut acquire = Acquire::new(request);
         match acquire.begin() {
-            Some(result) => Acquiring(Acquisition::Known(Some(self.keep(result)))),
-            None => Acquiring(Acquisition::UnderWay(self, Box::pin(acquire))),
+            Some(result) => Acquiring(Acquisition::Known(Some(self.keep(result, release)))),
+            None => Acquiring(Acquisition::UnderWay(self, release, Box::pin(acquire))),
         }
     }
 
-    fn keep(&mut self, acquired: Result<Guard, LockError>) -> Result<(), LockError> {
-        self.0 = Some(Holding::new(acquired?));
+    fn keep(&mut self, acquired: Result<Guard, LockError>, release: Release) -> Result<(), LockError> {
+        self.0 = Some(Holding::new(acquired?, release));
         Ok(())
     }
 
@@ -42,8 +43,9 @@ impl Slot {
     /// Those of the request.
     #[inline(never)]
     pub fn acquire_blocking(&mut self, request: LockRequest) -> Result<(), LockError> {
+        let release = request.release_policy();
         let acquired = block_on(Acquire::new(request));
-        self.keep(acquired)
+        self.keep(acquired, release)
     }
 
     /// The lock, if it was acquired.
@@ -52,29 +54,29 @@ impl Slot {
         self.0.as_ref().map(Holding::handle)
     }
 
-    /// Releases and waits for it; a failure is reported, not returned. The expansion awaits it at once.
+    /// Releases, and waits for it unless the request says otherwise; a failure is reported, not returned. The expansion awaits it at once.
     #[inline(never)]
     pub fn release(&self) -> Releasing {
-        Releasing(self.held().and_then(|held| {
-            let mut release = held.begin_release();
-            let under_way = release.now().is_none();
-            under_way.then(|| -> UnderWay<Result<(), LockError>> { Box::pin(release) })
+        Releasing(self.0.as_ref().and_then(|holding| {
+            let mut releases = holding.begin_release();
+            let under_way = releases.now().is_none();
+            under_way.then(|| -> UnderWay<Result<(), LockError>> { Box::pin(releases) })
         }))
     }
 
     /// The same on a thread.
     #[inline(never)]
     pub fn release_blocking(&self) {
-        if let Some(held) = self.held() {
-            drop(block_on(held.begin_release()));
+        if let Some(holding) = &self.0 {
+            drop(block_on(holding.begin_release()));
         }
     }
 
     /// Releases; the error, if the lock had been lost.
     #[inline(never)]
     pub fn finish_blocking(&self) -> Option<LockError> {
-        let held = self.held()?;
-        block_on(held.begin_release()).err().filter(LockError::is_lost)
+        let holding = self.0.as_ref()?;
+        block_on(holding.begin_release()).err().filter(LockError::is_lost)
     }
 }
 
@@ -87,7 +89,7 @@ pub struct Acquiring<'a>(Acquisition<'a>);
 
 enum Acquisition<'a> {
     Known(Option<Result<(), LockError>>),
-    UnderWay(&'a mut Slot, UnderWay<Result<Guard, LockError>>),
+    UnderWay(&'a mut Slot, Release, UnderWay<Result<Guard, LockError>>),
 }
 
 impl fmt::Debug for Acquiring<'_> {
@@ -103,9 +105,9 @@ impl Future for Acquiring<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             Acquisition::Known(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            Acquisition::UnderWay(slot, acquire) => {
+            Acquisition::UnderWay(slot, release, acquire) => {
                 let acquired = ready!(acquire.as_mut().poll(cx));
-                Poll::Ready(slot.keep(acquired))
+                Poll::Ready(slot.keep(acquired, *release))
             }
         }
     }

@@ -17,7 +17,7 @@ pub use core::pin::pin;
 pub use core::result::Result::{Err, Ok};
 pub use core::{concat, module_path, stringify};
 
-pub use crate::Retry;
+pub use crate::{Release, Retry};
 
 pub use hold::{Acquiring, Hold, OnLost, Releasing, Slot, guard, hold, hold_blocking, token};
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys};

@@ -32,5 +32,5 @@ pub(crate) use op::{AcquireMode, Op};
 pub(crate) use push::{Notice, Push};
 pub(crate) use reply::{OpResult, Remaining, Reply};
 pub(crate) use time::{ServerTime, Time, drift, lease_end, ttl_end};
-pub(crate) use token::{MARK, Token, parse_token, token_text};
+pub(crate) use token::{MARK, Token, parse_token, shared_token_text, token_text};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};

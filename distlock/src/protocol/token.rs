@@ -1,5 +1,8 @@
 //! Owner tokens: the value of a lock's key.
 
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
 /// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client. On the
 /// wire it reads `dl1:<client>:<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,8 +16,52 @@ pub(crate) fn token_text(client: &str, token: Token) -> String {
     format!("{MARK}{client}:{}", token.0)
 }
 
+/// The same, to be shared. Made on the stack, because every acquisition needs one.
+pub(crate) fn shared_token_text(client: &str, token: Token) -> Arc<str> {
+    let mut text = ShortText { bytes: [0; ShortText::LONGEST], length: 0 };
+    match write!(text, "{MARK}{client}:{}", token.0) {
+        Ok(()) => String::from_utf8_lossy(&text.bytes[..text.length]).into(),
+        Err(fmt::Error) => token_text(client, token).into(),
+    }
+}
+
+/// Text on the stack. Writing fails if it would be too long.
+struct ShortText {
+    bytes: [u8; ShortText::LONGEST],
+    length: usize,
+}
+
+impl ShortText {
+    /// More than a token with a client's name and a random part has.
+    const LONGEST: usize = 128;
+}
+
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
 /// The number of a token of `client`; `None` if the token belongs to another client.
 pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
     let number = text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?;
     number.parse().ok().map(Token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_text_is_the_same_text_however_long() {
+        for client in ["", "c", "Zürich-1", &"long".repeat(25), &"longer".repeat(25)] {
+            for token in [0, 7, u64::MAX].map(Token) {
+                assert_eq!(*shared_token_text(client, token), token_text(client, token));
+                assert_eq!(parse_token(client, &shared_token_text(client, token)), Some(token));
+            }
+        }
+    }
 }

@@ -18,6 +18,7 @@ use crate::error::LockError;
 use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::manager::LockManager;
+use crate::release::Release;
 use crate::retry::Retry;
 use crate::section::{Held, Hold, Holding, OnLost};
 pub(crate) use acquire::Acquire;
@@ -66,6 +67,7 @@ pub struct LockRequest {
     max_waiters: Option<u32>,
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
+    release: Option<Release>,
     label: Cow<'static, str>,
 }
 
@@ -83,6 +85,7 @@ impl LockRequest {
             max_waiters: None,
             max_hold: None,
             min_hold: None,
+            release: None,
             label: Cow::Borrowed("lock"),
         }
     }
@@ -168,9 +171,32 @@ impl LockRequest {
         LockRequest { reentrant: true, ..self }
     }
 
+    /// Whether a section ([`run`](LockRequest::run), or an annotated function) waits for the server's reply to its
+    /// release. The manager's default is [`Release::Confirmed`].
+    ///
+    /// With [`Release::Background`] the section returns as soon as the release is on its way, which saves a round
+    /// trip. What that costs:
+    ///
+    /// - When the section returns, another process may still find the lock busy for a moment. This process does not:
+    ///   its own release is ahead of whatever it asks for afterwards.
+    /// - A release that fails is repeated in the background, as always, but only the log tells.
+    /// - A loss that only the reply would have shown is not returned by a section on a thread, whose body cannot be
+    ///   stopped. A loss that is known when the body ends still is.
+    /// - A process that ends at once may not have sent it: end with [`shutdown`](LockManager::shutdown), which waits.
+    ///
+    /// At most 1024 releases of a manager are on their way like this; further sections wait for theirs. No effect on
+    /// [`Guard::release`], which always waits, nor on a store that replies at once.
+    pub fn release(self, release: Release) -> Self {
+        LockRequest { release: Some(release), ..self }
+    }
+
     /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         LockRequest { label: label.into(), ..self }
+    }
+
+    pub(crate) fn release_policy(&self) -> Release {
+        self.release.unwrap_or(self.manager.defaults().release)
     }
 
     /// Acquires the lock.
@@ -245,12 +271,13 @@ impl LockRequest {
         F: FnOnce(Held) -> Fut,
         Fut: Future,
     {
-        let holding = Holding::new(Acquire::new(self).await?);
+        let release = self.release_policy();
+        let holding = Holding::new(Acquire::new(self).await?, release);
         let held = holding.handle();
         let inner = held.clone();
         let body = pin!(async move { body(inner).await });
         let output = Hold::new(Some(held), OnLost::Cancel, body).await;
-        drop(held.begin_release().await);
+        drop(holding.begin_release().await);
         output
     }
 }

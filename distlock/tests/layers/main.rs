@@ -79,6 +79,7 @@ const PURE: &[(&str, &[&str])] = &[
             "std::hash::Hasher",
             "std::mem",
             "std::ops",
+            "std::slice",
             "std::sync::Arc",
             "std::time::Duration",
         ],

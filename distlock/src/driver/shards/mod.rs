@@ -17,6 +17,10 @@ use crate::protocol::Token;
 use crate::protocol::server_clock::{ServerClock, Step};
 use crate::protocol::{Clocks, LinkEvent, Notice, OpError, OpResult, Push, Reply, Time, Tuning};
 
+/// How many lists are kept to be filled again, and of what capacity at most.
+const SPARE_LISTS: usize = 16;
+const LARGEST_SPARE_LIST: usize = 16;
+
 /// What to do after an event, in this order.
 #[derive(Debug)]
 pub(crate) struct Effects<W> {
@@ -27,7 +31,11 @@ pub(crate) struct Effects<W> {
 
 impl<W> Effects<W> {
     fn join(&mut self, more: Effects<W>) {
-        self.list.extend(more.list);
+        if self.list.is_empty() {
+            self.list = more.list;
+        } else {
+            self.list.extend(more.list);
+        }
         self.rearm |= more.rearm;
     }
 }
@@ -42,6 +50,8 @@ pub(crate) struct Shards<W> {
     server_clock: Mutex<ServerClock>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
+    /// Lists that were carried out, to be filled again.
+    spare: Mutex<Vec<Vec<Effect<W>>>>,
     /// When the driver will next check what is due.
     pub(crate) alarm: Alarm,
 }
@@ -58,6 +68,7 @@ impl<W> Shards<W> {
             seed,
             server_clock: Mutex::new(ServerClock::default()),
             clocks: tuning.clocks,
+            spare: Mutex::default(),
             alarm: Alarm::new(),
         }
     }
@@ -267,11 +278,27 @@ impl<W> Shards<W> {
         key: &Arc<str>,
         event: impl FnOnce(&mut Machine<W>, &mut Vec<Effect<W>>) -> R,
     ) -> (R, Effects<W>) {
-        let mut list = Vec::new();
+        let mut list = self.spare_list();
         let mut shard = lock(self.shard(key));
         let result = event(&mut shard, &mut list);
         let rearm = self.alarm.arm(shard.next_due());
         (result, Effects { list, rearm })
+    }
+
+    /// Nobody waits for the mutex: a new list costs less than that.
+    fn spare_list(&self) -> Vec<Effect<W>> {
+        self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+    }
+
+    /// Takes back the list of effects that were carried out.
+    pub(crate) fn recycle(&self, list: Vec<Effect<W>>) {
+        if list.is_empty()
+            && (1..=LARGEST_SPARE_LIST).contains(&list.capacity())
+            && let Ok(mut spare) = self.spare.try_lock()
+            && spare.len() < SPARE_LISTS
+        {
+            spare.push(list);
+        }
     }
 
     fn on_every_shard(&self, mut event: impl FnMut(&mut Machine<W>, &mut Vec<Effect<W>>)) -> Effects<W> {

@@ -1,6 +1,7 @@
 //! The state of one key in one process: its waiters, its attempt and its leases.
 
 use super::attempt::Attempt;
+use super::few::Few;
 use super::lease::Lease;
 use super::link::Link;
 use super::timers::{Timer, Timers, earlier};
@@ -13,7 +14,7 @@ pub(crate) struct KeyState<W> {
     /// The attempt on behalf of the first waiter: asking the server, or queued there.
     pub(crate) attempt: Option<Box<Attempt>>,
     /// The leases of this process on the server. An exclusive lease is always the only one.
-    pub(crate) leases: Vec<Lease>,
+    pub(crate) leases: Few<Lease>,
     /// Lost leases that are released only once their bodies have ended, and until when `min_hold` keeps the
     /// key.
     pub(crate) kept: Vec<(Token, Time)>,
@@ -30,7 +31,7 @@ impl<W> Default for KeyState<W> {
         KeyState {
             waiters: Waiters::default(),
             attempt: None,
-            leases: Vec::new(),
+            leases: Few::None,
             kept: Vec::new(),
             seq: 0,
             timer: None,
@@ -50,7 +51,7 @@ impl<W> KeyState<W> {
 
     pub(crate) fn take_lease(&mut self, token: Token) -> Option<Lease> {
         let index = self.leases.iter().position(|lease| lease.grant.token == token)?;
-        Some(self.leases.swap_remove(index))
+        self.leases.swap_remove(index)
     }
 
     /// A kind that is in use here and excludes `kind`.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::few::Few;
 use crate::engine::Renewal;
 use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
@@ -54,7 +55,7 @@ impl Holder {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
-    pub(crate) holders: Vec<Holder>,
+    pub(crate) holders: Few<Holder>,
     /// `min_hold`: the key stays taken until this time even if the lease is released earlier.
     pub(crate) min_until: Option<Time>,
     /// When the next renewal is due; `None`: no holder wants one.
@@ -73,7 +74,7 @@ impl Lease {
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Holder> {
         let index = self.holders.iter().position(|holder| holder.cell.ticket == ticket)?;
-        Some(self.holders.swap_remove(index))
+        self.holders.swap_remove(index)
     }
 
     /// True if another task of this process may use it without asking the server.

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod env;
+mod few;
 mod hints;
 mod key;
 mod lease;
@@ -14,9 +15,10 @@ pub(super) mod waiters;
 
 pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
 pub(super) use env::Env;
+pub(super) use few::Few;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
 pub(super) use pending::{PendingRelease, PendingReleases};
 pub(super) use releases::Sends;
 pub(super) use timers::When;
-pub(super) use waiters::Waiter;
+pub(super) use waiters::{SpareQueue, Waiter};

@@ -80,6 +80,17 @@ pub(crate) struct Waiters<W> {
     index: Option<Box<Index>>,
 }
 
+/// The buffer of a queue that is empty. Keys borrow it for an event: a key that is granted at once needs none of
+/// its own, and a hundred thousand held keys without waiters do not keep one each.
+#[derive(Debug)]
+pub(crate) struct SpareQueue<W>(VecDeque<Place<W>>);
+
+impl<W> Default for SpareQueue<W> {
+    fn default() -> Self {
+        SpareQueue(VecDeque::new())
+    }
+}
+
 impl<W> Default for Waiters<W> {
     fn default() -> Self {
         Waiters { queue: VecDeque::new(), len: 0, fenced: 0, once: 0, index: None }
@@ -89,6 +100,22 @@ impl<W> Default for Waiters<W> {
 impl<W> Waiters<W> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    pub(crate) fn borrow_buffer(&mut self, spare: &mut SpareQueue<W>) {
+        if self.queue.capacity() == 0 {
+            std::mem::swap(&mut self.queue, &mut spare.0);
+        }
+    }
+
+    /// Called after each event: an empty queue keeps no buffer.
+    pub(crate) fn return_buffer(&mut self, spare: &mut SpareQueue<W>) {
+        if self.queue.is_empty() {
+            let buffer = std::mem::take(&mut self.queue);
+            if spare.0.capacity() < buffer.capacity() && buffer.capacity() <= INDEX_ABOVE {
+                spare.0 = buffer;
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -206,8 +233,8 @@ impl<W> Waiters<W> {
             self.queue.pop_front();
         }
         if self.queue.is_empty() {
-            // Its buffer too: a hundred thousand held keys without waiters must not keep one each.
-            *self = Waiters::default();
+            let queue = std::mem::take(&mut self.queue);
+            *self = Waiters { queue, ..Waiters::default() };
             return;
         }
         if self.queue.len() > 2 * self.len + INDEX_ABOVE {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, Holder, Lease, Waiter};
+use crate::engine::state::{Few, Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
 use crate::lease_cell::{Beginning, How, LeaseCell};
 use crate::protocol::{Kind, Time, Token, lease_end};
@@ -42,8 +42,7 @@ impl<W> Step<'_, W> {
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = if waiter.want.fenced { grant.fences.next() } else { None };
         let (token, kind, how) = (grant.token, grant.kind, grant.how);
-        let lease = Lease { grant, holders: Vec::with_capacity(1), min_until: None, renew_at: None };
-        self.state.leases.reserve_exact(1);
+        let lease = Lease { grant, holders: Few::None, min_until: None, renew_at: None };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::state::{Env, KeyState, PendingReleases, Waiter};
 use super::{Context, Effect, Outcome, Purpose};
 use crate::engine::rules;
-use crate::protocol::{Op, Time, Token, token_text};
+use crate::protocol::{Op, Time, Token, shared_token_text};
 
 /// One event on one key.
 pub(crate) struct Step<'a, W> {
@@ -41,7 +41,7 @@ impl<W> Step<'_, W> {
     }
 
     pub(crate) fn own_text(&self, token: Token) -> Arc<str> {
-        token_text(&self.env.client, token).into()
+        shared_token_text(&self.env.client, token)
     }
 
     pub(crate) fn next_token(&mut self) -> Token {

@@ -39,6 +39,9 @@ macro_rules! __conformance {
             a_panicking_body_releases a_cancelled_run_releases
             a_release_after_force_release_is_reported_as_lost a_late_release_does_not_free_the_next_holder
             managers_may_be_dropped_before_their_guards
+            a_release_in_the_background_is_ahead_of_the_next_acquisition_of_its_process
+            a_release_in_the_background_reaches_other_processes
+            a_shutdown_waits_for_releases_in_the_background
         );
         $crate::__conformance!(@tests $fixture operations:
             a_free_lock_has_nothing_to_inspect inspect_shows_the_holder

@@ -7,7 +7,7 @@ use crate::store::{Busy, LeaseRule};
 use crate::{LockError, LockManager};
 
 /// A manager, and the script of its store.
-async fn manager(abilities: Abilities) -> (LockManager, Script, StoreEvents) {
+pub(super) async fn manager(abilities: Abilities) -> (LockManager, Script, StoreEvents) {
     manager_in_session(abilities, Duration::from_secs(3_600)).await
 }
 

@@ -2,6 +2,7 @@
 
 mod hazards;
 mod notifications;
+mod in_background;
 mod order;
 mod sessions;
 mod words;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, token_text,
+    AcquireMode, Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, shared_token_text,
 };
 use crate::protocol::mutated;
 
@@ -241,7 +241,7 @@ impl KeyEntry {
 }
 
 pub(super) fn text(from: &Sender<'_>, token: Token) -> Arc<str> {
-    token_text(from.client, token).into()
+    shared_token_text(from.client, token)
 }
 
 pub(super) fn plus(server_time: ServerTime, d: Duration) -> ServerTime {

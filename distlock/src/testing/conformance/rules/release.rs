@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Release;
 use crate::testing::conformance::Place;
 use crate::testing::eventually;
 
@@ -87,4 +88,52 @@ pub async fn managers_may_be_dropped_before_their_guards(place: Place) {
     guard.check().unwrap();
     drop(guard);
     eventually("the lock is free", async || other.inspect("k").await.unwrap().is_none()).await;
+}
+
+pub async fn a_release_in_the_background_is_ahead_of_the_next_acquisition_of_its_process(place: Place) {
+    let manager = place.manager().await;
+    for round in 0..50 {
+        let section = manager.lock("k").no_wait().release(Release::Background);
+        section.run(async |held| held.check()).await.unwrap().unwrap();
+        // One attempt: had it overtaken the release, it would be busy.
+        let next = manager.lock("k").try_acquire().await.unwrap();
+        assert!(next.is_some(), "round {round}: busy after its own release");
+        // Another thread of the process.
+        next.unwrap().release().await.unwrap();
+        manager.lock("k").release(Release::Background).run(async |_| ()).await.unwrap();
+        let elsewhere = manager.clone();
+        let taken = std::thread::spawn(move || {
+            crate::blocking::LockManager::from(elsewhere)
+                .lock("k")
+                .release(Release::Background)
+                .no_wait()
+                .run(|_| ())
+        });
+        taken.join().unwrap().unwrap();
+    }
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    place.is_clean("k").await;
+}
+
+pub async fn a_release_in_the_background_reaches_other_processes(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    one.lock("k").release(Release::Background).run(async |held| held.check()).await.unwrap().unwrap();
+    other.lock("k").wait(Duration::from_secs(20)).acquire().await.unwrap().release().await.unwrap();
+    place.is_clean("k").await;
+}
+
+pub async fn a_shutdown_waits_for_releases_in_the_background(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    for key in 0..20 {
+        let section = one.lock(format!("k{key}")).release(Release::Background);
+        section.run(async |held| held.check()).await.unwrap().unwrap();
+    }
+    if place.is_one_process() {
+        return;
+    }
+    let report = one.shutdown(Duration::from_secs(20)).await;
+    assert_eq!((report.lost, report.ignored, report.unconfirmed), (0, 0, 0), "{report:?}");
+    for key in 0..20 {
+        assert!(other.lock(format!("k{key}")).try_acquire().await.unwrap().is_some(), "{key}");
+    }
 }
