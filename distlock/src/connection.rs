@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl fmt::Debug for AddressMap {
 }
 
 /// A PEM text, or where it is.
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Pem {
     /// Read again whenever a connection is made.
@@ -113,7 +113,7 @@ pub(crate) enum Pem {
     Text(Arc<[u8]>),
 }
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,7 +125,7 @@ impl fmt::Debug for Pem {
 }
 
 /// Whose certificates are trusted where no authority is named.
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Roots {
     Web,
@@ -148,7 +148,7 @@ pub(crate) enum Roots {
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[must_use = "options do nothing until a builder has them"]
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
@@ -159,7 +159,7 @@ pub struct TlsOptions {
     pub(crate) roots: Option<Roots>,
 }
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 impl TlsOptions {
     /// The root certificates of the web are trusted, and no certificate is shown.
     pub fn new() -> Self {
@@ -230,7 +230,7 @@ impl TlsOptions {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionOptions {
     pub(crate) credentials: Option<Provider>,
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     pub(crate) tls: Option<TlsOptions>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) response_timeout: Option<Duration>,
@@ -248,7 +248,7 @@ mod tests {
         assert!(!text.contains("s3cret") && text.contains("60s"), "{text}");
     }
 
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     #[test]
     fn debug_output_shows_no_key() {
         let options = TlsOptions::new().client_certificate_pem("c3rt", "s3cret").authority_file("/ca.pem");

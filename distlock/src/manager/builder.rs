@@ -1,9 +1,9 @@
 //! Making a manager.
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::connecting::Built;
 use super::schemes::{self, StoreSlot};
 use super::{Defaults, LockManager};
 use crate::backend::Tuning;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 use crate::connection::TlsOptions;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
@@ -33,7 +33,7 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -61,7 +61,7 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "etcd"))]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -196,7 +196,7 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -209,7 +209,7 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -245,7 +245,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -258,7 +258,7 @@ impl LockManagerBuilder {
 
     /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
     /// precedence over the URL. Feature `tls`.
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);
         self
@@ -279,7 +279,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn address_map(
         mut self,
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
