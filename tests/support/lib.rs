@@ -3,6 +3,7 @@
 //! - [`Backend`] and [`suite!`]: what one suite runs on.
 //! - [`RedisServer`]: a `redis-server` process of its own on a free loopback port, gone when dropped.
 //! - [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: several of them, as they are run in earnest.
+//! - [`EtcdServers`]: one `etcd` process, or a cluster of them.
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
@@ -22,6 +23,7 @@ struct Readme;
 mod backend;
 mod cluster_servers;
 mod drop_after;
+mod etcd_servers;
 mod eventually;
 mod fenced_register;
 mod history;
@@ -42,6 +44,7 @@ mod waiting;
 pub use backend::Backend;
 pub use cluster_servers::ClusterServers;
 pub use drop_after::drop_after;
+pub use etcd_servers::EtcdServers;
 pub use eventually::{BOUND, eventually, eventually_blocking};
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};
