@@ -16,7 +16,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{eventually_blocking, process};
+use crate::{eventually, eventually_blocking, process};
 
 const START_BOUND: Duration = Duration::from_secs(30);
 
@@ -169,6 +169,15 @@ impl EtcdServers {
         said.unwrap()
     }
 
+    /// Runs `etcdctl` on one member; returns what it prints.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[must_use]
+    pub fn ctl_of(&self, member: usize, arguments: &[&str]) -> String {
+        self.ctl_at(member, arguments).unwrap_or_else(|error| panic!("etcdctl {arguments:?}: {error}"))
+    }
+
     fn ctl_at(&self, member: usize, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", self.address(member))).args(arguments);
@@ -185,6 +194,15 @@ impl EtcdServers {
     pub fn keys(&self, prefix: &str) -> Vec<String> {
         let said = self.ctl(&["get", "--prefix", "--keys-only", prefix]);
         said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Waits until nobody holds or awaits a lock below this root (`distlock/`).
+    ///
+    /// # Panics
+    /// When somebody does so for too long.
+    pub async fn has_no_locks(&self, root: &str) {
+        let left = async || self.keys(&format!("{root}locks/")).is_empty();
+        eventually("no place is left", left).await;
     }
 
     /// Asks for users from now on: one who may use the keys that begin with `prefix`, and nothing else.
