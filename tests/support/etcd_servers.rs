@@ -173,7 +173,6 @@ impl EtcdServers {
     ///
     /// # Panics
     /// When it fails.
-    #[must_use]
     pub fn ctl_of(&self, member: usize, arguments: &[&str]) -> String {
         self.ctl_at(member, arguments).unwrap_or_else(|error| panic!("etcdctl {arguments:?}: {error}"))
     }

@@ -61,10 +61,21 @@ impl Trouble {
         }
     }
 
-    /// The words that a watch was cancelled with.
+    /// The words that a watch was cancelled with: `rpc error: code = PermissionDenied desc = ..`.
     pub(super) fn of_cancelled_watch(reason: &str, place: &str, all: &str) -> Trouble {
-        let code = if reason.contains("ermission") { Code::PermissionDenied } else { Code::Unavailable };
-        Trouble::of_status(&Status::new(code, reason), place, all)
+        let (code, words) = reason
+            .strip_prefix("rpc error: code = ")
+            .and_then(|text| text.split_once(" desc = "))
+            .unwrap_or(("", reason));
+        let code = match code {
+            "PermissionDenied" => Code::PermissionDenied,
+            "InvalidArgument" => Code::InvalidArgument,
+            "Unauthenticated" => Code::Unauthenticated,
+            // Servers say it in more than one way.
+            _ if words.contains("permission denied") => Code::PermissionDenied,
+            _ => Code::Unavailable,
+        };
+        Trouble::of_status(&Status::new(code, words), place, all)
     }
 
     fn of_status(status: &Status, place: &str, all: &str) -> Trouble {
@@ -186,6 +197,21 @@ mod tests {
             let text = trouble.error.to_string();
             assert!(text.contains(words), "the server's own words: {text}");
             assert!(text.contains("etcd at h:2379"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_cancelled_watch_is_read() {
+        for (reason, kind) in [
+            ("rpc error: code = PermissionDenied desc = etcdserver: permission denied", Failure::Refused),
+            ("etcdserver: permission denied", Failure::Refused),
+            ("rpc error: code = InvalidArgument desc = etcdserver: user name is empty", Failure::Refused),
+            ("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token", Failure::Later),
+            ("rpc error: code = Unavailable desc = etcdserver: no leader", Failure::Unknown),
+            ("what the watch has missed was compacted, up to revision 7", Failure::Unknown),
+        ] {
+            let trouble = Trouble::of_cancelled_watch(reason, "etcd at h:2379", "r/");
+            assert_eq!(trouble.error.kind, kind, "{reason}: {}", trouble.error);
         }
     }
 
