@@ -13,7 +13,7 @@ fn revision(servers: &EtcdServers) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_free_lock_costs_two_writes_and_a_contended_one_three() {
+async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
     let servers = EtcdServers::one();
     let (one, other) = (process(&servers, "60s").await, process(&servers, "60s").await);
     let before = revision(&servers);
@@ -26,8 +26,9 @@ async fn a_free_lock_costs_two_writes_and_a_contended_one_three() {
     let before = revision(&servers);
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
-    // The release, the answer to the hint, the release; it may have asked once more before.
-    assert!((3..=4).contains(&(revision(&servers) - before)));
+    // Two releases; the waiter may have asked once more before it was told.
+    let writes = revision(&servers) - before;
+    assert!((2..=3).contains(&writes), "{writes} writes");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,13 +14,11 @@ pub(super) struct Names {
     root: String,
 }
 
-/// A key of ours.
+/// The place of an owner in the queue of a lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    /// Where an owner stands.
-    Place { key: String, owner: String },
-    /// The session of a process.
-    Session { client: String },
+pub(super) struct PlaceName {
+    pub(super) key: String,
+    pub(super) owner: String,
 }
 
 impl Names {
@@ -49,15 +47,12 @@ impl Names {
         format!("{}{owner}", self.places(key))
     }
 
-    /// What a key of ours stands for. `None`: for nothing that we write.
-    pub(super) fn read(&self, name: &[u8]) -> Option<Named> {
+    /// Whose place a key is. `None`: nobody's.
+    pub(super) fn read(&self, name: &[u8]) -> Option<PlaceName> {
         let name = std::str::from_utf8(name).ok()?.strip_prefix(&self.root)?;
-        if let Some(client) = name.strip_prefix("sessions/") {
-            return Some(Named::Session { client: client.to_owned() });
-        }
         let (key, owner) = name.strip_prefix("locks/")?.split_once('/')?;
         let key = percent_decode_str(key).decode_utf8().ok()?.into_owned();
-        Some(Named::Place { key, owner: owner.to_owned() })
+        Some(PlaceName { key, owner: owner.to_owned() })
     }
 }
 
@@ -90,10 +85,9 @@ mod tests {
             let place = names.place(key, "dl1:c:7");
             assert!(place.starts_with("app/locks/locks/") && place.starts_with(names.all()), "{place}");
             let (key, owner) = (key.to_owned(), "dl1:c:7".to_owned());
-            assert_eq!(names.read(place.as_bytes()), Some(Named::Place { key, owner }), "{place}");
+            assert_eq!(names.read(place.as_bytes()), Some(PlaceName { key, owner }), "{place}");
         }
-        let client = "c".to_owned();
-        assert_eq!(names.read(names.session("c").as_bytes()), Some(Named::Session { client }));
+        assert_eq!(names.read(names.session("c").as_bytes()), None);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use tokio::time::timeout;
 
 use super::EtcdStore;
 use super::errors::Trouble;
-use super::keys::Named;
+use super::keys::PlaceName;
 use super::link::{Heart, Link, Member, Watch};
 use super::session::Session;
+use super::waiting::News;
 use crate::store::{EarlierCommands, Grant, StoreEvents};
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -117,22 +118,29 @@ impl EtcdStore {
                 Ok(deleted) => deleted,
                 Err(trouble) => return trouble,
             };
-            for (name, _) in &deleted {
-                match self.config.names.read(name) {
-                    Some(Named::Place { key, owner }) => {
-                        let next = self.waiting().gone(&key, &owner);
-                        for owner in next {
-                            events.granted(&key, &owner, Grant::new());
-                        }
+            // First: with a session all of its places end at one revision, and none of them is anybody's turn.
+            // A server may end a session that was kept alive: leaders that were stopped have done that.
+            if deleted.iter().any(|(name, _)| name == session.as_bytes()) {
+                let text = format!("{}: the session's key is gone", self.config.describe());
+                return Trouble { lease_is_gone: true, ..Trouble::later(text) };
+            }
+            for (name, revision) in &deleted {
+                if let Some(PlaceName { key, owner }) = self.config.names.read(name) {
+                    let news = self.waiting().gone(&key, &owner);
+                    for (owner, news) in news {
+                        events.granted(&key, &owner, grant(news, *revision));
                     }
-                    // A server may end a lease that was kept alive: leaders that were stopped have done that.
-                    Some(Named::Session { .. }) if name == session.as_bytes() => {
-                        let text = format!("{}: the session's key is gone", self.config.describe());
-                        return Trouble { lease_is_gone: true, ..Trouble::later(text) };
-                    }
-                    Some(Named::Session { .. }) | None => {}
                 }
             }
         }
+    }
+}
+
+/// A place stays first until it is deleted itself, and so as long as the session lives: the grant does not age. The
+/// revision at which the one before it was deleted is above all that were handed out for the lock.
+fn grant(news: News, revision: i64) -> Grant {
+    match (news, u64::try_from(revision)) {
+        (News::First, Ok(revision)) => Grant::new().fence(revision).at_most_old(Duration::ZERO),
+        (News::PlaceLost, _) | (News::First, Err(_)) => Grant::new(),
     }
 }

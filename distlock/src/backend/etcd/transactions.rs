@@ -10,7 +10,7 @@ use etcd_client::{
     TxnResponse,
 };
 
-use super::keys::{Named, Names};
+use super::keys::Names;
 use crate::lock_kind::LockKind;
 use crate::store::{Busy, KEPT, StoredLock};
 
@@ -147,7 +147,7 @@ pub(super) struct Place {
 
 impl Place {
     fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
-        let Named::Place { owner, .. } = names.read(kv.key())? else { return None };
+        let owner = names.read(kv.key())?.owner;
         let kept = kv.value() == KEPT_PLACE.as_bytes();
         Some(Place { name: kv.key().to_vec(), owner, create_revision: kv.create_revision(), kept })
     }

@@ -30,6 +30,15 @@ pub(super) enum Turn {
     Comes,
 }
 
+/// What the end of a place means for an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nobody stands before it any more: the lock is its own.
+    First,
+    /// The place was its own.
+    PlaceLost,
+}
+
 impl Waiting {
     /// To be called before the store is asked for a place.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &str) {
@@ -64,8 +73,8 @@ impl Waiting {
         }
     }
 
-    /// A place has ended. Returns the owners of this process whose turn it is now, or who have lost theirs.
-    pub(super) fn gone(&mut self, key: &str, owner: &str) -> Vec<String> {
+    /// A place has ended. Returns the owners of this process whom that concerns.
+    pub(super) fn gone(&mut self, key: &str, owner: &str) -> Vec<(String, News)> {
         let Some(owners) = self.keys.get_mut(key) else { return Vec::new() };
         let mut next = Vec::new();
         for (waiter, ahead) in owners.iter_mut() {
@@ -75,13 +84,15 @@ impl Waiting {
                 }
                 Ahead::Known(before) => {
                     before.remove(owner);
-                    if before.is_empty() || waiter == owner {
-                        next.push(waiter.clone());
+                    if waiter == owner {
+                        next.push((waiter.clone(), News::PlaceLost));
+                    } else if before.is_empty() {
+                        next.push((waiter.clone(), News::First));
                     }
                 }
             }
         }
-        for waiter in &next {
+        for (waiter, _) in &next {
             self.goes(key, waiter);
         }
         next
@@ -113,7 +124,7 @@ mod tests {
         assert_eq!(waiting.stands_behind(&key, "me", those(&["a", "b"])), Turn::Waits);
         assert!(waiting.gone("k", "b").is_empty());
         assert!(waiting.gone("other", "a").is_empty() && waiting.gone("k", "c").is_empty());
-        assert_eq!(waiting.gone("k", "a"), ["me"]);
+        assert_eq!(waiting.gone("k", "a"), [("me".to_owned(), News::First)]);
         assert!(waiting.gone("k", "a").is_empty() && waiting.is_empty());
     }
 
@@ -132,7 +143,7 @@ mod tests {
         let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
         waiting.asks(&key, "me");
         assert_eq!(waiting.stands_behind(&key, "me", those(&["a"])), Turn::Waits);
-        assert_eq!(waiting.gone("k", "me"), ["me"]);
+        assert_eq!(waiting.gone("k", "me"), [("me".to_owned(), News::PlaceLost)]);
     }
 
     #[test]
