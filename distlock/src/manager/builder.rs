@@ -12,10 +12,12 @@ use super::connecting::Built;
 use super::schemes::{self, StoreSlot};
 use super::{Defaults, LockManager};
 use crate::backend::Tuning;
+#[cfg(feature = "redis")]
+use crate::connection::AddressMap;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 use crate::connection::TlsOptions;
 #[cfg(any(feature = "redis", feature = "etcd"))]
-use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+use crate::connection::{ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;
@@ -279,7 +281,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(any(feature = "redis", feature = "etcd"))]
+    #[cfg(feature = "redis")]
     pub fn address_map(
         mut self,
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,

@@ -69,6 +69,7 @@ impl Config {
         default_ttl: Duration,
     ) -> Result<Config, String> {
         let url = Url::read(url)?;
+        #[cfg(feature = "redis")]
         if options.address_map.is_some() {
             return Err(
                 "`address_map` is for Redis: members of etcd are connected as the URL names them".into()
