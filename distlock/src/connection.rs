@@ -136,14 +136,15 @@ pub(crate) enum Roots {
     System,
 }
 
-/// How servers are verified, and what we show them: for URLs with `rediss` or `valkeys`. Feature `tls`.
+/// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`. Feature `tls` or
+/// `etcd`.
 ///
 /// Servers are always verified. Files are read again whenever a connection is made, so that certificates can be
 /// replaced while the program runs; if what is there then cannot be used (a certificate that was written before
-/// its key, say), the connection is made with what was there before, and a warning says why. `Debug` does not
-/// show what was given in memory.
+/// its key, say), the connection is made with what was there before, and a warning says why; to etcd it is not
+/// made, and tried again. `Debug` does not show what was given in memory.
 ///
-/// ```
+/// ```no_run
 /// use distlock::{LockManager, TlsOptions};
 ///
 /// # fn main() -> Result<(), distlock::LockError> {

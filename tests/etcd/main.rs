@@ -6,6 +6,7 @@ mod cost;
 mod elections;
 mod errors;
 mod sessions;
+mod tls;
 mod users;
 
 use std::time::Duration;

@@ -33,6 +33,8 @@ pub struct EtcdServers {
     directory: TempDir,
     arguments: Vec<String>,
     with_users: bool,
+    /// Options of `etcdctl` for TLS.
+    papers: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -55,12 +57,40 @@ impl EtcdServers {
         Self::start(3, &[])
     }
 
+    /// One member that shows this certificate, and asks clients for one of this authority; `client`: one of those,
+    /// without `.pem` and `.key`.
+    #[must_use]
+    pub fn over_tls(certificate: &str, key: &str, authority: &str, client: &str) -> Self {
+        let arguments = [
+            format!("--cert-file={certificate}"),
+            format!("--key-file={key}"),
+            format!("--trusted-ca-file={authority}"),
+            "--client-cert-auth".to_owned(),
+        ];
+        for file in [certificate, key, authority] {
+            // The member does not run as the user who has made them.
+            hand_over(Path::new(file));
+        }
+        hand_over(Path::new(authority).parent().expect("a file lies in a directory"));
+        let papers = vec![
+            format!("--cacert={authority}"),
+            format!("--cert={client}.pem"),
+            format!("--key={client}.key"),
+        ];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Self::start_with(1, &arguments, Some(papers))
+    }
+
     /// So many members, with further arguments.
     #[must_use]
     pub fn start(count: usize, arguments: &[&str]) -> Self {
+        Self::start_with(count, arguments, None)
+    }
+
+    fn start_with(count: usize, arguments: &[&str], papers: Option<Vec<String>>) -> Self {
         let begin = Instant::now();
         loop {
-            match Self::try_start(count, arguments) {
+            match Self::try_start(count, arguments, papers.clone()) {
                 Ok(servers) => return servers,
                 Err(log) => {
                     let taken = log.contains("address already in use");
@@ -70,17 +100,17 @@ impl EtcdServers {
         }
     }
 
-    fn try_start(count: usize, arguments: &[&str]) -> Result<Self, String> {
+    fn try_start(count: usize, arguments: &[&str], papers: Option<Vec<String>>) -> Result<Self, String> {
         let directory = tempfile::Builder::new().prefix("distlock-etcd-").tempdir().unwrap();
         hand_over(directory.path());
         let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let mut members = Vec::new();
         for (number, (client_port, peer_port)) in ports.iter().copied().enumerate() {
-            let child = launch(number, &ports, directory.path(), &arguments);
+            let child = launch(number, &ports, directory.path(), &arguments, scheme(&papers));
             members.push(Member { client_port, peer_port, child });
         }
-        let mut servers = Self { members, directory, arguments, with_users: false };
+        let mut servers = Self { members, directory, arguments, with_users: false, papers };
         let all_answer = (0..count).all(|number| servers.answers_in_time(number));
         if all_answer { Ok(servers) } else { Err(servers.log()) }
     }
@@ -149,7 +179,8 @@ impl EtcdServers {
         self.kill9(member);
         let ports: Vec<(u16, u16)> =
             self.members.iter().map(|member| (member.client_port, member.peer_port)).collect();
-        self.members[member].child = launch(member, &ports, self.directory.path(), &self.arguments);
+        self.members[member].child =
+            launch(member, &ports, self.directory.path(), &self.arguments, scheme(&self.papers));
         assert!(self.answers_in_time(member), "{}", self.log());
     }
 
@@ -183,6 +214,7 @@ impl EtcdServers {
         if self.with_users {
             command.args(["--user", ADMIN]);
         }
+        command.args(self.papers.iter().flatten());
         let output = command.output().unwrap_or_else(|error| panic!("cannot start etcdctl: {error}"));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
@@ -227,10 +259,18 @@ impl EtcdServers {
             if self.members[member].child.try_wait().unwrap().is_some() || begin.elapsed() > START_BOUND {
                 return false;
             }
-            if is_healthy(self.members[member].client_port) {
+            if self.is_healthy(member) {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether a member has a leader and answers.
+    fn is_healthy(&self, member: usize) -> bool {
+        match self.papers {
+            Some(_) => self.ctl_at(member, &["get", "nothing", "--command-timeout=1s"]).is_ok(),
+            None => is_healthy(self.members[member].client_port),
         }
     }
 
@@ -249,10 +289,10 @@ impl Drop for EtcdServers {
     }
 }
 
-/// Gives a directory to the unprivileged user, if we may.
-fn hand_over(directory: &Path) {
+/// Gives a file or a directory to the unprivileged user, if we may.
+fn hand_over(path: &Path) {
     if rustix::process::getuid().is_root() {
-        chown(directory, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
+        chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
     }
 }
 
@@ -260,7 +300,18 @@ fn log_file(directory: &Path, member: usize) -> std::path::PathBuf {
     directory.join(format!("m{member}.log"))
 }
 
-fn launch(number: usize, ports: &[(u16, u16)], directory: &Path, arguments: &[String]) -> Child {
+/// Of the addresses for clients.
+fn scheme(papers: &Option<Vec<String>>) -> &'static str {
+    if papers.is_some() { "https" } else { "http" }
+}
+
+fn launch(
+    number: usize,
+    ports: &[(u16, u16)],
+    directory: &Path,
+    arguments: &[String],
+    clients: &str,
+) -> Child {
     let url = |port: u16| format!("http://127.0.0.1:{port}");
     let (client_port, peer_port) = ports[number];
     let cluster: Vec<String> =
@@ -270,8 +321,8 @@ fn launch(number: usize, ports: &[(u16, u16)], directory: &Path, arguments: &[St
     command
         .arg(format!("--name=m{number}"))
         .arg(format!("--data-dir={}", directory.join(format!("m{number}")).display()))
-        .arg(format!("--listen-client-urls={}", url(client_port)))
-        .arg(format!("--advertise-client-urls={}", url(client_port)))
+        .arg(format!("--listen-client-urls={clients}://127.0.0.1:{client_port}"))
+        .arg(format!("--advertise-client-urls={clients}://127.0.0.1:{client_port}"))
         .arg(format!("--listen-peer-urls={}", url(peer_port)))
         .arg(format!("--initial-advertise-peer-urls={}", url(peer_port)))
         .arg(format!("--initial-cluster={}", cluster.join(",")));

@@ -259,7 +259,7 @@ impl LockManagerBuilder {
     }
 
     /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
-    /// precedence over the URL. Feature `tls`.
+    /// precedence over the URL. Feature `tls` or `etcd`.
     #[cfg(any(feature = "tls", feature = "etcd"))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);
