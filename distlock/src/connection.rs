@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,12 +80,15 @@ impl fmt::Debug for Provider {
     }
 }
 
+#[cfg(feature = "redis")]
 type Mapped = dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync;
 
 /// Where an announced address is reached instead, if it is not reached as announced.
+#[cfg(feature = "redis")]
 #[derive(Clone)]
 pub(crate) struct AddressMap(Arc<Mapped>);
 
+#[cfg(feature = "redis")]
 impl AddressMap {
     pub(crate) fn new(
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
@@ -98,6 +101,7 @@ impl AddressMap {
     }
 }
 
+#[cfg(feature = "redis")]
 impl fmt::Debug for AddressMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AddressMap(..)")
@@ -105,7 +109,7 @@ impl fmt::Debug for AddressMap {
 }
 
 /// A PEM text, or where it is.
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Pem {
     /// Read again whenever a connection is made.
@@ -113,7 +117,7 @@ pub(crate) enum Pem {
     Text(Arc<[u8]>),
 }
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,21 +129,22 @@ impl fmt::Debug for Pem {
 }
 
 /// Whose certificates are trusted where no authority is named.
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Roots {
     Web,
     System,
 }
 
-/// How servers are verified, and what we show them: for URLs with `rediss` or `valkeys`. Feature `tls`.
+/// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`. Feature `tls` or
+/// `etcd`.
 ///
 /// Servers are always verified. Files are read again whenever a connection is made, so that certificates can be
 /// replaced while the program runs; if what is there then cannot be used (a certificate that was written before
-/// its key, say), the connection is made with what was there before, and a warning says why. `Debug` does not
-/// show what was given in memory.
+/// its key, say), the connection is made with what was there before, and a warning says why; to etcd it is not
+/// made, and tried again. `Debug` does not show what was given in memory.
 ///
-/// ```
+/// ```no_run
 /// use distlock::{LockManager, TlsOptions};
 ///
 /// # fn main() -> Result<(), distlock::LockError> {
@@ -148,7 +153,7 @@ pub(crate) enum Roots {
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 #[must_use = "options do nothing until a builder has them"]
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
@@ -159,7 +164,7 @@ pub struct TlsOptions {
     pub(crate) roots: Option<Roots>,
 }
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 impl TlsOptions {
     /// The root certificates of the web are trusted, and no certificate is shown.
     pub fn new() -> Self {
@@ -230,10 +235,11 @@ impl TlsOptions {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionOptions {
     pub(crate) credentials: Option<Provider>,
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     pub(crate) tls: Option<TlsOptions>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) response_timeout: Option<Duration>,
+    #[cfg(feature = "redis")]
     pub(crate) address_map: Option<AddressMap>,
 }
 
@@ -248,7 +254,7 @@ mod tests {
         assert!(!text.contains("s3cret") && text.contains("60s"), "{text}");
     }
 
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     #[test]
     fn debug_output_shows_no_key() {
         let options = TlsOptions::new().client_certificate_pem("c3rt", "s3cret").authority_file("/ca.pem");

@@ -49,7 +49,7 @@ pub mod fuzzing {
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 mod connection;
 mod contained;
 mod driver;
@@ -81,9 +81,9 @@ mod sync;
 pub mod testing;
 mod token;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 pub use connection::Credentials;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "etcd"))]
 pub use connection::TlsOptions;
 #[doc = include_str!("attribute.md")]
 pub use distlock_macros::distributed_lock;

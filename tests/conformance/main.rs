@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fixtures;
+mod on_etcd;
 mod on_redis;
 mod on_servers;
 mod quorum_alone;
@@ -32,4 +33,9 @@ mod cluster {
 mod quorum {
     use crate::fixtures::OnQuorum;
     distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, link);
+}
+
+mod etcd {
+    use crate::on_etcd::OnEtcd;
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
 }

@@ -1,6 +1,8 @@
 //! The contract between the driver and the stores. Its vocabulary is defined in [`crate::protocol`].
 
 pub(crate) mod adapter;
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 pub(crate) mod fail_all;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]

@@ -154,9 +154,10 @@ impl Released {
         }
         let core = awaited.core.clone();
         let Some(place) = InBackground::enter(&core) else { return };
+        let kind = awaited.command.kind;
         let unawaited = Unawaited {
             cell: self.lease_handle.cell.clone(),
-            command: std::mem::replace(&mut awaited.command, AwaitedCommand::new(AwaitedKind::Release)),
+            command: std::mem::replace(&mut awaited.command, AwaitedCommand::new(kind)),
             report: std::mem::replace(&mut self.report, EndReport::over()),
             _in_hand: awaited.in_hand.take(),
             _place: place,

@@ -41,6 +41,7 @@ use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
+use crate::release::Release;
 use crate::section::{Hold, Holding, OnLost};
 use crate::token::FencingToken;
 pub use lead::Lead;
@@ -223,7 +224,7 @@ impl Candidate {
         F: FnMut(Lead) -> Fut,
         Fut: Future,
     {
-        let holding = Holding::new(guard);
+        let holding = Holding::new(guard, Release::Confirmed);
         let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
         let term = Term { _reign: Reign::begin(&self.state, lead.clone()), holding };
         let held = term.holding.handle();

@@ -1,19 +1,21 @@
 //! Making a manager.
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 use std::future::Future;
 use std::time::Duration;
 
 use super::Defaults;
 use super::store_slot::StoreSlot;
 use crate::backend::Tuning;
-#[cfg(feature = "tls")]
-use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
-use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+use crate::connection::AddressMap;
+#[cfg(any(feature = "tls", feature = "etcd"))]
+use crate::connection::TlsOptions;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+use crate::connection::{ConnectionOptions, Credentials, Provider};
 use crate::release::Release;
 use crate::store::LockStore;
 
@@ -28,7 +30,7 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -56,7 +58,7 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "etcd"))]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -201,7 +203,7 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -214,7 +216,7 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -250,7 +252,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -262,8 +264,8 @@ impl LockManagerBuilder {
     }
 
     /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
-    /// precedence over the URL. Feature `tls`.
-    #[cfg(feature = "tls")]
+    /// precedence over the URL. Feature `tls` or `etcd`.
+    #[cfg(any(feature = "tls", feature = "etcd"))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);
         self

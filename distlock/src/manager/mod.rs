@@ -101,6 +101,15 @@ impl LockManager {
     /// authority. `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that asks
     /// for one.
     ///
+    /// `etcd://[user:password@]host[:port],host[:port],…[/root]`, with TLS `etcds://…` (feature `etcd`): the
+    /// members of an etcd cluster, 3.4 or later. Locks survive the death of a minority of them without a second
+    /// holder, and are handed on in the order in which they were asked for, over all processes. Exclusive locks
+    /// only. All locks of the process hang on one session, which ends `?session_timeout=10s` after the
+    /// process's last sign of life (if not given: the `default_ttl`): a crashed holder delays others by that
+    /// time, and a process that cannot reach etcd for that time has lost its locks, whatever their ttls. Keys
+    /// lie below `root` (if not given: `distlock`). The same parameters as above for TLS; more in
+    /// `docs/etcd.md` of the repository.
+    ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if
     /// the server refuses, at once, or cannot be reached within that time.

@@ -9,6 +9,8 @@ use super::{LockManager, LockManagerBuilder};
 use crate::error::LockError;
 use crate::nearest::nearest;
 
+#[cfg(feature = "etcd")]
+use crate::backend::etcd::EtcdStore;
 #[cfg(feature = "redis")]
 use crate::backend::{
     Backend,
@@ -34,6 +36,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { names: &["memory"], feature: None, open: Some(open_memory) },
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
     Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
+    Scheme { names: &["etcd", "etcds"], feature: Some("etcd"), open: OPEN_ETCD },
 ];
 
 const REDIS: &[&str] = &[
@@ -69,6 +72,11 @@ const OPEN_REDIS: Option<Open> = None;
 const OPEN_REDIS_OVER_TLS: Option<Open> = Some(open_redis);
 #[cfg(not(feature = "tls"))]
 const OPEN_REDIS_OVER_TLS: Option<Open> = None;
+
+#[cfg(feature = "etcd")]
+const OPEN_ETCD: Option<Open> = Some(open_etcd);
+#[cfg(not(feature = "etcd"))]
+const OPEN_ETCD: Option<Open> = None;
 
 /// The manager for a URL.
 pub(super) fn open(
@@ -198,6 +206,20 @@ pub(super) fn open_quorum(
     _lazy: bool,
 ) -> Result<Built, LockError> {
     Err(LockError::options(switched_off("redis+quorum", "redis")))
+}
+
+#[cfg(feature = "etcd")]
+fn open_etcd(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    let store =
+        EtcdStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
+    let longest_attempt = store.longest_attempt();
+    let built = open_store(StoreSlot::new(store), builder, client, lazy)?;
+    Ok(Built { longest_attempt, ..built })
 }
 
 /// The manager of a store that implements the public contract.

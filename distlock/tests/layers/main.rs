@@ -30,6 +30,7 @@ const ROOMS: &[Room] = &[
     Room("open contract", 4, &["store/"]),
     Room("adapter", 5, &["backend/adapter/"]),
     Room("connection options", 4, &["connection.rs"]),
+    Room("etcd", 5, &["backend/etcd/"]),
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
     Room("quorum", 5, &["backend/quorum/"]),

@@ -1,8 +1,8 @@
 //! A test plays the store, command by command.
 
 mod hazards;
-mod notifications;
 mod in_background;
+mod notifications;
 mod order;
 mod sessions;
 mod words;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, shared_token_text,
+    AcquireMode, Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of,
+    shared_token_text,
 };
 use crate::protocol::mutated;
 

@@ -2,6 +2,7 @@
 //! wait.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,7 +179,8 @@ impl World {
         let Some(driver) = &self.clients[c].driver else { return };
         let told = driver.told.clone();
         let task = driver.tasks.spawn(Box::pin(async move {
-            let result = release(&handle).confirmed().await;
+            let mut released = release(&handle);
+            let result = poll_fn(|cx| released.poll(cx)).await;
             lock(&told).push(Told::Confirmed(index, result));
         }));
         if how == 1 {

@@ -1,0 +1,212 @@
+//! Those who lock.
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Compare, CompareOp, EventType, GetOptions, LockOptions, PutOptions, SortOrder, SortTarget, Txn,
+    TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
+};
+use tokio::sync::oneshot;
+
+use crate::Result;
+
+const TTL: i64 = 30;
+
+/// Something that locks: connected, cheap to clone.
+pub(crate) trait Locks: Clone + Send + Sync + 'static {
+    type Guard: Send + 'static;
+    const NAME: &'static str;
+
+    fn connect(address: &str) -> impl Future<Output = Result<Self>> + Send;
+    fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
+    fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// distlock.
+#[derive(Clone)]
+pub(crate) struct Distlock(pub(crate) distlock::LockManager);
+
+impl Locks for Distlock {
+    type Guard = distlock::Guard;
+    const NAME: &'static str = "distlock";
+
+    async fn connect(address: &str) -> Result<Self> {
+        Ok(Distlock(distlock::LockManager::connect(&format!("etcd://{address}")).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        Ok(self.0.lock(key).wait_forever().acquire().await?)
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+/// A client, and a lease that is kept alive.
+async fn session(address: &str) -> Result<(Client, i64)> {
+    let mut client = Client::connect([address], None).await?;
+    let lease = client.lease_grant(TTL, None).await?.id();
+    let (mut keeper, mut stream) = client.lease_keep_alive(lease).await?;
+    tokio::spawn(async move {
+        while keeper.keep_alive().await.is_ok() && stream.message().await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+    });
+    Ok((client, lease))
+}
+
+/// The least that one can write: a transaction on a lease that all locks share. Who finds the key taken asks again.
+#[derive(Clone)]
+pub(crate) struct RawTxn {
+    client: Client,
+    lease: i64,
+}
+
+impl Locks for RawTxn {
+    type Guard = (Client, String);
+    const NAME: &'static str = "raw Txn on a shared lease";
+
+    async fn connect(address: &str) -> Result<Self> {
+        let (client, lease) = session(address).await?;
+        Ok(RawTxn { client, lease })
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let mut client = self.client.clone();
+        loop {
+            let txn = Txn::new()
+                .when([Compare::create_revision(key, CompareOp::Equal, 0)])
+                .and_then([TxnOp::put(key, "x", Some(PutOptions::new().with_lease(self.lease)))])
+                .or_else([TxnOp::get(key, None)]);
+            if client.txn(txn).await?.succeeded() {
+                return Ok((client, key.to_owned()));
+            }
+            tokio::time::sleep(Duration::from_micros(fastrand::u64(500..1_500))).await;
+        }
+    }
+
+    async fn release((mut client, key): Self::Guard) -> Result<()> {
+        client.delete(key, None).await?;
+        Ok(())
+    }
+}
+
+/// A queue by revision, with one standing watch from now.
+#[derive(Clone)]
+pub(crate) struct RawQueue {
+    client: Client,
+    lease: i64,
+    next: Arc<AtomicU64>,
+    deleted: Arc<Mutex<Deleted>>,
+}
+
+#[derive(Default)]
+struct Deleted {
+    /// Those that were deleted and that nobody waited for yet.
+    seen: HashSet<Vec<u8>>,
+    awaited: HashMap<Vec<u8>, oneshot::Sender<()>>,
+}
+
+impl Locks for RawQueue {
+    type Guard = (Client, String);
+    const NAME: &'static str = "raw queue, one standing watch";
+
+    async fn connect(address: &str) -> Result<Self> {
+        let (mut client, lease) = session(address).await?;
+        let deleted: Arc<Mutex<Deleted>> = Arc::default();
+        let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
+        let mut watch = client.watch("bench", Some(options)).await?;
+        watch.message().await?;
+        let told = deleted.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(said)) = watch.message().await {
+                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                for event in said.events().iter().filter(|event| event.event_type() == EventType::Delete) {
+                    let Some(key) = event.kv().map(|kv| kv.key().to_vec()) else { continue };
+                    let _told = match told.awaited.remove(&key) {
+                        Some(waiter) => waiter.send(()).is_ok(),
+                        None => told.seen.insert(key),
+                    };
+                }
+            }
+        });
+        Ok(RawQueue { client, lease, next: Arc::default(), deleted })
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let mut client = self.client.clone();
+        let prefix = format!("{key}/");
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{prefix}{:x}:{number}", self.lease);
+        let all = || {
+            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_keys_only()
+        };
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).seen.clear();
+        let put = TxnOp::put(&*own, "", Some(PutOptions::new().with_lease(self.lease)));
+        let answer = client.txn(Txn::new().and_then([put, TxnOp::get(&*prefix, Some(all()))])).await?;
+        let responses = answer.op_responses();
+        let Some(TxnOpResponse::Get(found)) = responses.get(1) else { return Err("no range".into()) };
+        let mut kvs: Vec<Vec<u8>> = found.kvs().iter().map(|kv| kv.key().to_vec()).collect();
+        loop {
+            let place = kvs.iter().position(|kv| kv == own.as_bytes()).ok_or("the place is gone")?;
+            if place == 0 {
+                return Ok((client, own));
+            }
+            let before = kvs.swap_remove(place - 1);
+            let (sender, gone) = oneshot::channel();
+            {
+                let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+                // Without a sender it is told at once.
+                if !deleted.seen.remove(&before) {
+                    deleted.awaited.insert(before, sender);
+                }
+            }
+            // An error: it was gone already.
+            drop(gone.await);
+            let found = client.get(&*prefix, Some(all())).await?;
+            kvs = found.kvs().iter().map(|kv| kv.key().to_vec()).collect();
+        }
+    }
+
+    async fn release((mut client, own): Self::Guard) -> Result<()> {
+        client.delete(own, None).await?;
+        Ok(())
+    }
+}
+
+/// The server's own Lock and Unlock.
+#[derive(Clone)]
+pub(crate) struct LockCall {
+    client: Client,
+    address: String,
+}
+
+impl Locks for LockCall {
+    type Guard = (Client, Vec<u8>, i64);
+    const NAME: &'static str = "the server's Lock call";
+
+    async fn connect(address: &str) -> Result<Self> {
+        let client = Client::connect([address], None).await?;
+        Ok(LockCall { client, address: address.to_owned() })
+    }
+
+    /// Tasks of one lease share the lock, so every process has one, and one task.
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        static LEASE: tokio::sync::OnceCell<i64> = tokio::sync::OnceCell::const_new();
+        let granted = LEASE.get_or_try_init(async || session(&self.address).await.map(|(_, lease)| lease));
+        let lease = *granted.await?;
+        let mut client = self.client.clone();
+        let locked = client.lock(key, Some(LockOptions::new().with_lease(lease))).await?;
+        Ok((client, locked.key().to_vec(), lease))
+    }
+
+    async fn release((mut client, key, _): Self::Guard) -> Result<()> {
+        client.unlock(key).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! What locks on etcd cost, side by side with the raw client and the server's own locks, in one run.
+//!
+//! `cargo run --release -p distlock-benches-etcd [-- [alone] [tasks] [hot] [processes] [held]]`
+//!
+//! Without names all parts run: about two minutes. It starts one `etcd` on free loopback ports, and ends it. The figures of
+//! one run are compared with each other, never with those of another run.
+
+#![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
+
+mod clock;
+mod contenders;
+mod held;
+mod here;
+mod processes;
+mod server;
+
+use server::EtcdServer;
+
+/// Whatever goes wrong ends the bench.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> Result<()> {
+    let mut parts: Vec<String> = std::env::args().skip(1).collect();
+    if parts.first().is_some_and(|first| first == processes::WORKER) {
+        return processes::work(&parts.split_off(1));
+    }
+    let wants = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    let server = EtcdServer::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if wants("alone") {
+        runtime.block_on(here::alone(&server))?;
+    }
+    if wants("tasks") {
+        runtime.block_on(here::tasks(&server))?;
+    }
+    if wants("hot") {
+        runtime.block_on(here::hot(&server))?;
+    }
+    if wants("processes") {
+        processes::measure(&server)?;
+    }
+    if wants("held") {
+        runtime.block_on(held::measure(&server))?;
+    }
+    Ok(())
+}

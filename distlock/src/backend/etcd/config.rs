@@ -1,0 +1,184 @@
+//! Everything that an etcd store is made from.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::keys::Names;
+use super::tls::Tls;
+use super::url::Url;
+use crate::connection::{ConnectionOptions, Credentials, Provider};
+
+/// The valid range of the time-outs of one connection. Shorter ones fail on a machine that is merely busy; longer ones
+/// are probably typing errors.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The valid range of the session's time-out. Below the first, etcd raises it itself.
+const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(86_400);
+
+/// How long a member may take for an answer if nothing is said: as long as an election does.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Where etcd is, who we are, how long to wait.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    /// `host:port` of each member.
+    pub(super) members: Vec<String>,
+    pub(super) names: Names,
+    pub(super) login: Login,
+    /// `None`: without TLS.
+    pub(super) tls: Option<Tls>,
+    /// The ttl that is asked for the lease of the session, in whole seconds.
+    pub(super) session_timeout: Duration,
+    /// How long one attempt to connect may take, until commands can be sent.
+    pub(super) connect_timeout: Duration,
+    /// How long an answer may take before the connection counts as broken.
+    pub(super) response_timeout: Duration,
+}
+
+/// Where user and password come from.
+#[derive(Clone)]
+pub(super) enum Login {
+    None,
+    Fixed { user: String, password: String },
+    Asked(Provider),
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Login::None => "None",
+            Login::Fixed { .. } => "Fixed(..)",
+            Login::Asked(_) => "Asked(..)",
+        })
+    }
+}
+
+impl Config {
+    /// From a URL and what the builder says beside it, which takes precedence. `default_ttl`: how long the locks of this
+    /// program last, and so its session, if the URL does not say.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    pub(super) fn read(
+        url: &str,
+        options: &ConnectionOptions,
+        default_ttl: Duration,
+    ) -> Result<Config, String> {
+        let url = Url::read(url)?;
+        #[cfg(feature = "redis")]
+        if options.address_map.is_some() {
+            return Err(
+                "`address_map` is for Redis: members of etcd are connected as the URL names them".into()
+            );
+        }
+        let login = match (&url.login, &options.credentials) {
+            (Some(_), Some(_)) => {
+                return Err("both the URL and `credentials` give a user: leave it out of the URL".into());
+            }
+            (Some((user, password)), None) => Login::Fixed { user: user.clone(), password: password.clone() },
+            (None, Some(provider)) => Login::Asked(provider.clone()),
+            (None, None) => Login::None,
+        };
+        let said = url.duration("session_timeout")?;
+        if let Some(said) = said.filter(|said| !SESSIONS.contains(said)) {
+            return Err(format!(
+                "`session_timeout` is {said:?}: it must be between 2 s, the shortest lease of etcd, and a day"
+            ));
+        }
+        let timeout = |name: &str, option: Option<Duration>, default| -> Result<Duration, String> {
+            let timeout = option.or(url.duration(name)?).unwrap_or(default);
+            if TIMEOUTS.contains(&timeout) {
+                Ok(timeout)
+            } else {
+                Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute"))
+            }
+        };
+        Ok(Config {
+            members: url.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect(),
+            names: Names::below(&url.root),
+            login,
+            tls: Tls::read(&url, options)?,
+            session_timeout: whole_seconds(
+                said.unwrap_or(default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
+            ),
+            connect_timeout: timeout("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
+            response_timeout: timeout("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+        })
+    }
+
+    /// Where the locks are, for messages.
+    pub(super) fn describe(&self) -> String {
+        format!("etcd at {}", self.members.join(", "))
+    }
+}
+
+impl Login {
+    /// User and password of the next connection, if the cluster wants some.
+    pub(super) async fn ask(&self) -> Result<Option<(String, String)>, String> {
+        match self {
+            Login::None => Ok(None),
+            Login::Fixed { user, password } => Ok(Some((user.clone(), password.clone()))),
+            Login::Asked(provider) => {
+                let asked = provider.ask().await;
+                let Credentials { user, password, .. } =
+                    asked.map_err(|error| format!("the function given to `credentials` failed: {error}"))?;
+                let user =
+                    user.ok_or("the function given to `credentials` returned no user, which etcd needs")?;
+                Ok(Some((user, password)))
+            }
+        }
+    }
+}
+
+/// Rounded up to what etcd can tell apart.
+pub(super) fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<Config, String> {
+        Config::read(url, &ConnectionOptions::default(), Duration::from_millis(12_500))
+    }
+
+    #[test]
+    fn a_session_lasts_as_long_as_the_locks_of_the_program_unless_the_url_says_otherwise() {
+        let timeout = |url| read(url).unwrap().session_timeout;
+        assert_eq!(timeout("etcd://h"), Duration::from_secs(13));
+        assert_eq!(timeout("etcd://h?session_timeout=4500ms"), Duration::from_secs(5));
+        let short =
+            Config::read("etcd://h", &ConnectionOptions::default(), Duration::from_millis(10)).unwrap();
+        assert_eq!(short.session_timeout, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn limits_are_checked_with_what_to_write() {
+        for (url, remedy) in [
+            ("etcd://h?session_timeout=1s", "between 2 s"),
+            ("etcd://h?response_timeout=1ms", "between 10 ms"),
+            ("etcd://h?connect_timeout=2m", "between 10 ms"),
+        ] {
+            let text = read(url).unwrap_err();
+            assert!(text.contains(remedy), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_login_is_given_once_and_shown_to_nobody() {
+        let provider = Provider::new(async || Ok::<_, std::io::Error>(Credentials::new("u", "s3cret")));
+        let options = ConnectionOptions { credentials: Some(provider), ..ConnectionOptions::default() };
+        let config = Config::read("etcd://h", &options, Duration::from_secs(10)).unwrap();
+        assert_eq!(config.login.ask().await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
+        let text = Config::read("etcd://u:s3cret@h", &options, Duration::from_secs(10)).unwrap_err();
+        assert!(text.contains("leave it out of the URL"), "{text}");
+        let fixed = read("etcd://u:s3cret@h1:1,h2").unwrap();
+        let shown = format!("{fixed:?} {} {text}", fixed.describe());
+        assert!(!shown.contains("s3cret") && shown.contains("etcd at h1:1, h2:2379"), "{shown}");
+    }
+}

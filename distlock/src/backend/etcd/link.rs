@@ -1,0 +1,238 @@
+//! One connection to one member: commands, the standing watch, the heartbeats.
+//!
+//! The client would spread commands over all members by itself, and go on with one that is stopped or cut off from the
+//! others. So it is given one member at a time; who replaces it is decided in [`supervisor`](super::supervisor).
+
+use std::time::Duration;
+
+use etcd_client::{
+    Client, ConnectOptions, Error as ClientError, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper,
+    PutOptions, Txn, TxnResponse, WatchFilterType, WatchOptions, WatchStream,
+};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::config::Config;
+use super::errors::{Connection, Trouble, needs_no_login};
+use super::transactions::Epoch;
+
+/// How often the connection is tried while nothing is under way. Servers close connections that are tried more often
+/// than every 5 s (`--grpc-keepalive-min-time`).
+const PING_INTERVAL: Duration = Duration::from_secs(6);
+
+/// A connection with which commands can be sent.
+#[derive(Clone)]
+pub(super) struct Link {
+    member: Member,
+    pub(super) epoch: Epoch,
+    /// Hears what is wrong with the connection.
+    troubles: mpsc::UnboundedSender<Trouble>,
+}
+
+/// A member that we are connected with.
+#[derive(Clone)]
+pub(super) struct Member {
+    client: Client,
+    /// What it is, for messages.
+    place: String,
+    /// What every key begins with.
+    all: String,
+    response_timeout: Duration,
+}
+
+impl Member {
+    pub(super) async fn connect(config: &Config, address: &str) -> Result<Member, Trouble> {
+        let place = format!("etcd at {address}");
+        let unusable = |text: String| Trouble::later(format!("cannot connect to {place}: {text}"));
+        let login = config.login.ask().await.map_err(unusable)?;
+        let mut options = ConnectOptions::new()
+            .with_keep_alive(PING_INTERVAL, config.response_timeout)
+            .with_keep_alive_while_idle(true)
+            .with_connect_timeout(config.connect_timeout)
+            .with_timeout(config.response_timeout)
+            .with_require_leader(true);
+        let mut scheme = "http";
+        if let Some(tls) = config.tls.clone() {
+            // The files may be on a slow device, and this thread renews leases.
+            let loaded = spawn_blocking(move || tls.load()).await.map_err(|_| unusable("it ends".into()))?;
+            options = options.with_tls(loaded.map_err(unusable)?);
+            scheme = "https";
+        }
+        let url = [format!("{scheme}://{address}")];
+        let client = match login {
+            None => Client::connect(&url, Some(options)).await,
+            Some((user, password)) => {
+                match Client::connect(&url, Some(options.clone().with_user(user, password))).await {
+                    // A cluster without users lets everybody in.
+                    Err(error) if needs_no_login(&error) => Client::connect(&url, Some(options)).await,
+                    connected => connected,
+                }
+            }
+        };
+        let all = config.names.all().to_owned();
+        let client = client.map_err(|error| Trouble::from(&error, &place, &all))?;
+        Ok(Member { client, place, all, response_timeout: config.response_timeout })
+    }
+
+    /// Awaits an answer, but not for too long.
+    async fn answer<T>(&self, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, Trouble> {
+        match timeout(self.response_timeout, asked).await {
+            Ok(answer) => answer.map_err(|error| self.trouble(&error)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn trouble(&self, error: &ClientError) -> Trouble {
+        Trouble::from(error, &self.place, &self.all)
+    }
+
+    fn silent(&self) -> Trouble {
+        Trouble::unknown(format!("{} did not answer within {:?}", self.place, self.response_timeout))
+    }
+
+    fn odd(&self, what: &str) -> Trouble {
+        Trouble::unknown(format!("{}: {what}", self.place))
+    }
+
+    /// A lease, and how long it lasts: not always as long as asked.
+    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, Trouble> {
+        let mut client = self.client.lease_client();
+        self.answer(client.grant(ttl, Some(LeaseGrantOptions::new()))).await.map(|granted| granted.id())
+    }
+
+    /// Ends a lease. If that fails it ends by itself.
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Trouble> {
+        let mut client = self.client.lease_client();
+        self.answer(client.revoke(lease)).await.map(drop)
+    }
+
+    /// Writes the session's key: what earlier connections have sent is not carried out from then on.
+    pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, Trouble> {
+        let mut client = self.client.kv_client();
+        let put = client.put(&*name, "", Some(PutOptions::new().with_lease(lease)));
+        let written = self.answer(put).await?;
+        let revision =
+            written.header().map(|header| header.revision()).ok_or_else(|| self.odd("no revision"))?;
+        Ok(Epoch { name, revision, lease })
+    }
+
+    /// Hears of every key of ours that is deleted from now on.
+    pub(super) async fn watch(&self) -> Result<Watch, Trouble> {
+        let mut client = self.client.watch_client();
+        let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
+        let stream = self.answer(client.watch(&*self.all, Some(options))).await?;
+        let mut watch = Watch { stream, member: self.clone() };
+        match timeout(self.response_timeout, watch.next()).await {
+            Ok(created) => created.map(|_| watch),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// Opens the stream for the heartbeats of a session.
+    pub(super) async fn keep_alive(&self, epoch: &Epoch) -> Result<Heart, Trouble> {
+        let mut client = self.client.lease_client();
+        let (keeper, stream) = self.answer(client.keep_alive(epoch.lease)).await?;
+        Ok(Heart { keeper, stream, member: self.clone(), epoch: epoch.clone() })
+    }
+
+    pub(super) fn into_link(self, epoch: Epoch, troubles: mpsc::UnboundedSender<Trouble>) -> Link {
+        Link { member: self, epoch, troubles }
+    }
+}
+
+impl Link {
+    pub(super) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Trouble> {
+        let mut client = self.member.client.kv_client();
+        let answer = self.member.answer(client.txn(txn)).await;
+        answer.inspect_err(|trouble| self.heard(trouble))
+    }
+
+    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, Trouble> {
+        self.member.grant(ttl).await.inspect_err(|trouble| self.heard(trouble))
+    }
+
+    /// Something was found to be wrong with the connection.
+    pub(super) fn heard(&self, trouble: &Trouble) {
+        if trouble.connection == Connection::IsReplaced {
+            // The supervisor may have given the connection up already.
+            drop(self.troubles.send(trouble.clone()));
+        }
+    }
+}
+
+/// The standing watch.
+pub(super) struct Watch {
+    stream: WatchStream,
+    member: Member,
+}
+
+impl Watch {
+    /// The names of keys that were deleted, with the revisions at which that was done.
+    pub(super) async fn next(&mut self) -> Result<Vec<(Vec<u8>, i64)>, Trouble> {
+        let said = match self.stream.message().await {
+            Ok(Some(said)) => said,
+            Ok(None) => return Err(self.member.odd("the watch has ended")),
+            Err(error) => return Err(self.member.trouble(&error)),
+        };
+        if said.canceled() {
+            let reason = match (said.cancel_reason(), said.compact_revision()) {
+                ("", 0) => "the watch was cancelled".to_owned(),
+                ("", revision) => {
+                    format!("what the watch has missed was compacted, up to revision {revision}")
+                }
+                (reason, _) => reason.to_owned(),
+            };
+            return Err(Trouble::of_cancelled_watch(&reason, &self.member.place, &self.member.all));
+        }
+        let deleted = said.events().iter().filter_map(|event| event.kv());
+        Ok(deleted.map(|kv| (kv.key().to_vec(), kv.mod_revision())).collect())
+    }
+}
+
+/// Keeps the session alive.
+pub(super) struct Heart {
+    keeper: LeaseKeeper,
+    stream: LeaseKeepAliveStream,
+    member: Member,
+    epoch: Epoch,
+}
+
+/// What came of a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beat {
+    /// The lease lasts so long from before the heartbeat was sent.
+    Alive(Duration),
+    /// There was an election meanwhile: who answered may not have been the leader any more.
+    Undecided,
+}
+
+impl Heart {
+    /// Keeps the lease alive, and asks the majority who the leader is. A leader that was stopped, or is cut off, answers
+    /// a keep-alive out of its own memory for a while after another one was elected, and that one does not know of it.
+    /// Only if the term is the same before it and after a read that the majority confirmed, the answer counts.
+    pub(super) async fn beat(&mut self) -> Result<Beat, Trouble> {
+        let member = self.member.clone();
+        let keep_alive = async {
+            self.keeper.keep_alive().await?;
+            self.stream.message().await
+        };
+        let kept = member.answer(keep_alive).await?;
+        let kept = kept.ok_or_else(|| member.odd("the stream of keep-alives has ended"))?;
+        let ttl = u64::try_from(kept.ttl()).unwrap_or(0);
+        if ttl == 0 {
+            let text = format!("the session with {} has ended: its lease is gone", member.place);
+            return Err(Trouble { lease_is_gone: true, ..Trouble::later(text) });
+        }
+        let mut client = member.client.kv_client();
+        let read = member.answer(client.get(&*self.epoch.name, None)).await?;
+        if read.kvs().first().map(|kv| kv.mod_revision()) != Some(self.epoch.revision) {
+            return Err(member.odd("the key of the session was written or deleted by somebody else"));
+        }
+        let term = |header: Option<&etcd_client::ResponseHeader>| header.map(|header| header.raft_term());
+        Ok(match (term(kept.header()), term(read.header())) {
+            (Some(before), Some(after)) if before == after => Beat::Alive(Duration::from_secs(ttl)),
+            _ => Beat::Undecided,
+        })
+    }
+}

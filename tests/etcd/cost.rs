@@ -1,0 +1,54 @@
+//! How many requests and streams it takes.
+
+use std::time::Duration;
+
+use distlock_tests::{EtcdServers, until_waiting};
+
+use crate::{LONG, process};
+
+/// The revision of the store: how many transactions have written since it was created.
+fn revision(servers: &EtcdServers) -> u64 {
+    let said = servers.ctl(&["get", "nothing", "-w", "fields"]);
+    said.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
+    let servers = EtcdServers::one();
+    let (one, other) = (process(&servers, "60s").await, process(&servers, "60s").await);
+    let before = revision(&servers);
+    one.lock("k").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(revision(&servers) - before, 2);
+
+    let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").ttl(LONG).wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    let before = revision(&servers);
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    // Two releases; the waiter may have asked once more before it was told.
+    let writes = revision(&servers) - before;
+    assert!((2..=3).contains(&writes), "{writes} writes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_locks_hang_on_one_lease() {
+    let servers = EtcdServers::one();
+    let manager = process(&servers, "4s").await;
+    let mut guards = Vec::new();
+    for number in 0..200 {
+        let guard = manager.lock(format!("k{number}")).ttl(Duration::from_secs(6)).acquire().await.unwrap();
+        guards.push(guard);
+    }
+    let leases = servers.ctl(&["lease", "list"]);
+    assert!(leases.contains("found 1 leases"), "{leases}");
+    let before = revision(&servers);
+    let start = std::time::Instant::now();
+    distlock_tests::eventually("all were renewed", async || start.elapsed() > Duration::from_secs(8)).await;
+    assert!(guards.iter().all(distlock::Guard::is_held));
+    assert_eq!(revision(&servers), before, "renewals only read");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    servers.has_no_locks("distlock/");
+}

@@ -1,0 +1,81 @@
+//! Another leader, and a history that is compacted.
+
+use std::time::Duration;
+
+use distlock_tests::{EtcdServers, eventually, until_waiting};
+
+use crate::{LONG, process};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leader_takes_nothing_from_anybody() {
+    let servers = EtcdServers::three();
+    let (one, other) = (process(&servers, "10s").await, process(&servers, "10s").await);
+    let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").ttl(LONG).fenced().wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    for _ in 0..3 {
+        let (leader, next) = (servers.leader(), (servers.leader() + 1) % 3);
+        let status = servers.ctl_of(next, &["endpoint", "status"]);
+        let id = status.split(", ").nth(1).unwrap().to_owned();
+        servers.ctl_of(leader, &["move-leader", &id]);
+        eventually("another one leads", async || servers.leads(next)).await;
+        guard.check().unwrap();
+        let free = one.lock("free").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        free.release().await.unwrap();
+    }
+    let first = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fencing_token().unwrap() > first);
+    next.release().await.unwrap();
+    servers.has_no_locks("distlock/");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_does_not_keep_a_waiter_asleep() {
+    let servers = EtcdServers::one();
+    let (one, other) = (process(&servers, "10s").await, process(&servers, "10s").await);
+    let mut last = 0;
+    for round in 0..5 {
+        let guard = one.lock("k").fenced().acquire().await.unwrap();
+        let waiter = tokio::spawn(other.lock("k").fenced().wait(LONG).acquire());
+        until_waiting(&one, "k", 1).await;
+        let status = servers.ctl(&["put", "elsewhere", "x", "-w", "fields"]);
+        let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap();
+        servers.ctl(&["compact", "--physical", revision]);
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap().unwrap();
+        let fence = next.fencing_token().unwrap().get();
+        assert!(fence > last, "round {round}: {fence} after {last}");
+        last = fence;
+        next.release().await.unwrap();
+    }
+    servers.has_no_locks("distlock/");
+}
+
+/// A leader that was stopped for longer than the session: whatever it does when it goes on, nobody believes for long
+/// what is not true any more. (Members before 3.4.31 end sessions then that were kept alive elsewhere.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_hears_at_once_what_a_former_leader_does() {
+    let servers = EtcdServers::three();
+    let (one, other) = (process(&servers, "4s").await, process(&servers, "4s").await);
+    let leader = servers.leader();
+    let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").ttl(LONG).fenced().wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    servers.stop(leader);
+    let start = std::time::Instant::now();
+    eventually("the session would have ended", async || start.elapsed() > Duration::from_secs(6)).await;
+    let first = guard.fencing_token().unwrap();
+    guard.check().expect("the session was kept alive by the next leader");
+    assert!(!waiter.is_finished());
+    servers.cont(leader);
+    // If nothing happens it is a server without the defect.
+    if tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.is_err() {
+        guard.release().await.unwrap();
+    }
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fencing_token().unwrap() > first);
+    next.release().await.unwrap();
+    servers.has_no_locks("distlock/");
+}

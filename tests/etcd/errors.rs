@@ -1,0 +1,59 @@
+//! What is said when something is not there.
+
+use std::time::{Duration, Instant};
+
+use distlock::{LockError, LockManager};
+use distlock_tests::{Direction, EtcdServers, Proxy};
+
+use crate::process;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_member_the_error_says_where_it_was_looked_for() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = LockManager::connect(&format!("etcd://u:s3cret@{closed}")).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&closed.to_string()) && !format!("{error:?}").contains("s3cret"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_etcd_cannot_do_is_refused_with_the_reason() {
+    let servers = EtcdServers::one();
+    let manager = process(&servers, "10s").await;
+    for request in [manager.lock("k").shared(), manager.lock("k").max_holders(2)] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+        assert!(error.to_string().contains("etcd at 127.0.0.1"), "{error}");
+    }
+    for builder in [
+        LockManager::builder().url(servers.url()).replicas(1),
+        LockManager::builder().url(servers.url()).address_map(|_, _| None),
+    ] {
+        let error = builder.connect().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    }
+}
+
+/// The client has gone when its request arrives; the next connection has put an end to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_arrives_late_takes_no_lock() {
+    let servers = EtcdServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let url = format!("etcd://{}?response_timeout=300ms&session_timeout=60s", proxy.address());
+    let manager =
+        LockManager::builder().url(&url).unavailable_after(Duration::from_secs(1)).connect().await.unwrap();
+    let direct = process(&servers, "10s").await;
+    for round in 0..3 {
+        proxy.hold(Direction::Requests);
+        let error = manager.lock("k").acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        proxy.pass();
+        let start = Instant::now();
+        while manager.lock("other").acquire().await.is_err() {
+            assert!(start.elapsed() < Duration::from_secs(30), "round {round}");
+        }
+        let next = direct.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        next.release().await.unwrap();
+    }
+    servers.has_no_locks("distlock/");
+}

@@ -1,0 +1,102 @@
+//! Locks live as long as the session of their process, and not a moment longer.
+
+use std::time::{Duration, Instant};
+
+use distlock_tests::{EtcdServers, History, LockClient, Proxy, Section, eventually, shared_clock};
+
+use crate::{LONG, process};
+
+const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_holder_delays_others_by_its_session_and_not_by_its_ttl() {
+    let servers = EtcdServers::one();
+    let mut killed = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
+    assert_eq!(killed.ask("acquire k 3600000 1000").name(), "acquired");
+    let other = process(&servers, "2s").await;
+    killed.kill9();
+    let next = other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    servers.has_no_locks("distlock/");
+}
+
+/// The other one gets the lock while the holder cannot act. When it goes on it does not believe any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_holder_has_lost_its_lock_when_it_goes_on() {
+    let servers = EtcdServers::one();
+    let mut stopped = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
+    let other = process(&servers, "2s").await;
+    let mut history = History::default();
+    for _ in 0..3 {
+        let acquired = stopped.ask("acquire k 3600000 30000 fenced");
+        assert_eq!(acquired.name(), "acquired", "{acquired:?}");
+        stopped.stop();
+        let next = other.lock("k").fenced().wait(Duration::from_secs(30)).acquire().await.unwrap();
+        let entered = shared_clock();
+        stopped.cont();
+        let lost = stopped.next();
+        assert_eq!(lost.name(), "lost", "{lost:?}");
+        next.check().unwrap();
+        let left = lost.time("at").min(acquired.time("until"));
+        let fence = acquired.number("fence");
+        history.add(Section { fence, ..Section::new("stopped", "k", acquired.time("at"), left) });
+        let fence = next.fencing_token().map(|token| token.get());
+        history.add(Section { fence, ..Section::new("other", "k", entered, shared_clock()) });
+        next.release().await.unwrap();
+        // It answers that the lock was lost.
+        assert_eq!(stopped.ask("release k").name(), "error");
+    }
+    let faults = history.faults();
+    assert!(faults.is_empty(), "{faults:#?}");
+    servers.has_no_locks("distlock/");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_granted_for_longer_is_counted_as_it_was_granted() {
+    // Two elections must fit into the shortest lease: 2 s are raised to 9 s.
+    let servers = EtcdServers::start(1, &["--heartbeat-interval=600", "--election-timeout=6000"]);
+    let manager = process(&servers, "2s").await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let remaining = guard.remaining();
+    assert!(remaining > Duration::from_secs(3) && remaining <= Duration::from_secs(9), "{remaining:?}");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_server_ends_is_lost_at_once() {
+    let servers = EtcdServers::one();
+    let manager = process(&servers, "3600s").await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let listed = servers.ctl(&["lease", "list"]);
+    let lease = listed.lines().last().unwrap().trim();
+    servers.ctl(&["lease", "revoke", lease]);
+    // No heartbeat and no renewal would be due within the test.
+    tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.expect("the watch tells");
+    assert!(guard.check().unwrap_err().is_lost());
+    let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    servers.has_no_locks("distlock/");
+}
+
+/// The link is down for longer than the session lasts: a new one begins, with nothing of the former.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
+    let servers = EtcdServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let url = format!("etcd://{}?session_timeout=2s", proxy.address());
+    let manager = distlock::LockManager::connect(&url).await.unwrap();
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let start = Instant::now();
+    proxy.refuse();
+    guard.lost().await;
+    assert!(start.elapsed() < Duration::from_secs(2), "not longer than the session: {:?}", start.elapsed());
+    let other = process(&servers, "2s").await;
+    other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+    proxy.pass();
+    let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    drop((guard, manager, other));
+    servers.has_no_locks("distlock/");
+    eventually("no session is left", async || servers.keys("").is_empty()).await;
+    assert!(!servers.ctl(&["lease", "list"]).lines().skip(1).any(|line| !line.trim().is_empty()));
+}
