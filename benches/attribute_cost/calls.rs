@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use distlock::{LockError, LockManager, distributed_lock, key, with_manager};
+use distlock_benches::table::Verdicts;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -43,11 +44,17 @@ fn annotated_on_a_thread(manager: &LockManager, user_id: u64) -> Result<u64, Loc
     Ok(black_box(user_id) + 1)
 }
 
-/// The best of some rounds, in nanoseconds and allocations per call.
+/// What a call takes: the best of some rounds.
+#[derive(Clone, Copy)]
+struct Taken {
+    nanos: f64,
+    allocations: f64,
+}
+
 async fn timed(
     name: &str,
     mut call: impl AsyncFnMut(u64) -> Result<u64, LockError>,
-) -> Result<f64, LockError> {
+) -> Result<Taken, LockError> {
     let mut best = f64::INFINITY;
     let mut allocations = 0.0;
     for _ in 0..ROUNDS {
@@ -61,7 +68,7 @@ async fn timed(
         allocations = f64::from(made) / f64::from(CALLS);
     }
     println!("{name:<34} {best:>9.0} ns {allocations:>9.2} allocations");
-    Ok(best)
+    Ok(Taken { nanos: best, allocations })
 }
 
 pub(crate) fn measure() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,16 +90,18 @@ pub(crate) fn measure() -> Result<(), Box<dyn std::error::Error>> {
             timed("attribute on a function not async", async |id| annotated_on_a_thread(&manager, id)).await?;
         println!(
             "the wrapper beyond acquire and release: {:.0} ns (run {:.0} ns, scope {:.0} ns, thread {:.0} ns)",
-            own - guard,
-            run - guard,
-            scoped - guard,
-            thread - guard,
+            own.nanos - guard.nanos,
+            run.nanos - guard.nanos,
+            scoped.nanos - guard.nanos,
+            thread.nanos - guard.nanos,
         );
-        println!(
-            "size of the future: body alone {} bytes, annotated {} bytes",
-            size_of_val(&bare(1)),
-            size_of_val(&annotated_in_scope(1)),
-        );
+        let (alone, annotated) = (size_of_val(&bare(1)), size_of_val(&annotated_in_scope(1)));
+        println!("size of the future: body alone {alone} bytes, annotated {annotated} bytes");
+        let mut verdicts = Verdicts::default();
+        verdicts.at_most("allocations per lock, acquired and released", guard.allocations, 8.1);
+        verdicts.at_most("allocations per annotated call", own.allocations, 8.1);
+        verdicts.at_most("bytes that the attribute adds to a future", (annotated - alone) as f64, 300.0);
+        verdicts.print("the memory backend", "cargo bench -p distlock-benches --bench attribute_cost -- run");
         Ok(())
     })
 }

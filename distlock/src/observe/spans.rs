@@ -15,7 +15,6 @@ mod with_tracing {
     }
 
     /// Entered whenever the body of a section runs.
-
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
         info_span!(target: "distlock", "lock.hold", label = &*cell.label)
     }

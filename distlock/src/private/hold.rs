@@ -54,7 +54,8 @@ impl Slot {
         self.0.as_ref().map(Holding::handle)
     }
 
-    /// Releases, and waits for it unless the request says otherwise; a failure is reported, not returned. The expansion awaits it at once.
+    /// Releases, and waits for it unless the request says otherwise; a failure is reported, not returned.
+    /// The expansion awaits it at once.
     #[inline(never)]
     pub fn release(&self) -> Releasing {
         Releasing(self.0.as_ref().and_then(|holding| {

@@ -48,7 +48,7 @@ impl Acquire {
         let request = self.request.as_ref()?;
         let keys = request.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
         let core = request.manager.core();
-        self.report = Some(RequestReport::begin(core, &request.label, request.kind, keys));
+        self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, keys));
         let span = self.span.insert(spans::acquiring(&request.label));
         let begun = span.in_scope(|| request.begin());
         match begun {
@@ -123,7 +123,6 @@ impl Future for Acquire {
 }
 
 /// A request after its first step.
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
 enum Begun {
     Known(Result<Guard, LockError>),
     Asked(Acquiring, Want),
@@ -227,7 +226,6 @@ impl LockRequest {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
 enum Asked {
     Known(Result<Guard, LockError>),
     UnderWay(Acquiring),

@@ -18,9 +18,9 @@ pub(crate) struct RequestReport {
 }
 
 impl RequestReport {
-    pub(crate) fn begin(core: &Arc<Core>, label: &Cow<'static, str>, kind: Kind, keys: usize) -> Self {
-        core.observers.tell(&Event::Requested { label, kind, keys });
-        let pending = (!core.observers.is_empty()).then(|| (core.clone(), label.clone()));
+    pub(crate) fn begin(core: &Arc<Core>, label: Cow<'static, str>, kind: Kind, keys: usize) -> Self {
+        core.observers.tell(&Event::Requested { label: &label, kind, keys });
+        let pending = (!core.observers.is_empty()).then(|| (core.clone(), label));
         RequestReport { started: clock::now(), pending }
     }
 
