@@ -39,16 +39,32 @@ setup_python() {
     install_packages python3 python3-redis
 }
 
+has_postgres() {
+    [ -n "${DISTLOCK_TEST_POSTGRES:-}" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+# The server, of which the package would start one as a service, and a pooler for it.
+setup_postgres() {
+    if ! has_postgres; then
+        as_root mkdir -p /etc/postgresql-common &&
+            echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null &&
+            install_packages postgresql || return 1
+    fi
+    command -v "${DISTLOCK_TEST_PGBOUNCER:-pgbouncer}" >/dev/null || install_packages pgbouncer
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
     command -v "${DISTLOCK_TEST_SERVER:-redis-server}" >/dev/null || install_packages redis-server || return 1
+    setup_postgres || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
     export DISTLOCK_TEST_PYTHON
     echo "rust:    $(rustc --version)"
     echo "server:  $("${DISTLOCK_TEST_SERVER:-redis-server}" --version)"
+    echo "server:  $(ls -d /usr/lib/postgresql/* 2>/dev/null | tail -n 1) for PostgreSQL"
     echo "python:  $("$DISTLOCK_TEST_PYTHON" --version) with redis-py" \
         "$("$DISTLOCK_TEST_PYTHON" -c 'import redis; print(redis.__version__)')"
 }

@@ -80,12 +80,15 @@ impl fmt::Debug for Provider {
     }
 }
 
+#[cfg(feature = "redis")]
 type Mapped = dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync;
 
 /// Where an announced address is reached instead, if it is not reached as announced.
+#[cfg(feature = "redis")]
 #[derive(Clone)]
 pub(crate) struct AddressMap(Arc<Mapped>);
 
+#[cfg(feature = "redis")]
 impl AddressMap {
     pub(crate) fn new(
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
@@ -98,6 +101,7 @@ impl AddressMap {
     }
 }
 
+#[cfg(feature = "redis")]
 impl fmt::Debug for AddressMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AddressMap(..)")
@@ -234,6 +238,7 @@ pub(crate) struct ConnectionOptions {
     pub(crate) tls: Option<TlsOptions>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) response_timeout: Option<Duration>,
+    #[cfg(feature = "redis")]
     pub(crate) address_map: Option<AddressMap>,
 }
 

@@ -49,7 +49,7 @@ pub mod fuzzing {
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 mod connection;
 mod contained;
 mod driver;
@@ -78,7 +78,7 @@ mod sync;
 pub mod testing;
 mod token;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 pub use connection::Credentials;
 #[cfg(feature = "tls")]
 pub use connection::TlsOptions;

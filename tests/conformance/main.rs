@@ -33,3 +33,8 @@ mod quorum {
     use crate::fixtures::OnQuorum;
     distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, link);
 }
+
+mod postgres {
+    use crate::fixtures::OnPostgres;
+    distlock::testing::conformance::conformance!(OnPostgres);
+}

@@ -5,6 +5,7 @@
 //! servers and removes their directories.
 
 use std::{
+    path::Path,
     process::{Child, Command, Stdio},
     sync::Mutex,
 };
@@ -26,10 +27,15 @@ static KEEPERS: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// Ends these servers, which must never be restarted, when this process has ended.
 pub(crate) fn end_with_this_process<'a>(servers: impl IntoIterator<Item = &'a RedisServer>) {
+    end(servers.into_iter().map(|server| (server.pid(), server.directory())));
+}
+
+/// Ends processes that must never be restarted, and removes their directories, when this process has ended.
+pub(crate) fn end<'a>(processes: impl IntoIterator<Item = (u32, &'a Path)>) {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "keeper"]);
-    for server in servers {
-        command.arg(server.pid().to_string()).arg(server.directory());
+    for (pid, directory) in processes {
+        command.arg(pid.to_string()).arg(directory);
     }
     let keeper = command
         .stdin(Stdio::piped())

@@ -3,6 +3,7 @@
 //! - [`Backend`] and [`suite!`]: what one suite runs on.
 //! - [`RedisServer`]: a `redis-server` process of its own on a free loopback port, gone when dropped.
 //! - [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: several of them, as they are run in earnest.
+//! - [`PostgresServer`]: a PostgreSQL server of its own, in the same way.
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
@@ -28,6 +29,7 @@ mod history;
 mod keeper;
 mod lock_client;
 mod outside;
+mod postgres_server;
 mod process;
 mod proxy;
 mod quorum_servers;
@@ -46,6 +48,7 @@ pub use eventually::{BOUND, eventually, eventually_blocking};
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
+pub use postgres_server::PostgresServer;
 pub use process::shared_clock;
 pub use proxy::{Direction, Proxy};
 pub use quorum_servers::QuorumServers;

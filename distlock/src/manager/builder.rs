@@ -1,9 +1,9 @@
 //! Making a manager.
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,12 @@ use super::connecting::Built;
 use super::schemes::{self, StoreSlot};
 use super::{Defaults, LockManager};
 use crate::backend::Tuning;
+#[cfg(feature = "redis")]
+use crate::connection::AddressMap;
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
-#[cfg(feature = "redis")]
-use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+#[cfg(any(feature = "redis", feature = "postgres"))]
+use crate::connection::{ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;
@@ -33,7 +35,7 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -61,7 +63,7 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "postgres"))]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -196,7 +198,7 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -209,7 +211,7 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -245,7 +247,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,

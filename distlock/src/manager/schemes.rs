@@ -7,6 +7,8 @@ use super::builder::Url;
 use super::connecting::Built;
 use super::{LockManager, LockManagerBuilder};
 use crate::backend::adapter::StoreBackend;
+#[cfg(feature = "postgres")]
+use crate::backend::postgres::{PostgresConfig, PostgresStore};
 use crate::error::LockError;
 use crate::nearest::nearest;
 use crate::store::LockStore;
@@ -36,6 +38,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { names: &["memory"], feature: None, open: Some(open_memory) },
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
     Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
+    Scheme { names: &["postgres", "postgresql"], feature: Some("postgres"), open: OPEN_POSTGRES },
 ];
 
 const REDIS: &[&str] = &[
@@ -71,6 +74,10 @@ const OPEN_REDIS: Option<Open> = None;
 const OPEN_REDIS_OVER_TLS: Option<Open> = Some(open_redis);
 #[cfg(not(feature = "tls"))]
 const OPEN_REDIS_OVER_TLS: Option<Open> = None;
+#[cfg(feature = "postgres")]
+const OPEN_POSTGRES: Option<Open> = Some(open_postgres);
+#[cfg(not(feature = "postgres"))]
+const OPEN_POSTGRES: Option<Open> = None;
 
 /// The manager for a URL.
 pub(super) fn open(
@@ -163,6 +170,25 @@ fn open_redis(
     };
     let manager = LockManager::start(client.clone(), backend, &tuning, builder.defaults);
     Ok(Built { manager, longest_attempt })
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    #[cfg(feature = "tls")]
+    if builder.connection.tls.is_some() {
+        return Err(LockError::options(
+            "`tls` is for Redis; the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`",
+        ));
+    }
+    let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
+    let longest_attempt = config.connect_timeout * 2;
+    let built = open_store(PostgresStore::new(config), builder, client, lazy)?;
+    Ok(Built { longest_attempt, ..built })
 }
 
 /// From one URL that lists the servers, or from one URL for each.

@@ -31,6 +31,7 @@ const ROOMS: &[Room] = &[
     Room("connection options", 4, &["connection.rs"]),
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
+    Room("postgres", 5, &["backend/postgres/"]),
     Room("quorum", 5, &["backend/quorum/"]),
     Room("observers", 4, &["observe/"]),
     Room("driver", 6, &["driver/"]),
