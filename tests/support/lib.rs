@@ -4,6 +4,7 @@
 //! - [`RedisServer`]: a `redis-server` process of its own on a free loopback port, gone when dropped.
 //! - [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: several of them, as they are run in earnest.
 //! - [`PostgresServer`]: a PostgreSQL server of its own, in the same way.
+//! - [`PgBouncer`]: a pooler in front of one.
 //! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
@@ -29,6 +30,7 @@ mod history;
 mod keeper;
 mod lock_client;
 mod outside;
+mod pgbouncer;
 mod postgres_server;
 mod process;
 mod proxy;
@@ -48,6 +50,7 @@ pub use eventually::{BOUND, eventually, eventually_blocking};
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
+pub use pgbouncer::PgBouncer;
 pub use postgres_server::PostgresServer;
 pub use process::shared_clock;
 pub use proxy::{Direction, Proxy};

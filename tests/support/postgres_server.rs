@@ -25,7 +25,7 @@ use crate::{Proxy, eventually_blocking, keeper, process};
 const BINARIES_VARIABLE: &str = "DISTLOCK_TEST_POSTGRES";
 const START_BOUND: Duration = Duration::from_secs(60);
 /// The user and the group that nobody logs in as.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 /// The superuser of the server, and its database.
 const ADMIN: &str = "admin";
 const DATABASE: &str = "postgres";
@@ -54,7 +54,7 @@ impl PostgresServer {
             chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let data = directory.path().join("data");
-        let made = unprivileged("initdb")
+        let made = unprivileged(&binaries().join("initdb"))
             .args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", ADMIN, "-D"])
             .arg(&data)
             .output()
@@ -70,6 +70,16 @@ impl PostgresServer {
                 Err(log) => panic!("the server did not start:\n{log}"),
             }
         }
+    }
+
+    /// A server that waits for a primary which never comes: it can be read, not written to.
+    #[must_use]
+    pub fn standby() -> Self {
+        let mut server = Self::start();
+        server.kill9();
+        File::create(server.directory.path().join("data/standby.signal")).unwrap();
+        server.restart();
+        server
     }
 
     /// The server that all tests of this process share.
@@ -104,6 +114,25 @@ impl PostgresServer {
     #[must_use]
     pub fn url_through(&self, proxy: &Proxy) -> String {
         format!("postgres://{ADMIN}@{}/{DATABASE}", proxy.address())
+    }
+
+    /// A role that logs in with a password, and may do nothing else.
+    pub async fn make_role(&self, name: &str, password: &str) {
+        self.run(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'")).await;
+        let file = self.directory.path().join("data/pg_hba.conf");
+        let rules = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("host all {name} 127.0.0.1/32 scram-sha-256\n{rules}")).unwrap();
+        self.run("SELECT pg_reload_conf()").await;
+        // The server re-reads the file when it gets to it.
+        let rule = format!("SELECT FROM pg_hba_file_rules WHERE user_name = '{{{name}}}'");
+        crate::eventually("the rule is read", async || !self.rows(&rule).await.is_empty()).await;
+    }
+
+    /// Ends all connections of others that call themselves `distlock`, and returns how many there were.
+    pub async fn terminate_clients(&self) -> i64 {
+        let sql = "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE application_name = 'distlock' AND pid <> pg_backend_pid()";
+        self.rows(sql).await[0].get(0)
     }
 
     /// A schema that no other test of this process has; it is made by whoever needs it first.
@@ -214,7 +243,7 @@ fn signal(pid: u32, signal: Signal) {
 fn launch(directory: &Path, port: u16, settings: &Vec<String>) -> Result<Child, String> {
     let log = directory.join("server.log");
     let output = File::create(&log).unwrap();
-    let mut command = unprivileged("postgres");
+    let mut command = unprivileged(&binaries().join("postgres"));
     command.arg("-D").arg(directory.join("data")).args(["-h", "127.0.0.1", "-p", &port.to_string()]);
     let own = ["unix_socket_directories=", "fsync=off", "shared_buffers=16MB", "max_wal_size=256MB"];
     for setting in own.iter().map(|own| (*own).to_owned()).chain(settings.iter().cloned()) {
@@ -228,7 +257,7 @@ fn launch(directory: &Path, port: u16, settings: &Vec<String>) -> Result<Child, 
         if child.try_wait().unwrap().is_some() {
             return Err(said);
         }
-        if said.contains("database system is ready to accept connections") {
+        if said.contains("database system is ready to accept") {
             return Ok(child);
         }
         if begin.elapsed() > START_BOUND {
@@ -239,10 +268,9 @@ fn launch(directory: &Path, port: u16, settings: &Vec<String>) -> Result<Child, 
     }
 }
 
-/// A program of PostgreSQL, as somebody who may do nothing else.
-fn unprivileged(program: &str) -> Command {
-    let path = binaries().join(program);
-    let mut command = Command::new(&path);
+/// A program, as somebody who may do nothing else.
+pub(crate) fn unprivileged(path: &Path) -> Command {
+    let mut command = Command::new(path);
     if getuid().is_root() {
         command = Command::new("setpriv");
         let nobody = NOBODY.to_string();
@@ -271,7 +299,7 @@ fn missing(error: &std::io::Error) -> ! {
 }
 
 /// A port below those that the kernel gives to outgoing connections.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 14_000;
     const COUNT: u16 = 5_000;

@@ -65,7 +65,10 @@ DECLARE
     front boolean := true;
     is_ours boolean;
 BEGIN
-    PERFORM @.begin_1(not_after, sync);
+    PERFORM set_config('lock_timeout', '1000', true);
+    IF sync IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', sync, true);
+    END IF;
     LOOP
         -- A look that finds the key busy writes nothing.
         SELECT * INTO l FROM @.lock_1
@@ -79,7 +82,10 @@ BEGIN
         END IF;
         PERFORM @.make_row_1(k);
     END LOOP;
-    now := @.now_1(not_after);
+    now := clock_timestamp();
+    IF now > not_after THEN
+        PERFORM @.too_late_1();
+    END IF;
     is_ours := l.kind = 0 AND l.owner = who AND l.expires > now;
     IF what = 0 AND (is_ours OR l.owner IS NULL OR l.expires <= now) THEN
         IF l.kind <> 0 THEN

@@ -8,16 +8,25 @@ DECLARE
     said text := '';
     is_shared boolean;
 BEGIN
-    PERFORM @.begin_1(not_after, sync);
+    PERFORM set_config('lock_timeout', '1000', true);
+    IF sync IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', sync, true);
+    END IF;
     FOR i IN 1..cardinality(ks) LOOP
-        now := @.now_1(not_after);
+        now := clock_timestamp();
+        IF now > not_after THEN
+            PERFORM @.too_late_1();
+        END IF;
         UPDATE @.lock_1 SET expires = greatest(expires, now + @.ms_1(ttls[i]))
             WHERE key = ks[i] AND owner = whos[i] AND expires > now;
         IF NOT FOUND THEN
             -- In the order of all others: the row first.
             SELECT true INTO is_shared FROM @.lock_1 WHERE key = ks[i] AND owner = '' FOR NO KEY UPDATE;
             IF FOUND THEN
-                now := @.now_1(not_after);
+                now := clock_timestamp();
+                IF now > not_after THEN
+                    PERFORM @.too_late_1();
+                END IF;
                 WITH renewed AS (
                     UPDATE @.holder_1 SET expires = greatest(expires, now + @.ms_1(ttls[i]))
                         WHERE key = ks[i] AND owner = whos[i] AND expires > now RETURNING key, expires
@@ -51,8 +60,9 @@ DECLARE
     highest bigint;
     old timestamptz := clock_timestamp() - interval '1 day';
 BEGIN
-    DELETE FROM @.waiter_1 WHERE dies < old;
-    DELETE FROM @.holder_1 WHERE expires < old;
+    -- Of processes that have died.
+    DELETE FROM @.waiter_1 WHERE dies < old + interval '23 hours';
+    DELETE FROM @.holder_1 WHERE expires < old + interval '23 hours';
     WITH idle AS (
         SELECT key FROM @.lock_1 WHERE expires < old LIMIT most FOR UPDATE SKIP LOCKED
     ), gone AS (

@@ -55,12 +55,18 @@ DECLARE
     l @.lock_1;
     now timestamptz;
 BEGIN
-    PERFORM @.begin_1(not_after, sync);
+    PERFORM set_config('lock_timeout', '1000', true);
+    IF sync IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', sync, true);
+    END IF;
     SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    now := @.now_1(not_after);
+    now := clock_timestamp();
+    IF now > not_after THEN
+        PERFORM @.too_late_1();
+    END IF;
     IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= now THEN
         RETURN @.leave_1(l, who, keep, now);
     END IF;
@@ -116,12 +122,18 @@ DECLARE
     now timestamptz;
     held boolean;
 BEGIN
-    PERFORM @.begin_1(not_after, sync);
+    PERFORM set_config('lock_timeout', '1000', true);
+    IF sync IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', sync, true);
+    END IF;
     SELECT * INTO l FROM @.lock_1 WHERE key = k FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    now := @.now_1(not_after);
+    now := clock_timestamp();
+    IF now > not_after THEN
+        PERFORM @.too_late_1();
+    END IF;
     held := l.owner IS NOT NULL AND l.expires > now;
     DELETE FROM @.holder_1 WHERE key = k;
     l.owner := NULL;

@@ -46,25 +46,13 @@ CREATE TABLE IF NOT EXISTS @.floor_1 (
 CREATE UNIQUE INDEX IF NOT EXISTS floor_1_one ON @.floor_1 ((true));
 INSERT INTO @.floor_1 VALUES (0) ON CONFLICT DO NOTHING;
 
--- Begins a command: refuses one that comes too late, because whoever sent it has given it up; limits how long it waits
--- for a row that somebody else has locked; says when it counts as committed (NULL: as the server is set).
-CREATE OR REPLACE FUNCTION @.begin_1(not_after timestamptz, sync text) RETURNS void LANGUAGE plpgsql AS $$
+-- Every command that changes something
+-- - is refused if it comes too late, because whoever sent it has given it up;
+-- - waits for a row that somebody else has locked for a second at most (`lock_timeout`);
+-- - counts as committed when the caller says so (`sync` is a `synchronous_commit`; NULL: as the server is set).
+CREATE OR REPLACE FUNCTION @.too_late_1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF clock_timestamp() > not_after THEN
-        RAISE EXCEPTION 'distlock: the command came too late' USING ERRCODE = 'DL001';
-    END IF;
-    PERFORM set_config('lock_timeout', '1000', true), set_config('synchronous_commit', sync, true);
-END $$;
-
--- The time, for a command that has waited for its row.
-CREATE OR REPLACE FUNCTION @.now_1(not_after timestamptz) RETURNS timestamptz LANGUAGE plpgsql AS $$
-DECLARE
-    now timestamptz := clock_timestamp();
-BEGIN
-    IF now > not_after THEN
-        RAISE EXCEPTION 'distlock: the command came too late' USING ERRCODE = 'DL001';
-    END IF;
-    RETURN now;
+    RAISE EXCEPTION 'distlock: the command came too late' USING ERRCODE = 'DL001';
 END $$;
 
 CREATE OR REPLACE FUNCTION @.ms_1(ms bigint) RETURNS interval LANGUAGE sql IMMUTABLE AS $$
