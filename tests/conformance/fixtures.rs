@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use distlock::testing::conformance::{Fixture, Processes, Queue};
 use distlock::{LockManager, LockManagerBuilder};
-use distlock_tests::{Backend, PostgresServer, Proxy, RedisServer, residue};
+use distlock_fixtures::PostgresServer;
+use distlock_tests::{Backend, Proxy, RedisServer, residue};
 
 /// A fixture over keys of its own on a [`Backend`].
 macro_rules! on {

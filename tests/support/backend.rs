@@ -17,7 +17,7 @@ pub struct Backend {
 #[derive(Debug)]
 enum Place {
     Memory(LockManager),
-    Redis(RedisServer),
+    Redis(Box<RedisServer>),
     Sentinel(&'static SentinelGroup),
     Cluster(&'static ClusterServers),
     Quorum(&'static QuorumServers),
@@ -33,7 +33,7 @@ impl Backend {
     /// A fresh server.
     #[must_use]
     pub fn redis() -> Self {
-        Self { place: Place::Redis(RedisServer::start()), prefix: String::new() }
+        Self { place: Place::Redis(Box::new(RedisServer::start())), prefix: String::new() }
     }
 
     /// Keys of its own on the master that sentinels watch.
@@ -93,7 +93,7 @@ impl Backend {
     pub fn servers(&self) -> &[RedisServer] {
         match &self.place {
             Place::Memory(_) => &[],
-            Place::Redis(server) => std::slice::from_ref(server),
+            Place::Redis(server) => std::slice::from_ref(&**server),
             Place::Sentinel(group) => group.masters(),
             Place::Cluster(cluster) => cluster.masters(),
             Place::Quorum(servers) => servers.servers(),

@@ -1,11 +1,8 @@
 //! Support for the tests: real servers, a link that can be broken, other processes, and a judge.
 //!
 //! - [`Backend`] and [`suite!`]: what one suite runs on.
-//! - [`RedisServer`]: a `redis-server` process of its own on a free loopback port, gone when dropped.
-//! - [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: several of them, as they are run in earnest.
-//! - [`PostgresServer`]: a PostgreSQL server of its own, in the same way.
-//! - [`PgBouncer`]: a pooler in front of one.
-//! - [`Proxy`]: a TCP link in front of a server that delays, loses, holds and cuts.
+//! - [`RedisServer`], [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`]: servers as processes of their own, and
+//!   [`Proxy`], a link in front of a server that can be broken: all of them from `distlock_fixtures`.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
 //!   kinds, tokens increasing.
@@ -22,41 +19,23 @@
 struct Readme;
 
 mod backend;
-mod cluster_servers;
-mod drop_after;
-mod eventually;
 mod fenced_register;
 mod history;
-mod keeper;
 mod lock_client;
-mod outside;
-mod pgbouncer;
-mod postgres_server;
-mod process;
-mod proxy;
-mod quorum_servers;
-mod redis_server;
 pub mod residue;
-mod sentinel_group;
-mod server_options;
-mod stepped_clock;
+mod shared_clock;
 mod tally;
 mod waiting;
 
 pub use backend::Backend;
-pub use cluster_servers::ClusterServers;
-pub use drop_after::drop_after;
-pub use eventually::{BOUND, eventually, eventually_blocking};
+pub use distlock::testing::{drop_after, eventually};
+pub use distlock_fixtures::{
+    BOUND, ClusterServers, Direction, Proxy, QuorumServers, RedisServer, SentinelGroup, ServerOptions,
+    eventually_blocking,
+};
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
-pub use pgbouncer::PgBouncer;
-pub use postgres_server::PostgresServer;
-pub use process::shared_clock;
-pub use proxy::{Direction, Proxy};
-pub use quorum_servers::QuorumServers;
-pub use redis_server::RedisServer;
-pub use sentinel_group::SentinelGroup;
-pub use server_options::ServerOptions;
+pub use shared_clock::shared_clock;
 pub use tally::Tally;
 pub use waiting::{until_nobody_waits, until_waiting};

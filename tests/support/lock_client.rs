@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{BOUND, History, Line, Section, process};
+use distlock_fixtures::{BOUND, signals};
+
+use crate::{History, Line, Section};
 
 /// One line of a client process.
 #[derive(Debug, Clone, PartialEq)]
@@ -175,17 +177,17 @@ impl LockClient {
 
     /// kill −9; returns when its sockets are closed.
     pub fn kill9(&mut self) {
-        process::kill9(&mut self.child);
+        signals::kill9(&mut self.child);
     }
 
     /// SIGSTOP; returns when it has stopped.
     pub fn stop(&self) {
-        process::stop(&self.child);
+        signals::stop(&self.child);
     }
 
     /// SIGCONT.
     pub fn cont(&self) {
-        process::cont(&self.child);
+        signals::cont(&self.child);
     }
 }
 

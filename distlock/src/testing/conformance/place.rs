@@ -1,18 +1,13 @@
 //! What rules do with a fixture, and what they share.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Fixture, Processes, Queue};
 use crate::manager::{LockManager, LockManagerBuilder};
-
-/// Longer than anything that works can take on a loaded machine.
-const BOUND: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(2);
+use crate::testing::{BOUND, eventually};
 
 /// A fixture in use. The rules are compiled once, whatever they run on.
 #[derive(Debug)]
@@ -115,15 +110,15 @@ impl Place {
     pub(super) async fn is_clean(&self, key: &str) {
         let manager = self.manager().await;
         eventually("the lock is free", async || manager.inspect(key).await.unwrap().is_none()).await;
-        let start = Instant::now();
-        loop {
-            let left = self.0.residue().await;
-            if left.is_empty() {
-                return;
-            }
-            assert!(start.elapsed() < BOUND, "left after {BOUND:?}: {left:?}");
-            tokio::time::sleep(PAUSE).await;
-        }
+        let mut left = Vec::new();
+        let bound = Instant::now() + BOUND;
+        // Says what is left, and not only that something is.
+        eventually("nothing is left", async || {
+            left = self.0.residue().await;
+            assert!(left.is_empty() || Instant::now() < bound, "left: {left:?}");
+            left.is_empty()
+        })
+        .await;
     }
 
     /// Waits until so many stand in line for `key`, which is held: requests of `waiting`, which `observer` sees in
@@ -148,33 +143,6 @@ impl Place {
         let info = who.inspect(key).await.unwrap().expect("somebody holds the lock");
         info.waiters_here.max(usize::try_from(info.waiters).unwrap_or(usize::MAX))
     }
-}
-
-/// Polls `condition` until it holds.
-pub(super) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !condition().await {
-        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Polls `future` at most `polls` times and drops it; its output, when it was quicker than that.
-pub(super) async fn drop_after<T: Future>(polls: usize, future: T) -> Option<T::Output> {
-    let mut future = Box::pin(future);
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// Counts in steps that two holders at a time would tear.

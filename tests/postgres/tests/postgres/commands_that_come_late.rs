@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_tests::{Direction, PostgresServer, Proxy, eventually};
+use distlock_fixtures::{Direction, PostgresServer, Proxy};
+use distlock_tests::eventually;
 
 use crate::in_schema;
 

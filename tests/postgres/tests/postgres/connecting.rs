@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use distlock::{LockError, LockManager};
-use distlock_tests::PostgresServer;
+use distlock_fixtures::PostgresServer;
 
 use crate::{manager, refusal};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::LockManager;
-use distlock_tests::{PostgresServer, Proxy, eventually};
+use distlock_fixtures::{PostgresServer, Proxy};
+use distlock_tests::eventually;
 
 use crate::court::Court;
 use crate::{LONG, manager};
@@ -15,20 +16,24 @@ struct Fleet {
     court: Arc<Court>,
     proxies: Vec<Proxy>,
     workers: tokio::task::JoinSet<()>,
+    /// They live on, to give back what their workers held.
+    managers: Vec<LockManager>,
 }
 
 impl Fleet {
     async fn start(server: &PostgresServer) -> Self {
         let court = Arc::new(Court::default());
-        let (mut proxies, mut workers) = (Vec::new(), tokio::task::JoinSet::new());
+        let (mut proxies, mut managers) = (Vec::new(), Vec::new());
+        let mut workers = tokio::task::JoinSet::new();
         for _ in 0..4 {
             let proxy = Proxy::to(&server.address());
             let url = server.url_through(&proxy);
             let manager = LockManager::builder().url(url).unavailable_after(LONG).connect().await.unwrap();
-            workers.spawn(court.clone().work(manager, "k".to_owned()));
+            workers.spawn(court.clone().work(manager.clone(), "k".to_owned()));
+            managers.push(manager);
             proxies.push(proxy);
         }
-        let fleet = Fleet { court, proxies, workers };
+        let fleet = Fleet { court, proxies, workers, managers };
         fleet.works().await;
         fleet
     }
@@ -44,6 +49,7 @@ impl Fleet {
         self.workers.shutdown().await;
         self.court.acquit();
         eventually("nothing is left", async || server.residue("distlock", "").await.is_empty()).await;
+        drop(self.managers);
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use distlock::LockManager;
-use distlock_tests::{PgBouncer, PostgresServer, until_waiting};
+use distlock_fixtures::{PgBouncer, PostgresServer};
+use distlock_tests::until_waiting;
 
 use crate::court::Court;
 use crate::{LONG, manager, refusal};
@@ -56,13 +57,15 @@ async fn processes_with_and_without_a_pooler_exclude_each_other() {
     let court = Arc::new(Court::default());
     let mut workers = tokio::task::JoinSet::new();
     let urls = [server.url(), format!("{}?listen=off", pooler.url())];
+    let mut managers: Vec<LockManager> = Vec::new();
     for url in urls.iter().cycle().take(4) {
-        let manager: LockManager = manager(url, "distlock").await;
-        workers.spawn(court.clone().work(manager, "k".to_owned()));
+        managers.push(manager(url, "distlock").await);
+        workers.spawn(court.clone().work(managers[managers.len() - 1].clone(), "k".to_owned()));
     }
     distlock_tests::eventually("they have worked", async || court.sections() > 200).await;
     workers.shutdown().await;
     court.acquit();
     let nothing = async || server.residue("distlock", "").await.is_empty();
     distlock_tests::eventually("nothing is left", nothing).await;
+    drop(managers);
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use distlock_tests::{PostgresServer, Proxy, eventually, until_waiting};
+use distlock_fixtures::{PostgresServer, Proxy};
+use distlock_tests::{eventually, until_waiting};
 
 use crate::{LONG, manager};
 
@@ -27,7 +28,7 @@ async fn settled(server: &PostgresServer, schema: &str, name: &str, at_least: i6
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
-    let server = PostgresServer::with(&["track_functions = all"]);
+    let server = PostgresServer::with(&["track_functions=all"]);
     let (one, other) = (manager(&server.url(), "distlock").await, manager(&server.url(), "distlock").await);
     for _ in 0..50 {
         one.lock("k").acquire().await.unwrap().release().await.unwrap();

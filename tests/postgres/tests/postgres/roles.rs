@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock_tests::PostgresServer;
+use distlock_fixtures::PostgresServer;
 
 use crate::{LONG, manager};
 

@@ -1,6 +1,6 @@
 //! What stays in the tables, and what does not.
 
-use distlock_tests::PostgresServer;
+use distlock_fixtures::PostgresServer;
 
 use crate::manager;
 

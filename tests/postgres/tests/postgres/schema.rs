@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_tests::PostgresServer;
+use distlock_fixtures::PostgresServer;
 
 use crate::{in_schema, manager, refusal};
 

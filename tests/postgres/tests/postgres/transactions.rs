@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use distlock_tests::{PostgresServer, eventually};
+use distlock_fixtures::PostgresServer;
+use distlock_tests::eventually;
 use tokio_postgres::Client;
 
 use crate::{LONG, manager};
@@ -84,6 +85,8 @@ async fn other_keys_are_served_while_a_transaction_has_one() {
         other.release().await.unwrap();
     }
     client.batch_execute("COMMIT").await.unwrap();
-    release.await.unwrap().unwrap();
+    // Not confirmed while the transaction has the row, but repeated.
+    let released = release.await.unwrap();
+    assert!(released.is_ok() || released.is_err_and(|error| error.is_unavailable()));
     eventually("it is free", async || server.residue(&schema, "").await.is_empty()).await;
 }

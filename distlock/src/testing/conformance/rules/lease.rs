@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::LockError;
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::eventually;
+use crate::testing::eventually;
 
 pub(super) const SHORT: Duration = Duration::from_millis(400);
 

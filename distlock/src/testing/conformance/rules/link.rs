@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::eventually;
+use crate::testing::eventually;
 use crate::{LockError, LockManager};
 
 /// Much longer than any test runs.

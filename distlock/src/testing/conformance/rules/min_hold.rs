@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::lease::{SHORT, assert_lost};
 use super::several_keys::{LONG, while_the_second_is_awaited};
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::eventually;
+use crate::testing::eventually;
 
 pub async fn min_hold_keeps_the_key_after_the_release(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::eventually;
+use crate::testing::eventually;
 
 pub async fn a_dropped_guard_is_released(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);

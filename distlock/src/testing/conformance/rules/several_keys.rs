@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::{Tally, drop_after, eventually};
+use crate::testing::conformance::place::Tally;
+use crate::testing::{drop_after, eventually};
 use crate::{Guard, LockError, LockManager, LockRequest};
 use tokio::task::JoinSet;
 

@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::eventually;
+use crate::testing::eventually;
 use crate::{LockError, LockManager, Retry};
 
 /// Shorter than any wait below, longer than any attempt takes on a loaded machine.

@@ -1,0 +1,39 @@
+//! Dropping a future at a chosen await point.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Polls `future` at most `polls` times and drops it; its output, if it was quicker than that. With every number from 0
+/// on, a test drops it at each place where it waits.
+///
+/// ```
+/// use distlock::testing::drop_after;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let manager = distlock::LockManager::in_memory();
+/// let holder = manager.lock("order:42").acquire().await?;
+/// for polls in 0..4 {
+///     assert!(drop_after(polls, manager.lock("order:42").acquire()).await.is_none());
+/// }
+/// holder.release().await?;
+/// // Nothing is left of the requests that were dropped.
+/// assert!(manager.try_acquire("order:42").await?.is_some());
+/// # Ok(()) }
+/// ```
+pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,35 @@
+//! Waiting for a condition, with a bound, instead of sleeping and hoping.
+
+use std::time::{Duration, Instant};
+
+/// Longer than anything that works can take on a loaded machine: 30 s.
+pub const BOUND: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Polls `condition` every 2 ms until it holds, and returns how long that took. Needs a tokio runtime with time.
+///
+/// ```
+/// use distlock::testing::eventually;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let manager = distlock::LockManager::in_memory();
+/// let holder = manager.lock("order:42").acquire().await?;
+/// let waiter = tokio::spawn(manager.lock("order:42").acquire());
+/// let waiting = async || manager.inspect("order:42").await.is_ok_and(|lock| lock.is_some_and(|lock| lock.waiters_here == 1));
+/// eventually("the other request waits", waiting).await;
+/// holder.release().await?;
+/// # waiter.await.unwrap()?.release().await }
+/// ```
+///
+/// # Panics
+/// If it does not hold within [`BOUND`], naming `what`.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+    start.elapsed()
+}
