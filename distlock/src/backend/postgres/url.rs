@@ -40,7 +40,7 @@ pub(super) enum Listening {
     /// A connection to the same server.
     Here,
     /// A connection to this one, which is the same server without a pooler in front of it.
-    At(Server),
+    At(Box<Server>),
     /// Nothing: they poll.
     Off,
 }
@@ -98,11 +98,12 @@ impl PostgresConfig {
             None | Some("on") => Listening::Here,
             Some("off") => Listening::Off,
             Some(url) => {
-                Listening::At(Parameters::of(url).and_then(|own| own.server()).map_err(|error| {
+                let own = Parameters::of(url).and_then(|own| own.server());
+                Listening::At(Box::new(own.map_err(|error| {
                     format!(
                         "`listen=`: {error}; it is `off`, or the percent-encoded URL of the server itself"
                     )
-                })?)
+                })?))
             }
         };
         let durability = parameters.get("synchronous_commit").map(|value| match value {
