@@ -46,6 +46,20 @@ setup_etcd() {
     install_packages etcd-server etcd-client
 }
 
+has_postgres() {
+    [ -n "${DISTLOCK_TEST_POSTGRES:-}" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+# The server, of which the package would start one as a service, and a pooler for it.
+setup_postgres() {
+    if ! has_postgres; then
+        as_root mkdir -p /etc/postgresql-common &&
+            echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null &&
+            install_packages postgresql || return 1
+    fi
+    command -v "${DISTLOCK_TEST_PGBOUNCER:-pgbouncer}" >/dev/null || install_packages pgbouncer
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
@@ -54,6 +68,7 @@ setup() {
     command -v protoc >/dev/null && [ -e "${PROTOC_INCLUDE:-/usr/include}/google/protobuf/descriptor.proto" ] ||
         install_packages protobuf-compiler libprotobuf-dev || return 1
     setup_etcd || return 1
+    setup_postgres || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
@@ -61,6 +76,7 @@ setup() {
     echo "rust:    $(rustc --version)"
     echo "server:  $("${DISTLOCK_TEST_SERVER:-redis-server}" --version)"
     echo "etcd:    $(etcd --version | head -n 1), $(protoc --version)"
+    echo "server:  $(ls -d /usr/lib/postgresql/* 2>/dev/null | tail -n 1) for PostgreSQL"
     echo "python:  $("$DISTLOCK_TEST_PYTHON" --version) with redis-py" \
         "$("$DISTLOCK_TEST_PYTHON" -c 'import redis; print(redis.__version__)')"
 }

@@ -49,7 +49,7 @@ pub mod fuzzing {
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 mod connection;
 mod contained;
 mod driver;
@@ -81,7 +81,7 @@ mod sync;
 pub mod testing;
 mod token;
 
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 pub use connection::Credentials;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 pub use connection::TlsOptions;

@@ -1,7 +1,10 @@
 //! Places for locks on the stores that come with the crate.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use distlock::testing::conformance::{Fixture, Processes, Queue};
 use distlock::{LockManager, LockManagerBuilder};
+use distlock_fixtures::PostgresServer;
 use distlock_tests::{Backend, Proxy, RedisServer, residue};
 
 /// A fixture over keys of its own on a [`Backend`].
@@ -57,6 +60,45 @@ impl Fixture for OnRedis {
 
     async fn residue(&self) -> Vec<String> {
         residue::left_below(std::slice::from_ref(&self.server), "")
+    }
+
+    async fn cut(&self) {
+        self.proxy.refuse();
+    }
+
+    async fn mend(&self) {
+        self.proxy.pass();
+    }
+}
+
+/// Keys of its own on one PostgreSQL server, with a proxy before it.
+pub(crate) struct OnPostgres {
+    server: &'static PostgresServer,
+    proxy: Proxy,
+    prefix: String,
+}
+
+impl Fixture for OnPostgres {
+    const QUEUE: Queue = Queue::Shown;
+
+    async fn start() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let server = PostgresServer::shared();
+        let prefix = format!("rule{}:", NEXT.fetch_add(1, Ordering::Relaxed));
+        OnPostgres { server, proxy: Proxy::to(&server.address()), prefix }
+    }
+
+    fn builder(&self) -> LockManagerBuilder {
+        let url = self.server.url_through(&self.proxy);
+        LockManager::builder().url(url).key_prefix(&*self.prefix)
+    }
+
+    fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        self.server.residue("distlock", &self.prefix).await
     }
 
     async fn cut(&self) {

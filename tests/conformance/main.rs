@@ -39,3 +39,8 @@ mod etcd {
     use crate::on_etcd::OnEtcd;
     distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
 }
+
+mod postgres {
+    use crate::fixtures::OnPostgres;
+    distlock::testing::conformance::conformance!(OnPostgres);
+}

@@ -5,6 +5,8 @@ pub(crate) mod adapter;
 pub(crate) mod etcd;
 pub(crate) mod fail_all;
 pub(crate) mod memory;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
 #[cfg(feature = "redis")]

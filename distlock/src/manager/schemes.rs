@@ -6,6 +6,8 @@ use super::builder::Url;
 use super::built::Built;
 use super::store_slot::{Opened, StoreSlot};
 use super::{LockManager, LockManagerBuilder};
+#[cfg(feature = "postgres")]
+use crate::backend::postgres::{PostgresConfig, PostgresStore};
 use crate::error::LockError;
 use crate::nearest::nearest;
 
@@ -37,6 +39,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
     Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
     Scheme { names: &["etcd", "etcds"], feature: Some("etcd"), open: OPEN_ETCD },
+    Scheme { names: &["postgres", "postgresql"], feature: Some("postgres"), open: OPEN_POSTGRES },
 ];
 
 const REDIS: &[&str] = &[
@@ -72,6 +75,10 @@ const OPEN_REDIS: Option<Open> = None;
 const OPEN_REDIS_OVER_TLS: Option<Open> = Some(open_redis);
 #[cfg(not(feature = "tls"))]
 const OPEN_REDIS_OVER_TLS: Option<Open> = None;
+#[cfg(feature = "postgres")]
+const OPEN_POSTGRES: Option<Open> = Some(open_postgres);
+#[cfg(not(feature = "postgres"))]
+const OPEN_POSTGRES: Option<Open> = None;
 
 #[cfg(feature = "etcd")]
 const OPEN_ETCD: Option<Open> = Some(open_etcd);
@@ -169,6 +176,25 @@ fn open_redis(
     };
     let manager = LockManager::start(client.clone(), backend, &tuning, builder.defaults);
     Ok(Built { manager, longest_attempt })
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    lazy: bool,
+) -> Result<Built, LockError> {
+    #[cfg(any(feature = "tls", feature = "etcd"))]
+    if builder.connection.tls.is_some() {
+        return Err(LockError::options(
+            "`tls` is for Redis and etcd; the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`",
+        ));
+    }
+    let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
+    let longest_attempt = config.connect_timeout * 2;
+    let built = open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, lazy)?;
+    Ok(Built { longest_attempt, ..built })
 }
 
 /// From one URL that lists the servers, or from one URL for each.

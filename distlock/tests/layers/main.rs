@@ -33,6 +33,7 @@ const ROOMS: &[Room] = &[
     Room("etcd", 5, &["backend/etcd/"]),
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
+    Room("postgres", 5, &["backend/postgres/"]),
     Room("quorum", 5, &["backend/quorum/"]),
     Room("observers", 4, &["observe/"]),
     Room("driver", 6, &["driver/"]),

@@ -1,0 +1,98 @@
+//! What an error of the server or of the client means for its command.
+
+use std::error::Error as _;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::store::StoreError;
+
+/// When an error came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before any command.
+    Connecting,
+    /// In answer to a command, or in place of it.
+    Asking,
+}
+
+/// Raised by our functions: the command was carried out too late, and has done nothing.
+const TOO_LATE: &str = "DL001";
+
+pub(super) fn is_too_late(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code() == TOO_LATE)
+}
+
+pub(super) fn is_forbidden(error: &Error) -> bool {
+    // Also a schema that is not there, in a database in which none may be created.
+    matches!(error.code(), Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// What the server says, in its words.
+pub(super) fn words(error: &Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{}, SQLSTATE {}", said.message(), said.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// What it means, and what to do.
+pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
+    let said = words(error);
+    let Some(code) = error.code() else {
+        return match moment {
+            Moment::Connecting => StoreError::not_sent(said),
+            // A connection that is closed already says so before anything is sent, but not reliably.
+            Moment::Asking => StoreError::unknown(said),
+        };
+    };
+    match remedy(code) {
+        Some(remedy) => StoreError::refused(format!("{said}: {remedy}")),
+        None => temporary(code, said),
+    }
+}
+
+/// What to do about a refusal that stays.
+fn remedy(code: &SqlState) -> Option<&'static str> {
+    let text = match code.code() {
+        "28P01" => "check the password in the URL",
+        "28000" => "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`",
+        "3D000" => "check the database in the URL, or create it",
+        "42501" => {
+            "GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA, to this role"
+        }
+        "3F000" | "42P01" | "42883" => {
+            "the tables and functions of distlock are gone or another schema is meant; they are made again when the \
+             program connects anew, if it may"
+        }
+        other if other.starts_with("42") || other.starts_with("22") || other.starts_with("0A") => {
+            "the functions in the schema are not those of this version of distlock"
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// A refusal that passes, or an error that leaves open what was done.
+fn temporary(code: &SqlState, said: String) -> StoreError {
+    match code.code() {
+        "25006" => StoreError::later(format!(
+            "{said}: it is a standby; name all servers in the URL (host1,host2) with \
+             `target_session_attrs=read-write`"
+        )),
+        "57P03" | "53300" => StoreError::later(said),
+        // Rolled back: a deadlock, a row that somebody else keeps locked, a limit of the role, a full disk.
+        "40001" | "40P01" | "55P03" | "57014" | "53100" | "53200" | TOO_LATE => StoreError::later(said),
+        // The connection ends; what it was doing may have been committed.
+        _ => StoreError::unknown(said),
+    }
+}

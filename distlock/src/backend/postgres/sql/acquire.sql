@@ -1,0 +1,194 @@
+-- Acquisition.
+
+-- The row of a key, locked; made if there is none. Changes of its owner hold it FOR UPDATE, which waits for those who
+-- hold it FOR KEY SHARE (see assert_held_1); renewals do not.
+CREATE OR REPLACE FUNCTION @.make_row_1(k bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    least bigint;
+BEGIN
+    INSERT INTO @.lock_1 (key, expires, fence, fence_from) VALUES (k, clock_timestamp(), 0, 1)
+        ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        -- Read after the insertion, which waits for a transaction that prunes this very key.
+        SELECT fence INTO least FROM @.floor_1;
+        UPDATE @.lock_1 SET fence = least, fence_from = least + 1 WHERE key = k AND least > 0;
+    END IF;
+END $$;
+
+-- Puts `who` into the queue, or keeps the place alive. Whether nobody alive stands in front.
+CREATE OR REPLACE FUNCTION @.enqueue_1(
+    k bytea, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    mine bigint;
+BEGIN
+    -- A place that is lost in a crash is asked for again.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE @.waiter_1 SET kind = what, fences = want, channel = via, claim = claims, dies = until
+        WHERE key = k AND owner = who RETURNING place INTO mine;
+    IF NOT FOUND THEN
+        INSERT INTO @.waiter_1 (key, owner, kind, fences, channel, claim, dies)
+            VALUES (k, who, what, want, via, claims, until) RETURNING place INTO mine;
+        UPDATE @.lock_1 SET queued = true WHERE key = k AND NOT queued;
+    END IF;
+    RETURN NOT EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND place < mine AND dies > now);
+END $$;
+
+-- Removes `who` from the queue. Whether it stood there.
+CREATE OR REPLACE FUNCTION @.dequeue_1(k bytea, who text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM @.waiter_1 WHERE key = k AND owner = who;
+    IF FOUND THEN
+        UPDATE @.lock_1 SET queued = false
+            WHERE key = k AND NOT EXISTS (SELECT FROM @.waiter_1 WHERE key = k);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
+
+-- What `who` is told when somebody else is in the way.
+CREATE OR REPLACE FUNCTION @.busy_1(holder text, ends timestamptz, now timestamptz, front boolean)
+RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'busy ' || greatest(0, extract(epoch FROM ends - now) * 1000000)::bigint
+        || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || holder
+$$;
+
+-- Lets `who` in, or tells who is in the way. `via`: the channel to be told by; NULL: do not queue.
+-- Answers: acquired FENCE, held FENCE, busy MICROSECONDS FRONT HOLDER, kind KIND.
+CREATE OR REPLACE FUNCTION @.acquire_1(
+    k bytea, who text, ttl bigint, what integer, want integer, via bigint, claims bigint, entry bigint,
+    not_after timestamptz, sync text
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l @.lock_1;
+    now timestamptz := clock_timestamp();
+    front boolean := true;
+    is_ours boolean;
+BEGIN
+    PERFORM set_config('lock_timeout', '1000', true);
+    IF sync IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', sync, true);
+    END IF;
+    LOOP
+        -- A look that finds the key busy writes nothing.
+        SELECT * INTO l FROM @.lock_1
+            WHERE key = k AND (via IS NOT NULL OR owner IS NULL OR owner = who OR expires <= now OR kind <> 0)
+            FOR UPDATE;
+        EXIT WHEN FOUND;
+        SELECT * INTO l FROM @.lock_1 WHERE key = k AND owner <> who AND expires > now AND kind = 0;
+        IF FOUND THEN
+            RETURN CASE WHEN what > 0 AND l.owner <> 'dl1:hold' THEN 'kind 0'
+                ELSE @.busy_1(l.owner, l.expires, now, true) END;
+        END IF;
+        PERFORM @.make_row_1(k);
+    END LOOP;
+    now := clock_timestamp();
+    IF now > not_after THEN
+        PERFORM @.too_late_1();
+    END IF;
+    is_ours := l.kind = 0 AND l.owner = who AND l.expires > now;
+    IF what = 0 AND (is_ours OR l.owner IS NULL OR l.expires <= now) THEN
+        IF l.kind <> 0 THEN
+            DELETE FROM @.holder_1 WHERE key = k;
+        END IF;
+        UPDATE @.lock_1 SET kind = 0, owner = who, fence = l.fence + want,
+            fence_from = CASE WHEN is_ours THEN l.fence_from ELSE l.fence + 1 END,
+            expires = CASE WHEN is_ours THEN greatest(l.expires, now + @.ms_1(ttl)) ELSE now + @.ms_1(ttl) END
+            WHERE key = k;
+        IF l.queued THEN
+            PERFORM @.dequeue_1(k, who);
+        END IF;
+        RETURN CASE WHEN is_ours THEN 'held ' ELSE 'acquired ' END || l.fence + 1;
+    END IF;
+    IF what = 0 OR (l.kind = 0 AND l.owner IS NOT NULL AND l.expires > now) THEN
+        RETURN @.excluded_1(l, who, what, want, via, claims, now, now + @.ms_1(entry));
+    END IF;
+    RETURN @.join_1(l, who, what, ttl, via, claims, now, now + @.ms_1(entry));
+END $$;
+
+-- An exclusive lock is asked for, or is in the way.
+CREATE OR REPLACE FUNCTION @.excluded_1(
+    l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    front boolean := true;
+    holder text := l.owner;
+BEGIN
+    IF l.kind > 0 OR (what > 0 AND l.owner <> 'dl1:hold') THEN
+        RETURN 'kind ' || l.kind;
+    END IF;
+    IF via IS NOT NULL THEN
+        front := @.enqueue_1(l.key, who, what, want, via, claims, now, until);
+    END IF;
+    IF l.kind <> 0 THEN
+        SELECT owner INTO holder FROM @.holder_1 WHERE key = l.key AND expires > now
+            ORDER BY expires DESC, owner LIMIT 1;
+    END IF;
+    RETURN @.busy_1(holder, l.expires, now, front);
+END $$;
+
+-- A shared or limited lock is asked for, and no exclusive one is in the way.
+CREATE OR REPLACE FUNCTION @.join_1(
+    l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, now timestamptz, until timestamptz
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    ends timestamptz := now + @.ms_1(ttl);
+    front boolean := true;
+    first @.holder_1;
+    word text := 'acquired ';
+BEGIN
+    DELETE FROM @.holder_1 WHERE key = l.key AND expires <= now;
+    IF l.owner IS NOT NULL AND l.expires > now THEN
+        IF l.kind <> what THEN
+            RETURN 'kind ' || l.kind;
+        END IF;
+        UPDATE @.holder_1 SET expires = greatest(expires, ends) WHERE key = l.key AND owner = who
+            RETURNING expires INTO ends;
+        IF FOUND THEN
+            word := 'held ';
+        ELSIF NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now) THEN
+            IF via IS NOT NULL THEN
+                front := @.enqueue_1(l.key, who, what, 0, via, claims, now, until);
+            END IF;
+            SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
+            RETURN @.busy_1(first.owner, first.expires, now, front);
+        END IF;
+        ends := greatest(ends, l.expires);
+    END IF;
+    IF word = 'acquired ' THEN
+        INSERT INTO @.holder_1 VALUES (l.key, who, now + @.ms_1(ttl));
+    END IF;
+    UPDATE @.lock_1 SET kind = what, owner = '', expires = ends, fence_from = l.fence + 1 WHERE key = l.key;
+    IF l.queued THEN
+        PERFORM @.dequeue_1(l.key, who);
+    END IF;
+    RETURN word || 0;
+END $$;
+
+-- Whether one more can hold a lock that is shared or limited. Dead holders were removed before.
+CREATE OR REPLACE FUNCTION @.has_room_1(k bytea, what integer) RETURNS boolean LANGUAGE sql AS $$
+    SELECT what < 0 OR (SELECT count(*) FROM @.holder_1 WHERE key = k) < what
+$$;
+
+-- Whether somebody alive stands in front of `who`, or anywhere if `who` does not wait.
+CREATE OR REPLACE FUNCTION @.others_wait_1(k bytea, who text, now timestamptz) RETURNS boolean LANGUAGE sql AS $$
+    SELECT EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND dies > now AND owner <> who AND place <
+        coalesce((SELECT place FROM @.waiter_1 WHERE key = k AND owner = who), 9223372036854775807))
+$$;
+
+-- Takes several unfenced locks, in order, up to and including the first that is not acquired. One line for each.
+CREATE OR REPLACE FUNCTION @.acquire_all_1(
+    ks bytea[], whos text[], ttls bigint[], whats integer[], vias bigint[], claims bigint[], entries bigint[],
+    not_after timestamptz, sync text
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    said text;
+    lines text[] := '{}';
+BEGIN
+    FOR i IN 1..cardinality(ks) LOOP
+        said := @.acquire_1(ks[i], whos[i], ttls[i], whats[i], 0, vias[i], claims[i], entries[i], not_after, sync);
+        lines := lines || said;
+        EXIT WHEN said NOT LIKE 'acquired %' AND said NOT LIKE 'held %';
+    END LOOP;
+    RETURN array_to_string(lines, E'\n');
+END $$;

@@ -1,0 +1,160 @@
+//! Keeps the connections: makes them, watches them, and makes them again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::PostgresStore;
+use super::backoff::Backoff;
+use super::dial::{Connection, dial};
+use super::errors::{self, Moment};
+use super::link::{Lines, clock};
+use super::listener::Listener;
+use super::url::Listening;
+use crate::store::{EarlierCommands, StoreError, StoreEvents};
+
+/// How often the server's clock is read, and an idle connection that has died is found.
+const LOOK: Duration = Duration::from_secs(10);
+/// About how often each process removes rows of keys that nobody uses any more.
+const PRUNE: Duration = Duration::from_secs(3_600);
+/// A connection that lived so long was a good one.
+const GOOD: Duration = Duration::from_secs(5);
+
+impl PostgresStore {
+    /// Connects, and connects anew whenever something has ended, for ever.
+    pub(super) async fn stay_connected(&self, events: &StoreEvents) {
+        let mut backoff = Backoff::default();
+        let mut earlier = EarlierCommands::Ended;
+        loop {
+            let cause = match self.connect().await {
+                Ok((lines, listener)) => {
+                    let up = Up::new(self, lines);
+                    events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
+                    let since = Instant::now();
+                    let cause = self.watch(&up.lines, listener, events).await;
+                    if since.elapsed() > GOOD {
+                        backoff = Backoff::default();
+                    }
+                    cause
+                }
+                Err(error) => error,
+            };
+            events.down(cause);
+            tokio::time::sleep(backoff.next()).await;
+        }
+    }
+
+    /// All connections, to a server that has what is needed. They come and go together.
+    async fn connect(&self) -> Result<(Lines, Option<Listener>), StoreError> {
+        let config = &self.config;
+        let mut connections = vec![dial(config, &config.server, None).await?];
+        let first = &connections[0];
+        let prepare = async {
+            check(first).await?;
+            config.schema.ensure(&first.client).await?;
+            clock(first).await
+        };
+        let limit = config.connect_timeout;
+        let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
+        let clock = tokio::time::timeout(limit, prepare).await.unwrap_or_else(no_answer)?;
+        let listener = match &config.listening {
+            Listening::Here => Some(Listener::open(config, &config.server, &first.client).await?),
+            Listening::At(server) => Some(Listener::open(config, server, &first.client).await?),
+            Listening::Off => None,
+        };
+        while connections.len() < config.connections {
+            connections.push(dial(config, &config.server, None).await?);
+        }
+        let channel = listener.as_ref().map(|listener| listener.channel);
+        Ok((Lines::new(connections, clock, config.response_timeout, channel), listener))
+    }
+
+    /// Until they are to be replaced; says why.
+    async fn watch(&self, lines: &Lines, listener: Option<Listener>, events: &StoreEvents) -> StoreError {
+        let listener = listener.as_ref();
+        let listen = async {
+            match listener {
+                Some(listener) => listener.listen(&self.grants, events).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            cause = lines.ended() => cause,
+            () = self.link.broken() => StoreError::unknown("the server has stopped to answer"),
+            cause = listen => cause,
+            cause = self.look(lines, listener) => cause,
+        }
+    }
+
+    /// Looks from time to time whether the connections are alive; what is wrong if they are not.
+    async fn look(&self, lines: &Lines, listener: Option<&Listener>) -> StoreError {
+        let patience = self.config.response_timeout;
+        let mut next_pruning = Instant::now();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if next_pruning <= Instant::now() {
+                // A failure does not matter: another process, or the next time, will do.
+                drop(self.prune().await);
+                next_pruning = Instant::now() + PRUNE.mul_f64(0.5 + fastrand::f64());
+            }
+            let read = lines.read_clock(&self.link, tokio::time::Instant::now() + patience).await;
+            let checked = match (read, listener) {
+                (Ok(()), Some(listener)) => listener.check(patience).await,
+                (read, _) => read,
+            };
+            if let Err(error) = checked {
+                return error;
+            }
+        }
+    }
+}
+
+/// Commands can be sent while this lives.
+struct Up<'a> {
+    store: &'a PostgresStore,
+    lines: Arc<Lines>,
+}
+
+impl<'a> Up<'a> {
+    fn new(store: &'a PostgresStore, lines: Lines) -> Self {
+        let lines = Arc::new(lines);
+        store.link.set(Some(lines.clone()));
+        Up { store, lines }
+    }
+}
+
+impl Drop for Up<'_> {
+    fn drop(&mut self) {
+        self.store.link.set(None);
+        // Everybody asks again, by another channel.
+        self.store.grants.clear();
+    }
+}
+
+const OLDEST: i32 = 130_000;
+
+/// Whether the server is one that can be used.
+async fn check(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "SELECT current_setting('server_version_num')::integer, pg_is_in_recovery(), \
+               current_setting('transaction_isolation')";
+    let row = connection.client.query_typed_one(sql, &[]).await;
+    let said =
+        row.and_then(|row| Ok::<(i32, bool, String), _>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
+    let (version, is_standby, isolation) = said.map_err(|error| errors::of(&error, Moment::Connecting))?;
+    if version < OLDEST {
+        let major = version / 10_000;
+        return Err(StoreError::refused(format!("PostgreSQL {major} is too old: 13 or later is needed")));
+    }
+    if is_standby {
+        return Err(StoreError::later(
+            "the server is a standby, which cannot be written to: name all servers in the URL (host1,host2) with \
+             `target_session_attrs=read-write`",
+        ));
+    }
+    if isolation != "read committed" {
+        return Err(StoreError::refused(format!(
+            "transactions of this role are `{isolation}` by default; locks need `read committed`: ALTER ROLE … SET \
+             default_transaction_isolation = 'read committed'"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! URLs, servers and logins that are wrong: each is told from the others, with what to do about it.
+
+use std::time::{Duration, Instant};
+
+use distlock::{LockError, LockManager};
+use distlock_fixtures::PostgresServer;
+
+use crate::{manager, refusal};
+
+const SECRET: &str = "s3cret";
+
+/// Refused without a connection; never with what was secret.
+fn objection(url: &str) -> String {
+    let error = LockManager::builder().url(url).connect_lazy().unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    let text = format!("{error} {error:?}");
+    assert!(!text.contains(SECRET), "{text}");
+    text
+}
+
+#[tokio::test]
+async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
+    for (url, reason) in [
+        ("postgres://u:s3cret@h:port/db", "port"),
+        ("postgres://u:s3cret@h/db?shema=x", "did you mean `schema`?"),
+        ("postgres://u:s3cret@h/db?schema=a.b", "`schema=` is a name"),
+        ("postgres://u:s3cret@h/db?schema=", "`schema=` is a name"),
+        ("postgres://u:s3cret@h/db?connections=0", "from 1 to 32"),
+        ("postgres://u:s3cret@h/db?synchronous_commit=maybe", "remote_apply"),
+        ("postgres://u:s3cret@h/db?sslmode=allow", "verify-full"),
+        ("postgres://u:s3cret@h/db?sslmode=require&sslrootcert=/nowhere.pem", "/nowhere.pem"),
+        ("postgres://u:s3cret@h/db?sslrootcert=/nowhere.pem", "`sslmode=require`"),
+        ("postgres://u:s3cret@h/db?sslmode=require&sslcert=/nowhere.pem", "`sslkey=`"),
+        ("postgres://u:s3cret@h/db?listen=redis://u:s3cret@h", "`listen=`"),
+        ("postgres://u:s3cret@h/db?response_timeout=5s", "4 s"),
+        ("postgres://u:s3cret@h/db?connect_timeout=soon", "`connect_timeout=`"),
+        ("postgres://u:a?s3cret@h/db", "%3F"),
+        ("postgres:///db", "names no host"),
+        ("postgresql://h/db?Key=s3cret", "is no parameter"),
+    ] {
+        let text = objection(url);
+        assert!(text.contains(reason), "{url}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_manager_shows_where_it_is_and_nothing_secret() {
+    let url = "postgres://u:s3cret@one,two:6000/db?listen=postgres%3A%2F%2Fu%3As3cret%40h%2Fdb&schema=here";
+    let manager = LockManager::builder().url(url).connect_lazy().unwrap();
+    let text = format!("{manager:?}");
+    assert!(!text.contains(SECRET), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable_and_used_once_it_is() {
+    let mut server = PostgresServer::start();
+    server.kill9();
+    let start = Instant::now();
+    let error = refusal(&server.url()).await;
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+    let lazy = LockManager::builder().url(server.url()).connect_lazy().unwrap();
+    server.restart();
+    lazy.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_a_wrong_database_fail_at_once() {
+    let server = PostgresServer::start();
+    server.make_role("picky", SECRET).await;
+    let start = Instant::now();
+    for (url, reason) in [
+        (server.url_as("picky", "wr0ng"), "check the password"),
+        (server.url_as("nobody_here", "wr0ng"), "check the user"),
+        (server.url().replace("/postgres", "/nowhere"), "check the database"),
+    ] {
+        let error = refusal(&url).await;
+        assert!(error.is_unavailable(), "{error:?}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(reason) && !text.contains("wr0ng") && !text.contains(SECRET), "{text}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_not_used_where_tls_is_wanted() {
+    let server = PostgresServer::shared();
+    let error = refusal(&format!("{}?sslmode=require", server.url())).await;
+    assert!(error.to_string().contains("TLS"), "{error}");
+    // It is asked first, and does without where that is allowed.
+    manager(&format!("{}?sslmode=prefer", server.url()), "distlock").await;
+}
+
+#[tokio::test]
+async fn credentials_of_the_builder_are_shown_instead_of_those_in_the_url() {
+    let server = PostgresServer::start();
+    server.make_role("picky", SECRET).await;
+    server.run("GRANT CREATE ON DATABASE postgres TO picky").await;
+    let builder = LockManager::builder()
+        .url(server.url_as("other", "wr0ng"))
+        .credentials(|| async { Ok::<_, std::io::Error>(distlock::Credentials::new("picky", SECRET)) });
+    let manager = builder.connect().await.unwrap();
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_standby_is_told_from_a_server_that_can_be_written_to() {
+    let standby = PostgresServer::standby();
+    let error = refusal(&standby.url()).await;
+    assert!(error.is_unavailable() && error.to_string().contains("target_session_attrs"), "{error}");
+    let primary = PostgresServer::start();
+    let both = format!(
+        "postgres://admin@{},{}/postgres?target_session_attrs=read-write",
+        standby.address(),
+        primary.address()
+    );
+    let manager = LockManager::builder().url(both).connect().await.unwrap();
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_whose_transactions_are_isolated_otherwise_is_told() {
+    let server = PostgresServer::start();
+    server.run("CREATE ROLE strict LOGIN; GRANT CREATE ON DATABASE postgres TO strict").await;
+    server.run("ALTER ROLE strict SET default_transaction_isolation = 'serializable'").await;
+    let error = refusal(&server.url_as("strict", "")).await;
+    assert!(error.to_string().contains("ALTER ROLE"), "{error}");
+}
