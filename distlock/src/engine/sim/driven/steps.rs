@@ -114,12 +114,12 @@ impl World {
         self.fail("hot loop", format!("the tasks of process {c} wake each other without end"));
     }
 
-    /// A request was answered, and its caller is about to be polled.
+    /// A request was answered, and its caller is about to be polled; or its caller has just gone.
     pub(in super::super) fn is_about_to_be_told(&self, index: usize) -> bool {
         let request = &self.requests[index];
         let Some(driver) = &self.clients[request.client].driver else { return false };
         let caller = request.group.map_or(Caller::Request(index), Caller::Group);
-        driver.waiting.get(&caller).is_some_and(|task| driver.tasks.is_woken(*task))
+        driver.waiting.get(&caller).is_none_or(|task| driver.tasks.is_woken(*task))
     }
 
     /// A caller whose lock was granted notices that a little later, and is polled then.
