@@ -161,6 +161,7 @@ mod tests {
     fn limits_are_checked_with_what_to_write() {
         for (url, remedy) in [
             ("etcd://h?session_timeout=1s", "between 2 s"),
+            ("etcd://h?session_timeout=3", "session_timeout=5s"),
             ("etcd://h?response_timeout=1ms", "between 10 ms"),
             ("etcd://h?connect_timeout=2m", "between 10 ms"),
         ] {
