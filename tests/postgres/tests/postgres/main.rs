@@ -1,5 +1,5 @@
-//! What only PostgreSQL has: roles and their permissions, poolers, transactions that write what a lock protects, and its
-//! own ways to fail. What every store has to do stands in the conformance suite.
+//! What only PostgreSQL has: roles and their permissions, poolers, transactions that write what a lock protects, and
+//! its own ways to fail. What every store has to do stands in the conformance suite.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
