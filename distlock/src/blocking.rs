@@ -148,6 +148,8 @@ impl LockRequest {
         no_renew(),
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
+        warn_wait(limit: Duration),
+        warn_hold(limit: Duration),
         fenced(),
         shared(),
         max_holders(limit: u32),

@@ -61,6 +61,9 @@ pub mod leader;
 mod lease_cell;
 mod lock_kind;
 mod manager;
+#[cfg(feature = "metrics")]
+#[doc = include_str!("metrics.md")]
+pub mod metrics {}
 mod nearest;
 mod observe;
 mod outage;
@@ -91,7 +94,8 @@ pub use error::{LockError, LostReason};
 pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
-pub use manager::{LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use observe::{Events, LockEvent};
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::{init, is_held_here, with_manager};

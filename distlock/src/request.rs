@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::{Demand, Kind};
 use crate::clock;
-use crate::driver::{self, AcquireResult};
+use crate::driver::{self, AcquireResult, Lasting, Watched};
 use crate::engine::{Outcome, Renewal, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -55,6 +55,8 @@ pub struct LockRequest {
     max_waiters: Option<u32>,
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
+    warn_wait: Option<Duration>,
+    warn_hold: Option<Duration>,
     label: Cow<'static, str>,
 }
 
@@ -72,6 +74,8 @@ impl LockRequest {
             max_waiters: None,
             max_hold: None,
             min_hold: None,
+            warn_wait: None,
+            warn_hold: None,
             label: Cow::Borrowed("lock"),
         }
     }
@@ -162,6 +166,17 @@ impl LockRequest {
         LockRequest { label: label.into(), ..self }
     }
 
+    /// Warns in the log, and in the stream of [`events`](LockManager::events), when the request waits for longer than
+    /// this; then after twice that time, and so on. Up to a second late. The manager's default is never.
+    pub fn warn_wait(self, limit: Duration) -> Self {
+        LockRequest { warn_wait: Some(limit), ..self }
+    }
+
+    /// Warns in the same way when the lock is held for longer than this, as by a section that hangs.
+    pub fn warn_hold(self, limit: Duration) -> Self {
+        LockRequest { warn_hold: Some(limit), ..self }
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors
@@ -189,7 +204,15 @@ impl LockRequest {
     pub async fn acquire(self) -> Result<Guard, LockError> {
         let keys = self.keys.as_ref().map_or(0, Vec::len);
         let report = RequestReport::begin(self.manager.core(), &self.label, self.kind, keys);
-        let result = spans::acquiring(&self.label, self.go()).await;
+        let key = self.keys.as_ref().ok().and_then(|keys| keys.first()).map_or("", LockKey::as_str);
+        let shown = spans::Request { label: &self.label, kind: self.kind, key, keys };
+        let _watched =
+            self.warn_wait.or(self.manager.defaults().warn_wait).map(|limit| self.warn_of_long_wait(limit));
+        let result = spans::acquiring(shown, self.go()).await;
+        let warn_hold = self.warn_hold.or(self.manager.defaults().warn_hold);
+        if let (Ok(guard), Some(limit)) = (&result, warn_hold) {
+            guard.warn_of_long_hold(limit);
+        }
         match &result {
             Ok(guard) => guard.report_acquired(report.end()),
             Err(error) => report.not_acquired(error),
@@ -283,6 +306,12 @@ impl LockRequest {
                 other => return other,
             }
         }
+    }
+
+    fn warn_of_long_wait(&self, limit: Duration) -> Watched {
+        let key = self.keys.as_ref().ok().and_then(|keys| keys.first()).map(|key| key.shared().clone());
+        let wait = Lasting::Wait { label: self.label.clone(), key: key.unwrap_or_default() };
+        self.manager.core().watch_long(wait, limit)
     }
 
     /// A lease that ends before its guard existed is not reported as a loss: the request goes on for as long

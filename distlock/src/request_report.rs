@@ -12,6 +12,7 @@ use crate::observe::Event;
 pub(crate) struct RequestReport<'a> {
     core: &'a Core,
     label: &'a str,
+    keys: usize,
     started: Time,
     state: State,
 }
@@ -25,7 +26,7 @@ enum State {
 impl<'a> RequestReport<'a> {
     pub(crate) fn begin(core: &'a Core, label: &'a str, kind: Kind, keys: usize) -> Self {
         core.observers.tell(&Event::Requested { label, kind, keys });
-        RequestReport { core, label, started: clock::now(), state: State::Pending }
+        RequestReport { core, label, keys, started: clock::now(), state: State::Pending }
     }
 
     /// It has ended, and the caller reports how. Returns how long it has taken.
@@ -35,8 +36,8 @@ impl<'a> RequestReport<'a> {
     }
 
     pub(crate) fn not_acquired(self, error: &LockError) {
-        let (core, label, waited) = (self.core, self.label, self.end());
-        core.observers.tell(&Event::NotAcquired { label, error, waited });
+        let (core, label, keys, waited) = (self.core, self.label, self.keys, self.end());
+        core.observers.tell(&Event::NotAcquired { label, error, keys, waited });
     }
 
     fn waited(&self) -> Duration {
@@ -47,8 +48,8 @@ impl<'a> RequestReport<'a> {
 impl Drop for RequestReport<'_> {
     fn drop(&mut self) {
         if self.state == State::Pending {
-            let (label, waited) = (self.label, self.waited());
-            self.core.observers.tell(&Event::Abandoned { label, waited });
+            let (label, keys, waited) = (self.label, self.keys, self.waited());
+            self.core.observers.tell(&Event::Abandoned { label, keys, waited });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod connecting;
+mod health;
 mod operations;
 mod schemes;
 
@@ -20,6 +21,7 @@ use crate::observe::Observers;
 use crate::request::LockRequest;
 use crate::scope;
 pub use builder::LockManagerBuilder;
+pub use health::Health;
 pub use operations::{LockHolder, LockInfo, ShutdownReport};
 
 /// The values of options that a request does not set.
@@ -30,6 +32,8 @@ pub(crate) struct Defaults {
     /// How long the server may be unreachable before a request fails.
     pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
+    pub(crate) warn_wait: Option<Duration>,
+    pub(crate) warn_hold: Option<Duration>,
 }
 
 impl Default for Defaults {
@@ -39,6 +43,8 @@ impl Default for Defaults {
             wait: Duration::from_secs(10),
             unavailable_after: Duration::from_secs(3),
             max_waiters: None,
+            warn_wait: None,
+            warn_hold: None,
         }
     }
 }

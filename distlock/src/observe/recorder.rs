@@ -84,6 +84,7 @@ impl Observer for Recorder {
                 let (label, key) = of(lock);
                 (label, Seen::Lost { key })
             }
+            Event::LongWait { .. } | Event::LongHold { .. } => return,
             Event::Link { .. } | Event::Failed { .. } => return,
             #[cfg(feature = "redis")]
             Event::Notice { .. } => return,

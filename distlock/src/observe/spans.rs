@@ -1,21 +1,60 @@
 //! Spans: what is entered and left, around acquisitions and around the bodies of sections. Nothing, without the
 //! feature `tracing`.
 
+use crate::protocol::Kind;
+
+/// A request, as its span shows it.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "there are no spans"))]
+pub(crate) struct Request<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) kind: Kind,
+    /// The first.
+    pub(crate) key: &'a str,
+    pub(crate) keys: usize,
+}
+
 #[cfg(feature = "tracing")]
 mod with_tracing {
-    use tracing::{Instrument, info_span};
+    use tracing::field::Empty;
+    use tracing::{Instrument, Level, enabled, info_span};
 
+    use super::Request;
+    use crate::error::LockError;
     use crate::lease_cell::LeaseCell;
+    use crate::observe::words;
 
-    pub(crate) fn acquiring<F: Future>(label: &str, work: F) -> impl Future<Output = F::Output> {
-        work.instrument(info_span!(target: "distlock", "lock.acquire", label))
+    /// Runs `work`, an acquisition. Its outcome is recorded; full keys only where debug events are wanted.
+    pub(crate) async fn acquiring<T>(
+        request: Request<'_>,
+        work: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let Request { label, kind, key, keys } = request;
+        let span = info_span!(
+            target: "distlock", "lock.acquire", label, %kind, keys, key = Empty, outcome = Empty, holder = Empty
+        );
+        if enabled!(target: "distlock", Level::DEBUG) {
+            span.record("key", key);
+        }
+        let result = work.instrument(span.clone()).await;
+        span.record("outcome", result.as_ref().err().map_or("acquired", words::kind));
+        if let Err(LockError::Busy { holder: Some(holder), .. }) = &result {
+            span.record("holder", &**holder);
+        }
+        result
     }
 
     /// Entered whenever the body of a section runs.
     pub(crate) use tracing::Span;
 
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
-        info_span!(target: "distlock", "lock.hold", label = &*cell.label)
+        let span = info_span!(
+            target: "distlock", "lock.hold", label = &*cell.label, kind = %cell.kind, token = cell.token.0, key = Empty
+        );
+        if enabled!(target: "distlock", Level::DEBUG) {
+            span.record("key", &*cell.key);
+        }
+        span
     }
 }
 
@@ -24,9 +63,10 @@ pub(crate) use with_tracing::*;
 
 #[cfg(not(feature = "tracing"))]
 mod without_tracing {
+    use super::Request;
     use crate::lease_cell::LeaseCell;
 
-    pub(crate) fn acquiring<F: Future>(_: &str, work: F) -> F {
+    pub(crate) fn acquiring<F: Future>(_: Request<'_>, work: F) -> F {
         work
     }
 
