@@ -159,7 +159,10 @@ async fn spans_say_what_was_asked_for_and_what_came_of_it() {
     manager.lock("k").label("span, writer").no_wait().acquire().await.unwrap_err();
     let span = |label: &str| under(label).into_iter().find(|entry| entry.is_span).unwrap().fields;
     let readers = span("span, readers");
-    assert_eq!((&*readers["kind"], &*readers["outcome"], &*readers["keys"]), ("a shared lock", "acquired", "1"));
+    assert_eq!(
+        (&*readers["kind"], &*readers["outcome"], &*readers["keys"]),
+        ("a shared lock", "acquired", "1")
+    );
     assert_eq!(span("span, writer")["outcome"], "busy");
     guard.release().await.unwrap();
     let guard = manager.lock("k").label("span, holder").acquire().await.unwrap();
