@@ -159,8 +159,8 @@ impl Guard {
         self.cells().map(|cell| &*cell.key)
     }
 
-    /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it to others: `dl1:<client>:<number>`, another
-    /// one for each lease. If there are several keys, that of the first in order.
+    /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it to others: `dl1:<client>:<number>`,
+    /// another one for each lease. If there are several keys, that of the first in order.
     #[must_use]
     pub fn owner(&self) -> String {
         token_text(&self.first.lease_handle.alive.core().client, self.cell().token)

@@ -1,4 +1,5 @@
-//! Locks that are lost, servers that are away, and a `distlock run` that is killed: the command never outlives its lease.
+//! Locks that are lost, servers that are away, and a `distlock run` that is killed: the command does not outlive its
+//! lease.
 
 use std::time::{Duration, Instant};
 
