@@ -151,6 +151,8 @@ impl LockRequest {
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
         release(release: Release),
+        warn_wait(limit: Duration),
+        warn_hold(limit: Duration),
         fenced(),
         shared(),
         max_holders(limit: u32),

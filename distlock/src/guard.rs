@@ -19,6 +19,7 @@ use crate::error::{LockError, LostReason};
 use crate::key::LockKey;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::{self, Process};
+use crate::protocol::token_text;
 use crate::release::{Releases, Releasing, failure, lost_error};
 use crate::request::valid_ttl;
 use crate::section::Held;
@@ -158,6 +159,13 @@ impl Guard {
         self.cells().map(|cell| &*cell.key)
     }
 
+    /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it to others: `dl1:<client>:<number>`,
+    /// another one for each lease. If there are several keys, that of the first in order.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        token_text(&self.first.lease_handle.alive.core().client, self.cell().token)
+    }
+
     /// The fencing token, if the request was [`fenced`](crate::LockRequest::fenced).
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
@@ -281,6 +289,13 @@ impl Guard {
     /// The end of a section: the result of the release is reported and does not replace the body's result.
     pub(crate) async fn release_and_report(&self) {
         drop(self.begin_release().await);
+    }
+
+    /// Warns when one of the locks is held for longer than `limit`.
+    pub(crate) fn warn_of_long_hold(&self, limit: Duration) {
+        for lock in self.locks().filter(|lock| lock.nested.is_none()) {
+            lock.lease_handle.warn_of_long_hold(limit);
+        }
     }
 
     /// Of each of the locks, in the order of acquisition.

@@ -62,6 +62,9 @@ mod lease_cell;
 mod lock_key;
 mod lock_kind;
 mod manager;
+#[cfg(feature = "metrics")]
+#[doc = include_str!("metrics.md")]
+pub mod metrics {}
 mod nearest;
 mod observe;
 mod outage;
@@ -93,7 +96,8 @@ pub use error::{LockError, LostReason};
 pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
-pub use manager::{LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use observe::{Events, LockEvent};
 pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;

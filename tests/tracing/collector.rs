@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) fields: BTreeMap<String, String>,
     /// The names of those that were given as text.
     texts: BTreeSet<String>,
+    /// The names of those that were given as floating-point numbers.
+    pub(crate) numbers: BTreeSet<String>,
     /// The spans around it, the outermost first.
     pub(crate) around: Vec<String>,
 }
@@ -67,8 +69,9 @@ impl Collector {
         });
         let is_span = metadata.is_span();
         let name = if is_span { metadata.name().to_owned() } else { fields.message };
-        let Fields { others: fields, texts, .. } = fields;
-        entries.push(Entry { is_span, level: *metadata.level(), name, fields, texts, around });
+        let Fields { others: fields, texts, numbers, .. } = fields;
+        let level = *metadata.level();
+        entries.push(Entry { is_span, level, name, fields, texts, numbers, around });
         Id::from_u64(entries.len() as u64)
     }
 }
@@ -102,7 +105,45 @@ impl Subscriber for Collector {
         });
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        let mut entries = ENTRIES.lock().unwrap();
+        let entry = &mut entries[usize::try_from(span.into_u64()).unwrap() - 1];
+        entry.fields.extend(fields.others);
+        entry.texts.extend(fields.texts);
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+}
+
+/// Keeps what is at level INFO or above, as most programs do.
+pub(crate) struct UpToInfo;
+
+impl Subscriber for UpToInfo {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO && Collector.enabled(metadata)
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        Collector.new_span(attributes)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        Collector.event(event);
+    }
+
+    fn enter(&self, span: &Id) {
+        Collector.enter(span);
+    }
+
+    fn exit(&self, span: &Id) {
+        Collector.exit(span);
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        Collector.record(span, values);
+    }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 }
@@ -112,6 +153,7 @@ struct Fields {
     message: String,
     others: BTreeMap<String, String>,
     texts: BTreeSet<String>,
+    numbers: BTreeSet<String>,
 }
 
 impl Fields {
@@ -128,6 +170,11 @@ impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.texts.insert(field.name().to_owned());
         self.add(field, value.to_owned());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.numbers.insert(field.name().to_owned());
+        self.add(field, value.to_string());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

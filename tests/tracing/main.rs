@@ -128,7 +128,65 @@ async fn keys_appear_at_debug_level_only() {
         .collect();
     assert!(!telling.is_empty(), "the key is shown at debug level");
     for entry in telling {
-        assert!(entry.level > Level::INFO, "{entry:?}");
+        assert!(entry.level > Level::INFO || entry.is_span, "{entry:?}");
+    }
+}
+
+/// Spans are seen by default, so they show a key only to those who ask for details.
+#[test]
+fn spans_show_keys_only_where_debug_events_are_wanted() {
+    start();
+    let secret = "personal-data-in-a-span@example.com";
+    let section = |label: &'static str| {
+        let manager = distlock::blocking::LockManager::in_memory();
+        manager.lock(secret).label(label).run(|_| {}).unwrap();
+    };
+    tracing::subscriber::with_default(collector::UpToInfo, || section("span, info"));
+    section("span, debug");
+    for entry in under("span, info") {
+        assert!(entry.is_span && !entry.fields.contains_key("key"), "{entry:?}");
+    }
+    let shown: Vec<_> = under("span, debug").into_iter().filter(|entry| entry.is_span).collect();
+    assert_eq!(shown.len(), 2);
+    assert!(shown.iter().all(|entry| entry.fields["key"] == secret), "{shown:?}");
+}
+
+#[tokio::test]
+async fn spans_say_what_was_asked_for_and_what_came_of_it() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("k").shared().label("span, readers").acquire().await.unwrap();
+    manager.lock("k").label("span, writer").no_wait().acquire().await.unwrap_err();
+    let span = |label: &str| under(label).into_iter().find(|entry| entry.is_span).unwrap().fields;
+    let readers = span("span, readers");
+    assert_eq!(
+        (&*readers["kind"], &*readers["outcome"], &*readers["keys"]),
+        ("a shared lock", "acquired", "1")
+    );
+    assert_eq!(span("span, writer")["outcome"], "busy");
+    guard.release().await.unwrap();
+    let guard = manager.lock("k").label("span, holder").acquire().await.unwrap();
+    manager.lock("k").label("span, late").no_wait().acquire().await.unwrap_err();
+    assert!(span("span, late")["holder"].starts_with("dl1:"), "{:?}", span("span, late"));
+    guard.release().await.unwrap();
+}
+
+/// A layer can add them up.
+#[tokio::test]
+async fn times_are_numbers_of_milliseconds() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("k").label("numbers").acquire().await.unwrap();
+    manager.lock("k").label("numbers, busy").no_wait().acquire().await.unwrap_err();
+    guard.release().await.unwrap();
+    for (label, event, field) in [
+        ("numbers", "acquired", "waited_ms"),
+        ("numbers", "released", "held_ms"),
+        ("numbers, busy", "busy", "waited_ms"),
+    ] {
+        let [event] = &events(label, event)[..] else { panic!("one event") };
+        assert!(event.numbers.contains(field), "{event:?}");
+        assert!(event.fields[field].parse::<f64>().is_ok_and(|time| time < 60_000.0), "{event:?}");
     }
 }
 
@@ -149,7 +207,7 @@ async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
     let mut server = RedisServer::start();
     let manager = LockManager::connect(&server.url()).await.unwrap();
     let (address, outage) =
-        (server.address(), |entry: &collector::Entry| entry.fields.contains_key("outage"));
+        (server.address(), |entry: &collector::Entry| entry.fields.contains_key("outage_ms"));
     let of_server = |name: &str| -> Vec<collector::Entry> {
         let here = |entry: &collector::Entry| {
             entry.name == name && entry.fields.get("server").is_some_and(|server| server.contains(&address))

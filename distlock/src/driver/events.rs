@@ -34,6 +34,7 @@ impl Events for Core {
             *former_links_dead = false;
         }
         let change = self.link_change(&event);
+        self.vitals.link(&event);
         if !self.observers.is_empty() {
             let store = self.backend.describe();
             self.observers.tell(&Event::Link { store: &store, change });

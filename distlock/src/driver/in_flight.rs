@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -138,23 +137,6 @@ pub(super) fn unanswered(panicked: Panicked) -> OpError {
 
 pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
     fail_all(count, &unanswered(panicked))
-}
-
-/// One of the commands that the I/O thread awaits.
-pub(super) struct HandedOver(Arc<Core>);
-
-impl HandedOver {
-    pub(super) fn new(core: Arc<Core>) -> Self {
-        core.handed_over.fetch_add(1, Ordering::Relaxed);
-        HandedOver(core)
-    }
-}
-
-impl Drop for HandedOver {
-    fn drop(&mut self) {
-        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
-        self.0.notify_idle_waiters();
-    }
 }
 
 /// A command whose place in the order is fixed.

@@ -1,12 +1,13 @@
 //! The handle of a lease that is in use.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::reports::EndReport;
 use super::shards::Shards;
-use super::{Alive, Core, Requester};
+use super::{Alive, Core, Lasting, Requester, Watched};
 use crate::engine::Release;
 use crate::lease_cell::LeaseCell;
 use crate::process::Process;
@@ -16,6 +17,8 @@ use crate::protocol::mutated;
 pub(crate) struct LeaseHandle {
     pub(crate) alive: Arc<Alive>,
     pub(crate) cell: Arc<LeaseCell>,
+    /// Set if somebody wants to be warned of a long hold.
+    long: OnceLock<Watched>,
     ended: AtomicBool,
 }
 
@@ -26,7 +29,12 @@ pub(super) struct InHand(Arc<Core>);
 impl LeaseHandle {
     pub(super) fn new(alive: Arc<Alive>, cell: Arc<LeaseCell>) -> Self {
         alive.core().lease_handles.fetch_add(1, Ordering::Relaxed);
-        LeaseHandle { alive, cell, ended: AtomicBool::new(false) }
+        LeaseHandle { alive, cell, long: OnceLock::new(), ended: AtomicBool::new(false) }
+    }
+
+    /// Warns when the hold lasts for longer than `limit`.
+    pub(crate) fn warn_of_long_hold(&self, limit: Duration) {
+        self.long.get_or_init(|| self.alive.core().watch_long(Lasting::Hold(self.cell.clone()), limit));
     }
 
     /// `Some` for the first caller only, which then ends the hold. Always `None` in a forked process: the

@@ -11,28 +11,28 @@ mod alarm;
 mod alive;
 mod events;
 mod executor;
+mod idle;
 mod in_flight;
 mod io_thread;
 mod lease_handle;
+mod long_lasting;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
+mod vitals;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Context as TaskContext;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use event_listener::{Event, Listener};
+use event_listener::Event;
 use tokio::sync::{oneshot, watch};
 
 use crate::backend::{Backend, Sending};
 use crate::clock;
-use crate::contained::{ContainedWakers, Panicked, contained};
+use crate::contained::{Panicked, contained};
 use crate::engine::{Confirmation, Context, Effect, Outcome};
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Event as Happened, Observers};
@@ -42,16 +42,18 @@ use crate::protocol::{Failure, Op, OpError, OpResult, Time, Tuning, mutated};
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
-use in_flight::{
-    Answer, AwaitedCommand, Begun, HandedOver, InFlight, all_unanswered, begin, pair, unanswered,
-};
+use idle::HandedOver;
+use in_flight::{Answer, AwaitedCommand, Begun, InFlight, all_unanswered, begin, pair, unanswered};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
+use long_lasting::LongLasting;
+pub(crate) use long_lasting::{Lasting, Watched};
 #[cfg(test)]
 pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
+use vitals::Vitals;
 
 /// The number of mutexes over which the keys are spread.
 const SHARDS: usize = 32;
@@ -78,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) engine: Shards<Requester>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) observers: Observers,
+    pub(crate) vitals: Vitals,
+    long_lasting: LongLasting,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
     /// Whether the manager was shut down.
@@ -150,6 +154,8 @@ impl Core {
             client,
             backend,
             observers,
+            vitals: Vitals::new(),
+            long_lasting: LongLasting::default(),
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             closed: watch::Sender::new(false),
@@ -206,7 +212,7 @@ impl Core {
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
             }
-            Effect::Renewed(cell) => self.report_renewed(&cell),
+            Effect::Renewed { cell, left } => self.report_renewed(&cell, left),
             Effect::Queued { key, label, kind, waiting } => {
                 self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting });
             }
@@ -227,11 +233,6 @@ impl Core {
     /// Wakes every task that waits for the end of a hold.
     fn tell_listeners(&self, cell: &LeaseCell) {
         drop(contained(|| cell.notify()));
-    }
-
-    /// Wakes every task that waits for a hold or a command to end.
-    fn notify_idle_waiters(&self) {
-        drop(contained(|| self.idle_changed.notify(usize::MAX)));
     }
 
     /// Sends one command. If the reply came at once: returns what it means for `command`, and what to do
@@ -255,7 +256,8 @@ impl Core {
             }
             Err(panicked) => Err(unanswered(panicked)),
         };
-        let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
+        let now = self.now_answered(&result);
+        let (confirmation, effects) = self.engine.reply(now, context, result);
         Some((is_awaited.then_some(confirmation), effects))
     }
 
@@ -289,18 +291,31 @@ impl Core {
     fn answered(self: &Arc<Self>, answer: Answer, mut command: Option<&mut AwaitedCommand>) {
         let effects = contained(|| match answer {
             Answer::One(context, result) => {
-                let (confirmation, effects) = self.engine.reply(clock::now(), context, result);
+                let now = self.now_answered(&result);
+                let (confirmation, effects) = self.engine.reply(now, context, result);
                 if let Some(command) = command.as_deref_mut() {
                     command.confirmation = Some(confirmation);
                 }
                 effects
             }
-            Answer::AcquireAll(answers) => self.engine.on_acquire_all_reply(clock::now(), answers),
+            Answer::AcquireAll(answers) => {
+                let now = answers.first().map_or_else(clock::now, |(_, result)| self.now_answered(result));
+                self.engine.on_acquire_all_reply(now, answers)
+            }
         });
         match effects {
             Ok(effects) => self.perform(effects, command),
             Err(_) => self.io.rearm(),
         }
+    }
+
+    /// A command has ended now.
+    fn now_answered(&self, result: &OpResult) -> Time {
+        let now = clock::now();
+        if result.is_ok() {
+            self.vitals.answered(now);
+        }
+        now
     }
 
     fn await_elsewhere(self: &Arc<Self>, in_flight: InFlight) {
@@ -435,55 +450,6 @@ impl Core {
         drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
         drop(self.event(|engine, now| engine.fail(now, &cause)));
         self.notify_idle_waiters();
-    }
-
-    /// The number of lease handles in use.
-    pub(crate) fn lease_handles(&self) -> usize {
-        self.lease_handles.load(Ordering::Relaxed)
-    }
-
-    /// Waits, for at most `d`, until `idle` returns true. Checks it whenever a hold or a command has ended.
-    pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
-        let until_idle = async {
-            let mut wakers = ContainedWakers::default();
-            loop {
-                let mut idle_changed = self.idle_changed.listen();
-                if idle(self) {
-                    return;
-                }
-                poll_fn(|cx| {
-                    let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
-                    Pin::new(&mut idle_changed).poll(&mut cx)
-                })
-                .await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = until_idle => true,
-            () = self.sleep(d) => idle(self),
-        }
-    }
-
-    /// True if no command is under way and no release is pending.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
-    }
-
-    /// The number of releases that the server has not confirmed.
-    pub(crate) fn unconfirmed(&self) -> usize {
-        self.engine.outstanding().pending_releases
-    }
-
-    /// Blocks this thread until the commands that the I/O thread awaits have been answered, but not beyond
-    /// `until`.
-    fn answered_by(&self, until: Instant) {
-        loop {
-            let idle_changed = self.idle_changed.listen();
-            if self.handed_over.load(Ordering::Relaxed) == 0 || idle_changed.wait_deadline(until).is_none() {
-                return;
-            }
-        }
     }
 
     /// This process was forked from the one that made the manager: nothing of the manager may be used here.

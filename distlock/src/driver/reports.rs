@@ -31,10 +31,10 @@ impl Core {
         }
     }
 
-    pub(super) fn report_renewed(&self, cell: &LeaseCell) {
+    pub(super) fn report_renewed(&self, cell: &LeaseCell, left: Duration) {
         if let (true, CellState::Until(until)) = (cell.reported.is_in_hand(), cell.state(clock::now())) {
             let remaining = until.duration_since(clock::now());
-            self.observers.tell(&Event::Renewed { lock: Lock::of(cell), remaining });
+            self.observers.tell(&Event::Renewed { lock: Lock::of(cell), left, remaining });
         }
     }
 

@@ -59,7 +59,11 @@ pub(crate) enum Effect<W> {
     Done(W, Outcome),
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
-    Renewed(Arc<LeaseCell>),
+    /// The lease goes on; when that was confirmed, `left` of it was left.
+    Renewed {
+        cell: Arc<LeaseCell>,
+        left: Duration,
+    },
     /// The store has said that somebody else holds the key, and this process stands in its queue or polls: tell the
     /// world. `waiting` requests wait here; the label is that of the first.
     Queued {

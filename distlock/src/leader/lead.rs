@@ -4,9 +4,7 @@ use std::ops::Deref;
 
 use tokio::sync::watch;
 
-use crate::driver::Core;
 use crate::guard::Guard;
-use crate::protocol::token_text;
 use crate::section::Held;
 use crate::token::FencingToken;
 
@@ -38,11 +36,6 @@ impl Lead {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.held.is_held()
-    }
-
-    /// The owner token of the term's lease.
-    pub(super) fn owner(&self, core: &Core) -> String {
-        token_text(&core.client, self.held.cell().token)
     }
 
     /// Becomes ready when the manager is shut down: time to finish and return. The term then ends with the grace

@@ -88,7 +88,7 @@ impl LeaderWatch {
             self.terms.mark_unchanged();
             let known = match self.state.lead() {
                 Some(lead) => {
-                    self.own = Some(lead.owner(self.manager.core()));
+                    self.own = Some(lead.owner());
                     Some(Leadership::Here { term: lead.term() })
                 }
                 None if self.asks_now() => Some(self.ask().await),

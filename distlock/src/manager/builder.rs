@@ -150,6 +150,34 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Warns when a request waits for longer than this, unless the request says otherwise; never if not set. See
+    /// [`LockRequest::warn_wait`](crate::LockRequest::warn_wait).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::LockManager;
+    ///
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .warn_wait(Duration::from_secs(5))
+    ///     .warn_hold(Duration::from_secs(60))
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn warn_wait(mut self, limit: Duration) -> Self {
+        self.defaults.warn_wait = Some(limit);
+        self
+    }
+
+    /// Warns when a lock is held for longer than this, unless the request says otherwise; never if not set. See
+    /// [`LockRequest::warn_hold`](crate::LockRequest::warn_hold).
+    pub fn warn_hold(mut self, limit: Duration) -> Self {
+        self.defaults.warn_hold = Some(limit);
+        self
+    }
+
     /// A name for this process, shown in owner tokens and on the server. Letters, digits, `.`, `_` and `-`; a
     /// random part is added to it.
     pub fn client_name(self, name: impl Into<String>) -> Self {

@@ -3,6 +3,7 @@
 mod builder;
 mod built;
 mod connecting;
+mod health;
 mod operations;
 mod schemes;
 mod store_slot;
@@ -23,6 +24,7 @@ use crate::release::Release;
 use crate::request::{Keys, LockRequest};
 use crate::scope;
 pub use builder::LockManagerBuilder;
+pub use health::Health;
 pub use operations::{LockHolder, LockInfo, ShutdownReport};
 
 /// The values of options that a request does not set.
@@ -34,6 +36,8 @@ pub(crate) struct Defaults {
     pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
     pub(crate) release: Release,
+    pub(crate) warn_wait: Option<Duration>,
+    pub(crate) warn_hold: Option<Duration>,
 }
 
 impl Default for Defaults {
@@ -44,6 +48,8 @@ impl Default for Defaults {
             unavailable_after: Duration::from_secs(3),
             max_waiters: None,
             release: Release::Confirmed,
+            warn_wait: None,
+            warn_hold: None,
         }
     }
 }

@@ -21,7 +21,10 @@ use crate::protocol::{Kind, OpError};
 ///
 /// Labels have few values (they may become the labels of a metric); keys may be personal data.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+#[cfg_attr(
+    not(all(feature = "tracing", feature = "metrics")),
+    allow(dead_code, reason = "not all observers are here")
+)]
 pub(crate) enum Event<'a> {
     /// Somebody asks for a lock, or for several at once. A request that is tried again and again is one.
     Requested { label: &'a str, kind: Kind, keys: usize },
@@ -31,12 +34,17 @@ pub(crate) enum Event<'a> {
     /// A request has its lock in hand. `waited` is the time since it began, for all of its keys together.
     Acquired { lock: Lock<'a>, how: How, waited: Duration },
     /// A request has ended without a lock.
-    NotAcquired { label: &'a str, error: &'a LockError, waited: Duration },
+    NotAcquired { label: &'a str, error: &'a LockError, keys: usize, waited: Duration },
     /// The future of a request was dropped before it had ended.
-    Abandoned { label: &'a str, waited: Duration },
-    /// The store has confirmed that the lease goes on, for `remaining` from now on at least. Of readers that share it,
-    /// for one of them.
-    Renewed { lock: Lock<'a>, remaining: Duration },
+    Abandoned { label: &'a str, keys: usize, waited: Duration },
+    /// A request has waited for longer than its `warn_wait`; again after twice that time, and so on. The first of its
+    /// keys.
+    LongWait { label: &'a str, key: &'a str, waited: Duration },
+    /// A lock has been in hand for longer than its `warn_hold`; again after twice that time, and so on.
+    LongHold { lock: Lock<'a>, held: Duration },
+    /// The store has confirmed that the lease goes on, for `remaining` from now on at least; when it did, `left` of the
+    /// lease was left. Of readers that share it, for one of them.
+    Renewed { lock: Lock<'a>, left: Duration, remaining: Duration },
     /// Nobody has the lock in hand any more.
     Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
     /// The lock is not held any more, although its holder has not released it.
@@ -52,7 +60,10 @@ pub(crate) enum Event<'a> {
 
 /// Which lock. The token is new for every lease; readers of one process may share a lease.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+#[cfg_attr(
+    not(all(feature = "tracing", feature = "metrics")),
+    allow(dead_code, reason = "not all observers are here")
+)]
 pub(crate) struct Lock<'a> {
     pub(crate) label: &'a str,
     pub(crate) key: &'a str,
@@ -70,7 +81,10 @@ impl<'a> Lock<'a> {
 
 /// What is known of a release when it is reported.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
+#[cfg_attr(
+    not(all(feature = "tracing", feature = "metrics")),
+    allow(dead_code, reason = "not all observers are here")
+)]
 pub(crate) enum ReleaseOutcome<'a> {
     /// The store has confirmed it.
     Confirmed,

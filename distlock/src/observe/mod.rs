@@ -2,11 +2,16 @@
 //! program's goes through [`Observer`], as an [`Event`]; spans, which are entered and left, are in [`spans`].
 
 mod event;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "redis")]
 mod notice;
 pub(crate) mod spans;
+mod stream;
 #[cfg(feature = "tracing")]
 mod tracing;
+#[cfg(feature = "tracing")]
+mod words;
 
 #[cfg(test)]
 mod balance_tests;
@@ -21,6 +26,8 @@ use crate::contained::contained;
 pub(crate) use event::{Event, Lock, ReleaseOutcome};
 #[cfg(feature = "redis")]
 pub(crate) use notice::{Failures, Notice};
+use stream::Readers;
+pub use stream::{Events, LockEvent};
 
 /// Is told of what happens in a manager.
 ///
@@ -30,35 +37,49 @@ pub(crate) trait Observer: Send + Sync {
     fn event(&self, event: &Event<'_>);
 }
 
-/// All who observe one manager. It is made with the manager and does not change. Without observers an event costs one
-/// comparison: nothing is allocated, and nothing is formatted.
+/// All who observe one manager. It is made with the manager and does not change, except that readers of its stream come
+/// and go. Without observers an event costs one comparison: nothing is allocated, and nothing is formatted.
 #[derive(Clone, Default)]
-pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
+pub(crate) struct Observers {
+    all: Vec<Arc<dyn Observer>>,
+    readers: Arc<Readers>,
+}
 
 impl Observers {
     /// Those of every manager.
     pub(crate) fn standard() -> Self {
-        #[cfg(feature = "tracing")]
-        return Observers(vec![Arc::new(tracing::Tracing)]);
-        #[cfg(not(feature = "tracing"))]
-        Observers::default()
+        let all: Vec<Arc<dyn Observer>> = vec![
+            #[cfg(feature = "tracing")]
+            Arc::new(tracing::Tracing),
+            #[cfg(feature = "metrics")]
+            Arc::new(metrics::Metrics::default()),
+        ];
+        Observers { all, readers: Arc::default() }
     }
 
     #[cfg(test)]
     pub(crate) fn and(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.0.push(observer);
+        self.all.push(observer);
         self
+    }
+
+    /// A reader of what happens from now on.
+    pub(crate) fn subscribe(&self) -> Events {
+        self.readers.subscribe()
     }
 
     /// Nobody wants to know: what an event would say need not be found out.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty() && self.readers.is_unused()
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        for observer in &self.0 {
+        for observer in &self.all {
             // The panic hook has reported it; the others are told all the same.
             drop(contained(|| observer.event(event)));
+        }
+        if !self.readers.is_unused() {
+            drop(contained(|| self.readers.event(event)));
         }
     }
 }
@@ -85,6 +106,6 @@ pub(crate) fn notice(notice: Notice<'_>) {
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Observers").field(&self.0.len()).finish()
+        f.debug_tuple("Observers").field(&self.all.len()).finish()
     }
 }

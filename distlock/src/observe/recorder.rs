@@ -103,6 +103,7 @@ impl Observer for Recorder {
                 let (label, key) = of(lock);
                 (label, Seen::Lost { key })
             }
+            Event::LongWait { .. } | Event::LongHold { .. } => return,
             Event::Link { .. } | Event::Failed { .. } => return,
             #[cfg(feature = "redis")]
             Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),

@@ -1,12 +1,13 @@
 //! Writes events for programs that collect them with `tracing`. Labels have few values; full keys appear at debug
 //! level only.
 
+use std::time::Duration;
+
 use tracing::{debug, error, info, warn};
 
 #[cfg(feature = "redis")]
 use super::notice::Severity;
-use super::{Event, Lock, Observer, ReleaseOutcome};
-use crate::error::LockError;
+use super::{Event, Lock, Observer, ReleaseOutcome, words};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Pushes;
 
@@ -24,46 +25,54 @@ impl Observer for Tracing {
                 debug!(target: "distlock", label, key, %kind, waiting, "queued");
             }
             Event::Acquired { lock: Lock { label, key, kind, token, fenced }, how, waited } => {
-                debug!(target: "distlock", label, key, %kind, token, fenced, ?how, ?waited, "acquired");
+                debug!(target: "distlock", label, key, %kind, token, fenced, ?how, waited_ms = millis(waited), "acquired");
             }
-            Event::NotAcquired { label, error, waited } => {
+            Event::NotAcquired { label, error, waited, .. } => {
                 if error.is_busy() {
-                    debug!(target: "distlock", label, ?waited, "busy");
+                    debug!(target: "distlock", label, waited_ms = millis(waited), "busy");
                 } else {
-                    warn!(target: "distlock", label, kind = kind(error), ?waited, "not acquired");
+                    warn!(target: "distlock", label, kind = words::kind(error), waited_ms = millis(waited), "not acquired");
                 }
                 debug!(target: "distlock", %error, "not acquired");
             }
-            Event::Abandoned { label, waited } => {
-                debug!(target: "distlock", label, ?waited, "request abandoned");
+            Event::Abandoned { label, waited, .. } => {
+                debug!(target: "distlock", label, waited_ms = millis(waited), "request abandoned");
             }
-            Event::Renewed { lock: Lock { label, key, token, .. }, remaining } => {
-                debug!(target: "distlock", label, key, token, ?remaining, "renewed");
+            Event::LongWait { label, key, waited } => {
+                warn!(target: "distlock", label, waited_ms = millis(waited), "waits for a long time");
+                debug!(target: "distlock", label, key, waited_ms = millis(waited), "waits for a long time");
+            }
+            Event::LongHold { lock: Lock { label, key, token, .. }, held } => {
+                warn!(target: "distlock", label, token, held_ms = millis(held), "is held for a long time");
+                debug!(target: "distlock", label, key, token, held_ms = millis(held), "is held for a long time");
+            }
+            Event::Renewed { lock: Lock { label, key, token, .. }, left, remaining } => {
+                debug!(target: "distlock", label, key, token, remaining_ms = millis(remaining), left_ms = millis(left), "renewed");
             }
             Event::Released { lock: Lock { label, key, token, .. }, held, outcome } => match outcome {
                 ReleaseOutcome::Confirmed => {
-                    debug!(target: "distlock", label, key, token, ?held, "released");
+                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "released");
                 }
                 ReleaseOutcome::HandedOn => {
-                    debug!(target: "distlock", label, key, token, ?held, handed_on = true, "released");
+                    debug!(target: "distlock", label, key, token, held_ms = millis(held), handed_on = true, "released");
                 }
                 ReleaseOutcome::Dropped => {
-                    debug!(target: "distlock", label, key, token, ?held, awaited = false, "released");
+                    debug!(target: "distlock", label, key, token, held_ms = millis(held), awaited = false, "released");
                 }
                 ReleaseOutcome::Unconfirmed(error) => {
                     warn!(target: "distlock", label, "released, unconfirmed");
-                    debug!(target: "distlock", key, token, ?held, %error, "released, unconfirmed");
+                    debug!(target: "distlock", key, token, held_ms = millis(held), %error, "released, unconfirmed");
                 }
                 ReleaseOutcome::AfterLoss => {
-                    debug!(target: "distlock", label, key, token, ?held, "given up after a loss");
+                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "given up after a loss");
                 }
                 ReleaseOutcome::Nested => {
-                    debug!(target: "distlock", label, key, token, ?held, "left, and held by the outer section");
+                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "left, and held by the outer section");
                 }
             },
             Event::Lost { lock: Lock { label, key, token, .. }, reason, held } => {
                 warn!(target: "distlock", label, %reason, "lost");
-                debug!(target: "distlock", key, token, ?held, %reason, "lost");
+                debug!(target: "distlock", key, token, held_ms = millis(held), %reason, "lost");
             }
             Event::Link { store, change } => link(store, change),
             Event::Failed { defect } => error!(target: "distlock", defect, "every lock is lost"),
@@ -79,10 +88,10 @@ impl Observer for Tracing {
 fn link(server: &str, change: LinkChange<'_>) {
     match change {
         LinkChange::Up { start: LinkStart::Again(outage), former_links_dead, .. } => {
-            info!(target: "distlock", %server, ?outage, settled = former_links_dead, "connected again");
+            info!(target: "distlock", %server, outage_ms = millis(outage), settled = former_links_dead, "connected again");
         }
         LinkChange::Up { start: LinkStart::AtLast(outage), .. } => {
-            info!(target: "distlock", %server, ?outage, "connected at last");
+            info!(target: "distlock", %server, outage_ms = millis(outage), "connected at last");
         }
         LinkChange::Up { start: LinkStart::AtOnce, former_links_dead, .. } => {
             debug!(target: "distlock", %server, settled = former_links_dead, "connected");
@@ -99,16 +108,7 @@ fn link(server: &str, change: LinkChange<'_>) {
     }
 }
 
-fn kind(error: &LockError) -> &'static str {
-    match error {
-        LockError::Busy { .. } => "busy",
-        LockError::Lost { .. } => "lost",
-        LockError::Unavailable { .. } => "unavailable",
-        LockError::WrongKind { .. } => "wrong kind",
-        LockError::WouldDeadlock { .. } => "would deadlock",
-        LockError::InvalidKey { .. } => "invalid key",
-        LockError::InvalidOptions { .. } => "invalid options",
-        LockError::NotInitialized => "not initialized",
-        LockError::Closed => "closed",
-    }
+/// As a number, so that a layer can add it up.
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

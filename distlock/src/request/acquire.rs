@@ -9,7 +9,7 @@ use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::Kind;
 use crate::clock;
-use crate::driver::{self, AcquireResult, Acquiring};
+use crate::driver::{self, AcquireResult, Acquiring, Lasting, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -25,6 +25,10 @@ pub(crate) struct Acquire {
     request: Option<LockRequest>,
     span: Option<Span>,
     report: Option<RequestReport>,
+    /// A long wait is warned of, until the request has ended.
+    watched: Option<Watched>,
+    /// A hold that is longer is warned of.
+    warn_hold: Option<Duration>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
@@ -39,7 +43,9 @@ enum Stage {
 
 impl Acquire {
     pub(crate) fn new(request: LockRequest) -> Self {
-        Acquire { stage: Stage::New, request: Some(request), span: None, report: None }
+        let warn_hold = request.warn_hold.or(request.manager.defaults().warn_hold);
+        let request = Some(request);
+        Acquire { stage: Stage::New, request, span: None, report: None, watched: None, warn_hold }
     }
 
     /// The first step, which does not wait: has to be followed by a poll at once, unless it returns the result.
@@ -49,7 +55,8 @@ impl Acquire {
         let keys = request.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
         let core = request.manager.core();
         self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, keys));
-        let span = self.span.insert(spans::acquiring(&request.label));
+        self.watched = request.watch_long_wait();
+        let span = self.span.insert(spans::acquiring(&request.shown()));
         let begun = span.in_scope(|| request.begin());
         match begun {
             Begun::Known(result) => return Some(self.end(result)),
@@ -67,7 +74,13 @@ impl Acquire {
 
     fn end(&mut self, result: Result<Guard, LockError>) -> Result<Guard, LockError> {
         self.stage = Stage::Over;
-        self.span = None;
+        self.watched = None;
+        if let Some(span) = self.span.take() {
+            spans::acquired(&span, &result);
+        }
+        if let (Ok(guard), Some(limit)) = (&result, self.warn_hold) {
+            guard.warn_of_long_hold(limit);
+        }
         if let Some(report) = self.report.take() {
             match &result {
                 Ok(guard) => guard.report_acquired(report.end()),
@@ -130,6 +143,24 @@ enum Begun {
 }
 
 impl LockRequest {
+    fn first_key(&self) -> Option<&LockKey> {
+        self.keys.as_ref().ok()?.as_slice().first()
+    }
+
+    /// As its span shows it.
+    fn shown(&self) -> spans::Request<'_> {
+        let keys = self.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
+        let key = self.first_key().map_or("", LockKey::as_str);
+        spans::Request { label: &self.label, kind: self.kind, key, keys }
+    }
+
+    fn watch_long_wait(&self) -> Option<Watched> {
+        let limit = self.warn_wait.or(self.manager.defaults().warn_wait)?;
+        let key = self.first_key().map(|key| key.shared().clone()).unwrap_or_default();
+        let wait = Lasting::Wait { label: self.label.clone(), key };
+        Some(self.manager.core().watch_long(wait, limit))
+    }
+
     fn begin(&self) -> Begun {
         let (keys, want) = match self.checked() {
             Ok(checked) => checked,

@@ -68,6 +68,8 @@ pub struct LockRequest {
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
     release: Option<Release>,
+    warn_wait: Option<Duration>,
+    warn_hold: Option<Duration>,
     label: Cow<'static, str>,
 }
 
@@ -86,6 +88,8 @@ impl LockRequest {
             max_hold: None,
             min_hold: None,
             release: None,
+            warn_wait: None,
+            warn_hold: None,
             label: Cow::Borrowed("lock"),
         }
     }
@@ -193,6 +197,17 @@ impl LockRequest {
     /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         LockRequest { label: label.into(), ..self }
+    }
+
+    /// Warns in the log, and in the stream of [`events`](LockManager::events), when the request waits for longer than
+    /// this; then after twice that time, and so on. Up to a second late. The manager's default is never.
+    pub fn warn_wait(self, limit: Duration) -> Self {
+        LockRequest { warn_wait: Some(limit), ..self }
+    }
+
+    /// Warns in the same way when the lock is held for longer than this, as by a section that hangs.
+    pub fn warn_hold(self, limit: Duration) -> Self {
+        LockRequest { warn_hold: Some(limit), ..self }
     }
 
     pub(crate) fn release_policy(&self) -> Release {

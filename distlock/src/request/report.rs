@@ -13,6 +13,7 @@ use crate::observe::Event;
 /// A request that has begun. When it is dropped before it has ended, the request was abandoned.
 pub(crate) struct RequestReport {
     started: Time,
+    keys: usize,
     /// `None`: reported, or nobody observes.
     pending: Option<(Arc<Core>, Cow<'static, str>)>,
 }
@@ -21,7 +22,7 @@ impl RequestReport {
     pub(crate) fn begin(core: &Arc<Core>, label: Cow<'static, str>, kind: Kind, keys: usize) -> Self {
         core.observers.tell(&Event::Requested { label: &label, kind, keys });
         let pending = (!core.observers.is_empty()).then(|| (core.clone(), label));
-        RequestReport { started: clock::now(), pending }
+        RequestReport { started: clock::now(), keys, pending }
     }
 
     /// It has ended, and the caller reports how. Returns how long it has taken.
@@ -32,7 +33,12 @@ impl RequestReport {
 
     pub(crate) fn not_acquired(mut self, error: &LockError) {
         if let Some((core, label)) = self.pending.take() {
-            core.observers.tell(&Event::NotAcquired { label: &label, error, waited: self.waited() });
+            core.observers.tell(&Event::NotAcquired {
+                label: &label,
+                error,
+                keys: self.keys,
+                waited: self.waited(),
+            });
         }
     }
 
@@ -44,7 +50,7 @@ impl RequestReport {
 impl Drop for RequestReport {
     fn drop(&mut self) {
         if let Some((core, label)) = self.pending.take() {
-            core.observers.tell(&Event::Abandoned { label: &label, waited: self.waited() });
+            core.observers.tell(&Event::Abandoned { label: &label, keys: self.keys, waited: self.waited() });
         }
     }
 }

@@ -379,7 +379,7 @@ impl World {
                 }
                 Effect::Done(request, outcome) => self.done(c, request, outcome),
                 Effect::Lost(cell, reason) => self.lost(c, &cell, reason),
-                Effect::Renewed(_) | Effect::Queued { .. } => {}
+                Effect::Renewed { .. } | Effect::Queued { .. } => {}
             }
         }
         if !sends.is_empty() {

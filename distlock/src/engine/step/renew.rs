@@ -113,13 +113,14 @@ impl<W> Step<'_, W> {
             Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
             Ok(Reply::Renewed { .. }) => {
                 let cell = lease.holders.first().map(|holder| holder.cell.clone());
+                let left = lease.grant.deadline.duration_since(self.now);
                 let deadline = self.env.lease_end(context.sent, ttl);
                 self.extended(token, deadline);
                 if let Some(ticket) = ticket {
                     self.hold_until(token, ticket, deadline);
                 }
                 if let (Some(cell), true) = (cell, self.state.lease(token).is_some()) {
-                    self.out.push(Effect::Renewed(cell));
+                    self.out.push(Effect::Renewed { cell, left });
                 }
                 Confirmation::Fine
             }

@@ -98,7 +98,7 @@ impl Desk {
                 Effect::SendAcquireAll(batch) => self.together.push_back(batch),
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
-                Effect::Renewed(_) => {}
+                Effect::Renewed { .. } => {}
                 Effect::Queued { waiting, .. } => self.queued.push(waiting),
             }
         }

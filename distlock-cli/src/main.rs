@@ -1,0 +1,55 @@
+//! The command `distlock`: see `distlock help`, and `docs/command.md`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
+
+mod args;
+mod connect;
+mod exit;
+mod look;
+mod run;
+mod span;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            // If nobody can be told, the status says it.
+            drop(error.print());
+            return if asked_for { Exit::Success.into() } else { Exit::Usage.into() };
+        }
+    };
+    // Without a runtime: what becomes of this process inherits nothing of it.
+    if let Command::Begin(options) = &args.command {
+        return run::begin(options).into();
+    }
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(carry_out(args)).into(),
+        Err(error) => Exit::Unavailable.because(&format!("no runtime: {error}")).into(),
+    }
+}
+
+async fn carry_out(args: Args) -> Exit {
+    let Args { general, command } = args;
+    let done = match command {
+        Command::Run(options) => run::run(&general, options).await,
+        Command::Leader(options) => run::lead(&general, options).await,
+        Command::Guardian(options) => run::guard(&options).await,
+        Command::Begin(options) => Ok(run::begin(&options)),
+        Command::Ping => look::ping(&general).await,
+        Command::Show(options) => look::show(&general, options).await,
+        Command::Wait(options) => look::wait(&general, options).await,
+        Command::Release(options) => look::release(&general, options).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "distlock", &mut std::io::stdout());
+            Ok(Exit::Success)
+        }
+    };
+    done.unwrap_or_else(|exit| exit)
+}

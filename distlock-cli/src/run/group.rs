@@ -1,0 +1,40 @@
+//! The process group of a command.
+//!
+//! A group's number is not used again while one of its processes lives, and its leader is not reaped before the
+//! group's number is forgotten here, or the group was seen to be empty.
+
+use std::io;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+/// The group that a command and its children are in. (A child that begins a session of its own leaves it.)
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group(Pid);
+
+impl Group {
+    /// Of a child that was started as the leader of its group.
+    pub(super) fn of(child: u32) -> io::Result<Self> {
+        let number = i32::try_from(child).ok().and_then(Pid::from_raw);
+        number.map(Group).ok_or_else(|| io::Error::other("the command has no process id"))
+    }
+
+    pub(super) fn pid(self) -> Pid {
+        self.0
+    }
+
+    /// Fails only if nobody is left to get it.
+    pub(super) fn signal(self, signal: Signal) {
+        let _: Result<(), rustix::io::Errno> = kill_process_group(self.0, signal);
+    }
+
+    /// One that is stopped gets a signal only when it goes on.
+    pub(super) fn ask_to_end(self, signal: Signal) {
+        self.signal(signal);
+        self.signal(Signal::CONT);
+    }
+
+    /// Whether nobody is left. (One of another user is somebody.)
+    pub(super) fn is_gone(self) -> bool {
+        test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH)
+    }
+}

@@ -1,0 +1,174 @@
+//! Locks that are lost, servers that are away, and a `distlock run` that is killed: the command does not outlive its
+//! lease.
+
+use std::time::{Duration, Instant};
+
+use distlock_tests::{RedisServer, eventually_blocking};
+use rustix::process::Signal;
+
+use super::{Running, assert_status, distlock, is_alive, is_free, output, until_dead};
+
+/// A command with a child of its own, which prints the child's process id.
+const WITH_CHILD: &str = "sleep 1000 & echo $!; wait";
+/// The same, and neither ends when it is asked to.
+const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.05; done";
+
+fn run(server: &RedisServer, options: &[&str], script: &str) -> Running {
+    let arguments = [&["run", "--key", "k"], options, &["-c", script]].concat();
+    Running::start(&mut distlock(server, &arguments))
+}
+
+#[test]
+fn a_lock_that_is_taken_away_ends_the_command() {
+    let server = RedisServer::start();
+    let mut running = run(&server, &["--ttl", "3s", "--kill-after", "1s"], WITH_CHILD);
+    let child = running.line();
+    assert_status(&output(&mut distlock(&server, &["release", "k", "--force"])), 0);
+    assert_eq!(running.status().code(), Some(76));
+    assert!(!is_alive(&child));
+}
+
+#[test]
+fn a_command_that_ignores_the_signal_is_killed() {
+    let server = RedisServer::start();
+    let mut running = run(&server, &["--ttl", "3s", "--kill-after", "500ms"], STUBBORN);
+    let child = running.line();
+    server.raw(&["SET", "k", "somebody else"]);
+    assert_eq!(running.status().code(), Some(76));
+    assert!(!is_alive(&child));
+    assert_eq!(server.get("k").as_deref(), Some("somebody else"), "it was not ours to release");
+}
+
+#[test]
+fn a_loss_may_kill_at_once_or_be_ignored() {
+    let server = RedisServer::start();
+    let options = ["--ttl", "3s", "--kill-after", "1s", "--on-lost"];
+    let mut running = run(&server, &[&options[..], &["kill"]].concat(), STUBBORN);
+    let child = running.line();
+    server.raw(&["SET", "k", "somebody else"]);
+    assert_eq!(running.status().code(), Some(76));
+    assert!(!is_alive(&child));
+    server.raw(&["DEL", "k"]);
+    let script = "echo begun; read line < /dev/fd/$DISTLOCK_LOST_FD; echo $line; exit 4";
+    let mut running = run(&server, &[&options[..], &["ignore"]].concat(), script);
+    assert_eq!(running.line(), "begun");
+    server.raw(&["SET", "k", "somebody else"]);
+    assert_eq!(running.line(), "lost", "it is told");
+    assert_eq!(running.status().code(), Some(4));
+}
+
+/// Counted from before the server was killed, nothing of the command is left when the lease can have ended.
+fn is_ended_within_its_lease(away: impl FnOnce(&mut RedisServer), script: &str) {
+    let mut server = RedisServer::start();
+    let mut running = run(&server, &["--ttl", "6s", "--kill-after", "1500ms"], script);
+    let child = running.line();
+    // The lease is renewed at the latest at this moment.
+    let last_renewal = Instant::now();
+    away(&mut server);
+    let latest = last_renewal + Duration::from_secs(6);
+    until_dead(&child);
+    assert!(Instant::now() < latest, "it has outlived its lease");
+    assert_eq!(running.status().code(), Some(76));
+}
+
+#[test]
+fn a_server_that_dies_ends_the_command_before_the_lease_ends() {
+    is_ended_within_its_lease(RedisServer::kill9, WITH_CHILD);
+}
+
+#[test]
+fn a_server_that_hangs_ends_even_a_stubborn_command_before_the_lease_ends() {
+    is_ended_within_its_lease(|server| server.stop(), STUBBORN);
+}
+
+#[test]
+fn a_server_that_comes_back_in_time_does_not_disturb_the_command() {
+    let mut server = RedisServer::options().append_only().start();
+    let script = "echo begun; read line; exit 3";
+    let mut command = distlock(&server, &["run", "--key", "k", "--ttl", "20s", "-c", script]);
+    command.stdin(std::process::Stdio::piped());
+    let mut running = Running::start(&mut command);
+    assert_eq!(running.line(), "begun");
+    server.restart();
+    assert_status(&output(&mut distlock(&server, &["ping"])), 0);
+    assert!(!is_free(&server, "k"));
+    drop(running.process.stdin.take());
+    assert_eq!(running.status().code(), Some(3));
+    assert!(is_free(&server, "k"));
+}
+
+#[test]
+fn a_limit_of_time_is_kept() {
+    let server = RedisServer::start();
+    for limit in [&["--max-hold", "2s"][..], &["--ttl", "2s", "--no-renew"]] {
+        let start = Instant::now();
+        let mut running = run(&server, &[&["--kill-after", "500ms"], limit].concat(), STUBBORN);
+        let child = running.line();
+        until_dead(&child);
+        assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!(running.status().code(), Some(76));
+    }
+}
+
+/// The guardian ends what nobody watches over any more.
+#[test]
+fn a_run_that_is_killed_does_not_leave_its_command_behind() {
+    let server = RedisServer::start();
+    for script in [WITH_CHILD, STUBBORN] {
+        let mut running = run(&server, &["--ttl", "6s", "--kill-after", "1s"], script);
+        let child = running.line();
+        let killed = Instant::now();
+        running.signal(Signal::KILL);
+        until_dead(&child);
+        assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
+        running.status();
+        assert!(!is_free(&server, "k"), "the lease has outlived the command");
+        server.raw(&["DEL", "k"]);
+    }
+}
+
+/// Whenever that happens, also before the command has begun.
+#[test]
+fn a_run_may_be_killed_at_any_time() {
+    let server = RedisServer::start();
+    for delay in 0..30 {
+        let mut running =
+            run(&server, &["--ttl", "6s", "--kill-after", "200ms"], "echo begun; exec sleep 1000");
+        let until = Instant::now() + Duration::from_millis(delay * 2);
+        eventually_blocking("it is time", || Instant::now() >= until);
+        running.signal(Signal::KILL);
+        // Only the command has this pipe: it ends with the last of its processes.
+        let printed: Vec<_> = running.lines.by_ref().map(Result::unwrap).collect();
+        assert!(printed.is_empty() || printed == ["begun"], "{printed:?}");
+        server.raw(&["DEL", "k", "dl1:q:k", "dl1:e:k"]);
+    }
+}
+
+#[test]
+fn one_that_was_stopped_ends_its_command_when_it_goes_on() {
+    let server = RedisServer::start();
+    let mut running = run(&server, &["--ttl", "2s", "--kill-after", "500ms"], WITH_CHILD);
+    let child = running.line();
+    running.signal(Signal::STOP);
+    // The next one gets the lock when the lease has ended.
+    let next = ["run", "--key", "k", "--wait", "1m", "--", "true"];
+    assert_status(&output(&mut distlock(&server, &next)), 0);
+    running.signal(Signal::CONT);
+    assert_eq!(running.status().code(), Some(76));
+    assert!(!is_alive(&child));
+}
+
+#[test]
+fn a_leader_runs_its_command_again_in_a_later_term() {
+    let server = RedisServer::start();
+    let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c"];
+    let arguments = [&arguments[..], &["echo $DISTLOCK_FENCE; sleep 1000"]].concat();
+    let mut running = Running::start(&mut distlock(&server, &arguments));
+    let first: u64 = running.line().parse().unwrap();
+    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
+    let second: u64 = running.line().parse().unwrap();
+    assert!(second > first);
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().code(), Some(143));
+    assert!(is_free(&server, "office"));
+}

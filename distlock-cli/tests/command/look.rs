@@ -1,0 +1,82 @@
+//! Looking at locks, and taking them away.
+
+use distlock_tests::RedisServer;
+
+use super::{Running, assert_status, distlock, is_free, output, text};
+
+#[test]
+fn show_says_who_holds_a_lock() {
+    let server = RedisServer::start();
+    let free = output(&mut distlock(&server, &["show", "k"]));
+    assert_status(&free, 1);
+    assert_eq!(text(&free.stdout), "k  free\n");
+    let mut holder = {
+        let arguments = ["--name", "nightly", "run", "--key", "k", "-c", "echo begun; sleep 1000"];
+        Running::start(&mut distlock(&server, &arguments))
+    };
+    assert_eq!(holder.line(), "begun");
+    let held = output(&mut distlock(&server, &["show", "k"]));
+    assert_status(&held, 0);
+    let shown = text(&held.stdout);
+    assert!(shown.starts_with("k  exclusive  0 waiting\n  held by nightly."), "{shown}");
+    let json = output(&mut distlock(&server, &["--json", "show", "k"]));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["key"], &json["held"], &json["kind"]),
+        (&"k".into(), &true.into(), &"exclusive".into())
+    );
+    assert!(json["holders"][0]["client"].as_str().unwrap().starts_with("nightly."), "{json}");
+    assert!(json["holders"][0]["left_ms"].as_u64().unwrap() <= 30_000);
+}
+
+#[test]
+fn wait_returns_when_the_lock_is_free_and_does_not_take_it() {
+    let server = RedisServer::start();
+    server.raw(&["SET", "k", "somebody", "PX", "1500"]);
+    assert_status(&output(&mut distlock(&server, &["wait", "k", "--wait", "300ms"])), 75);
+    assert_status(&output(&mut distlock(&server, &["wait", "k"])), 0);
+    assert!(is_free(&server, "k"));
+}
+
+#[test]
+fn release_asks_unless_it_is_forced() {
+    let server = RedisServer::start();
+    assert_status(&output(&mut distlock(&server, &["release", "k", "--force"])), 1);
+    server.raw(&["SET", "k", "dl1:nightly.0123:4", "PX", "60000"]);
+    assert_status(&output(&mut distlock(&server, &["release", "k"])), 64);
+    assert!(!is_free(&server, "k"));
+    let released = output(&mut distlock(&server, &["release", "k", "--force"]));
+    assert_status(&released, 0);
+    assert_eq!(text(&released.stdout), "k was taken from nightly.0123\n");
+    assert!(is_free(&server, "k"));
+}
+
+#[test]
+fn ping_takes_a_lock_and_gives_it_back() {
+    let server = RedisServer::start();
+    let ping = output(&mut distlock(&server, &["ping"]));
+    assert_status(&ping, 0);
+    assert!(text(&ping.stdout).starts_with("ok, "), "{}", text(&ping.stdout));
+    assert!(distlock_tests::residue::left_below(std::slice::from_ref(&server), "").is_empty());
+}
+
+#[test]
+fn shells_complete_it() {
+    let server = RedisServer::start();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(&mut distlock(&server, &["completions", shell]));
+        assert_status(&script, 0);
+        assert!(text(&script.stdout).contains("max-holders"), "{shell}");
+    }
+}
+
+#[test]
+fn a_prefix_applies_to_every_key() {
+    let server = RedisServer::start();
+    let arguments = ["--prefix", "shop:", "run", "--key", "k", "-c", "echo begun; sleep 1000"];
+    let mut running = Running::start(&mut distlock(&server, &arguments));
+    assert_eq!(running.line(), "begun");
+    assert!(!is_free(&server, "shop:k"));
+    assert_status(&output(&mut distlock(&server, &["--prefix", "shop:", "show", "k"])), 0);
+    assert_status(&output(&mut distlock(&server, &["show", "k"])), 1);
+}

@@ -1,0 +1,99 @@
+//! The command `distlock`, run as a process on a server of its own, with commands that end, are killed, ignore signals
+//! and leave processes behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod faults;
+mod look;
+mod run;
+mod signals;
+mod terminal;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use distlock_tests::{BOUND, RedisServer, eventually_blocking};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `distlock …` on this server.
+fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+    command.arg("--url").arg(server.url()).args(arguments).stdin(Stdio::null());
+    command.env_remove("DISTLOCK_URL").env_remove("DISTLOCK_PREFIX").env_remove("DISTLOCK_NAME");
+    command
+}
+
+fn output(command: &mut Command) -> Output {
+    command.output().expect("it can be started")
+}
+
+#[track_caller]
+fn assert_status(output: &Output, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// One that is under way; killed when dropped, and what it runs with it.
+struct Running {
+    process: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("it can be started");
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Running { process, lines }
+    }
+
+    /// A line that the command prints.
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it goes on").expect("it prints text")
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it lives");
+    }
+
+    /// Waits until it has ended.
+    fn status(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < BOUND, "it goes on");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Its guardian then ends what it runs.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn is_alive(pid: &str) -> bool {
+    // One that nobody has waited for yet is not alive.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+fn until_dead(pid: &str) -> Duration {
+    eventually_blocking("the process has ended", || !is_alive(pid))
+}
+
+fn is_free(server: &RedisServer, key: &str) -> bool {
+    !server.exists(key)
+}

@@ -1,0 +1,86 @@
+//! When nothing is under way: what a shutdown, and the end of the I/O thread, wait for.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Context as TaskContext;
+use std::time::{Duration, Instant};
+
+use event_listener::Listener;
+
+use super::Core;
+use crate::contained::{ContainedWakers, contained};
+
+impl Core {
+    /// Wakes every task that waits for a hold or a command to end.
+    pub(super) fn notify_idle_waiters(&self) {
+        drop(contained(|| self.idle_changed.notify(usize::MAX)));
+    }
+
+    /// The number of lease handles in use.
+    pub(crate) fn lease_handles(&self) -> usize {
+        self.lease_handles.load(Ordering::Relaxed)
+    }
+
+    /// Waits, for at most `d`, until `idle` returns true. Checks it whenever a hold or a command has ended.
+    pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
+        let until_idle = async {
+            let mut wakers = ContainedWakers::default();
+            loop {
+                let mut idle_changed = self.idle_changed.listen();
+                if idle(self) {
+                    return;
+                }
+                poll_fn(|cx| {
+                    let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
+                    Pin::new(&mut idle_changed).poll(&mut cx)
+                })
+                .await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = until_idle => true,
+            () = self.sleep(d) => idle(self),
+        }
+    }
+
+    /// True if no command is under way and no release is pending.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
+    }
+
+    /// The number of releases that the server has not confirmed.
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.engine.outstanding().pending_releases
+    }
+
+    /// Blocks this thread until the commands that the I/O thread awaits have been answered, but not beyond
+    /// `until`.
+    pub(super) fn answered_by(&self, until: Instant) {
+        loop {
+            let idle_changed = self.idle_changed.listen();
+            if self.handed_over.load(Ordering::Relaxed) == 0 || idle_changed.wait_deadline(until).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// One of the commands that the I/O thread awaits.
+pub(super) struct HandedOver(Arc<Core>);
+
+impl HandedOver {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        core.handed_over.fetch_add(1, Ordering::Relaxed);
+        HandedOver(core)
+    }
+}
+
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
+        self.0.notify_idle_waiters();
+    }
+}

@@ -1,0 +1,76 @@
+//! What is known of the store's health.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{self, Time};
+use crate::protocol::{LinkEvent, OpError, Pushes};
+
+/// No command was answered yet.
+const NEVER: u64 = 0;
+
+/// Kept up to date by the link and by every answer.
+#[derive(Debug)]
+pub(crate) struct Vitals {
+    link: Mutex<LinkState>,
+    /// When the store has carried out a command, last.
+    answered: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+struct LinkState {
+    up: bool,
+    since: Time,
+    pushes: Pushes,
+    cause: Option<OpError>,
+}
+
+/// A look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) up: bool,
+    pub(crate) lasted: Duration,
+    pub(crate) pushes: Pushes,
+    pub(crate) cause: Option<OpError>,
+    pub(crate) answered: Option<Duration>,
+}
+
+impl Vitals {
+    pub(super) fn new() -> Self {
+        let link = LinkState { up: false, since: clock::now(), pushes: Pushes::Off, cause: None };
+        Vitals { link: Mutex::new(link), answered: AtomicU64::new(NEVER) }
+    }
+
+    pub(super) fn link(&self, event: &LinkEvent) {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_up = link.up;
+        match event {
+            LinkEvent::Up { pushes, .. } => {
+                (link.up, link.pushes, link.cause) = (true, *pushes, None);
+            }
+            LinkEvent::Down { cause } => {
+                (link.up, link.pushes, link.cause) = (false, Pushes::Off, Some(cause.clone()));
+            }
+            LinkEvent::Pushes(pushes) => link.pushes = *pushes,
+        }
+        if link.up != was_up {
+            link.since = clock::now();
+        }
+    }
+
+    pub(super) fn answered(&self, now: Time) {
+        self.answered.store(now.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn look(&self) -> Look {
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = clock::now();
+        let answered = match self.answered.load(Ordering::Relaxed) {
+            NEVER => None,
+            at => Some(now.duration_since(Time(at))),
+        };
+        let LinkState { up, since, pushes, cause } = link;
+        Look { up, lasted: now.duration_since(since), pushes, cause, answered }
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether the store can be used, and what happens here.
+
+use std::time::Duration;
+
+use super::LockManager;
+use crate::observe::Events;
+use crate::protocol::Pushes;
+
+/// Whether a manager can reach its store; see [`LockManager::health`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the store is connected. In a quorum: a majority of the servers.
+    pub connected: bool,
+    /// How long it has been so, or has not been so.
+    pub lasted: Duration,
+    /// How long ago the store last carried out a command of a lock. `None`: it has not yet. An idle program sends none.
+    pub last_answer: Option<Duration>,
+    /// Whether the store reports hand-offs by itself. While it does not, waiters poll, and locks change hands later.
+    pub pushes: bool,
+    /// Why it is not connected, if an attempt has failed.
+    pub cause: Option<String>,
+    /// Whether the manager was shut down, or its thread has ended.
+    pub closed: bool,
+}
+
+impl Health {
+    /// Whether new locks can be expected to work: for readiness probes.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.connected && !self.closed
+    }
+}
+
+impl LockManager {
+    /// What is known of the store at this moment. No I/O, so it can be asked often.
+    ///
+    /// ```
+    /// use distlock::LockManager;
+    ///
+    /// /// For a probe: 200 or 503.
+    /// fn readiness(locks: &LockManager) -> u16 {
+    ///     if locks.health().is_ready() { 200 } else { 503 }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let locks = LockManager::builder().url("memory:").connect().await?;
+    /// assert_eq!(readiness(&locks), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A manager that connects on first use is not connected before. A service whose readiness depends on locks makes
+    /// all of its instances unready while the store is away: use it where an instance can do nothing without locks.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let core = self.core();
+        let look = core.vitals.look();
+        Health {
+            connected: look.up && !core.is_forked(),
+            lasted: look.lasted,
+            last_answer: look.answered,
+            pushes: look.up && look.pushes == Pushes::On,
+            cause: look.cause.map(|cause| cause.to_string()),
+            closed: *core.closing().borrow() || core.refusal().is_some(),
+        }
+    }
+
+    /// What happens in this manager from now on, for alerts, audits and tests. The stream is bounded: a reader that is
+    /// too slow loses the oldest events and is told how many. It costs nothing while nobody reads.
+    ///
+    /// ```
+    /// use distlock::{LockEvent, LockManager};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = LockManager::builder().url("memory:").connect().await?;
+    /// let mut events = manager.events();
+    /// let alerts = tokio::spawn(async move {
+    ///     while let Some(event) = events.next().await {
+    ///         if let LockEvent::Lost { label, reason, .. } = event {
+    ///             eprintln!("a lock of {label} was lost: {reason}");
+    ///         }
+    ///     }
+    /// });
+    /// manager.lock("order:42").label("order").run(async |_| {}).await?;
+    /// # drop(manager); alerts.await.unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Events contain keys, which may be personal data.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.core().observers.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_manager_in_memory_is_ready_until_it_is_shut_down() {
+        let manager = LockManager::builder().url("memory:").connect().await.unwrap();
+        let health = manager.health();
+        assert!(health.is_ready() && health.cause.is_none(), "{health:?}");
+        manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+        assert!(manager.health().last_answer.is_some());
+        manager.shutdown(Duration::ZERO).await;
+        let health = manager.health();
+        assert!(health.closed && !health.is_ready(), "{health:?}");
+    }
+
+    #[cfg(feature = "redis")]
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_named_as_the_cause() {
+        let manager = LockManager::connect_lazy("redis://127.0.0.1:1/").unwrap();
+        assert!(!manager.health().is_ready());
+        manager.lock("k").acquire().await.unwrap_err();
+        let health = manager.health();
+        assert!(!health.connected && !health.pushes && health.last_answer.is_none(), "{health:?}");
+        assert!(health.cause.is_some_and(|cause| cause.contains("127.0.0.1")));
+    }
+}

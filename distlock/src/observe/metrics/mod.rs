@@ -1,0 +1,218 @@
+//! Metrics for programs that collect them with the facade `metrics`: by label, never by key.
+
+mod names;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+use super::{Event, Observer, ReleaseOutcome};
+use crate::error::{LockError, LostReason};
+use crate::lease_cell::How;
+use crate::outage::{LinkChange, LinkStart, OutageIs};
+use crate::protocol::Pushes;
+use series::{Level, Levels, Outcome, Series};
+
+/// So many labels have series of their own. (A label that is made of user ids must not fill the collector.)
+const MOST_LABELS: usize = 100;
+/// What the labels beyond them share.
+const OTHER: &str = "other";
+
+/// Counts and measures what happens.
+#[derive(Debug, Default)]
+pub(super) struct Metrics(RwLock<Table>);
+
+/// The series of each label.
+#[derive(Debug, Default)]
+struct Table {
+    /// The address of the recorder that the handles are of: a program may install one after its first lock.
+    recorder: usize,
+    labels: HashMap<Box<str>, Arc<Labelled>>,
+    other: Option<Arc<Labelled>>,
+}
+
+#[derive(Debug)]
+struct Labelled {
+    series: Series,
+    levels: Arc<Levels>,
+}
+
+impl Labelled {
+    fn new(label: &str, levels: Arc<Levels>) -> Arc<Self> {
+        Arc::new(Labelled { series: Series::new(label, &levels), levels })
+    }
+
+    fn shift(&self, level: Level, by: i64) {
+        self.series.shift(&self.levels, level, by);
+    }
+}
+
+fn recorder() -> usize {
+    metrics::with_recorder(|recorder| std::ptr::from_ref(recorder).cast::<()>().addr())
+}
+
+impl Table {
+    fn find(&self, recorder: usize, label: &str) -> Option<Arc<Labelled>> {
+        if self.recorder != recorder {
+            return None;
+        }
+        let found = self.labels.get(label);
+        found.or_else(|| self.other.as_ref().filter(|_| self.labels.len() >= MOST_LABELS)).cloned()
+    }
+
+    fn add(&mut self, recorder: usize, label: &str) -> Arc<Labelled> {
+        if self.recorder != recorder {
+            self.recorder = recorder;
+            names::describe();
+            for (label, labelled) in &mut self.labels {
+                *labelled = Labelled::new(label, labelled.levels.clone());
+            }
+            self.other = self.other.take().map(|other| Labelled::new(OTHER, other.levels.clone()));
+        }
+        if let Some(found) = self.find(recorder, label) {
+            return found;
+        }
+        if self.labels.len() >= MOST_LABELS {
+            return self.other.get_or_insert_with(|| Labelled::new(OTHER, Arc::default())).clone();
+        }
+        self.labels.entry(label.into()).or_insert_with(|| Labelled::new(label, Arc::default())).clone()
+    }
+}
+
+impl Metrics {
+    /// Allocates only if the label or the recorder is new.
+    fn of(&self, label: &str) -> Arc<Labelled> {
+        let recorder = recorder();
+        let found = self.0.read().unwrap_or_else(PoisonError::into_inner).find(recorder, label);
+        found.unwrap_or_else(|| self.0.write().unwrap_or_else(PoisonError::into_inner).add(recorder, label))
+    }
+
+    /// A request has ended, or (of several keys) a part of it.
+    fn ended(&self, label: &str, outcome: Outcome, keys: usize, waited: Duration) {
+        let of = self.of(label);
+        of.shift(Level::Waiting, -signed(keys));
+        of.series.requested(outcome, u64::try_from(keys.max(1)).unwrap_or(u64::MAX), waited);
+    }
+}
+
+impl Observer for Metrics {
+    fn event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Requested { label, keys, .. } => self.of(label).shift(Level::Waiting, signed(keys)),
+            Event::Queued { label, .. } => self.of(label).series.queued(),
+            Event::Acquired { lock, how, waited } => {
+                self.ended(lock.label, Outcome::Acquired, 1, waited);
+                let of = self.of(lock.label);
+                of.series.acquired(word_of_how(how));
+                of.shift(Level::Held, 1);
+            }
+            Event::NotAcquired { label, error, keys, waited } => {
+                self.ended(label, outcome_of(error), keys, waited);
+            }
+            Event::Abandoned { label, keys, waited } => {
+                self.ended(label, Outcome::Abandoned, keys, waited);
+            }
+            Event::Renewed { lock, left, remaining } => {
+                let of = self.of(lock.label);
+                of.series.renewed();
+                if left * 2 < remaining {
+                    of.series.renewed_late();
+                }
+            }
+            Event::Released { lock, held, outcome } => {
+                let of = self.of(lock.label);
+                of.shift(Level::Held, -1);
+                of.series.held_for(held);
+                of.series.released(word_of_release(outcome));
+            }
+            Event::Lost { lock, reason, .. } => self.of(lock.label).series.lost(word_of_reason(reason)),
+            // The histograms show them.
+            Event::LongWait { .. } | Event::LongHold { .. } => {}
+            Event::Link { store, change } => link(store, change),
+            Event::Failed { .. } => counter!(names::FAILED).increment(1),
+            #[cfg(feature = "redis")]
+            Event::Notice { .. } => {}
+        }
+    }
+}
+
+/// Rare: nothing is kept.
+fn link(store: &str, change: LinkChange<'_>) {
+    let set = |name: &'static str, on: bool| {
+        gauge!(name, "store" => store.to_owned()).set(if on { 1.0 } else { 0.0 });
+    };
+    match change {
+        LinkChange::Up { start, pushes, .. } => {
+            set(names::LINK_UP, true);
+            set(names::PUSHES_ON, pushes == Pushes::On);
+            if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
+                histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());
+            }
+        }
+        LinkChange::Down { outage, .. } => {
+            set(names::LINK_UP, false);
+            set(names::PUSHES_ON, false);
+            if outage == OutageIs::New {
+                counter!(names::OUTAGES, "store" => store.to_owned()).increment(1);
+            }
+        }
+        LinkChange::Pushes(pushes) => set(names::PUSHES_ON, pushes == Pushes::On),
+    }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn outcome_of(error: &LockError) -> Outcome {
+    match error {
+        LockError::Busy { .. } => Outcome::Busy,
+        LockError::Unavailable { .. } | LockError::Lost { .. } => Outcome::Unavailable,
+        LockError::WrongKind { .. } => Outcome::WrongKind,
+        LockError::WouldDeadlock { .. } => Outcome::WouldDeadlock,
+        LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {
+            Outcome::Invalid
+        }
+        LockError::Closed => Outcome::Closed,
+    }
+}
+
+/// The place of its word in [`series::HOW`].
+fn word_of_how(how: How) -> usize {
+    match how {
+        How::Free => 0,
+        How::Asked => 1,
+        How::Granted => 2,
+        How::HandedOn => 3,
+        How::Joined => 4,
+        How::Nested => 5,
+    }
+}
+
+/// In [`series::REASONS`].
+fn word_of_reason(reason: LostReason) -> usize {
+    match reason {
+        LostReason::Expired => 0,
+        LostReason::Taken => 1,
+        LostReason::MaxHold => 2,
+        LostReason::Shutdown => 3,
+        LostReason::Released => 4,
+    }
+}
+
+/// In [`series::RELEASES`].
+fn word_of_release(outcome: ReleaseOutcome<'_>) -> usize {
+    match outcome {
+        ReleaseOutcome::Confirmed => 0,
+        ReleaseOutcome::HandedOn => 1,
+        ReleaseOutcome::Unconfirmed(_) => 2,
+        ReleaseOutcome::AfterLoss => 3,
+        ReleaseOutcome::Dropped => 4,
+        ReleaseOutcome::Nested => 5,
+    }
+}

@@ -1,0 +1,92 @@
+//! The names of all metrics: one table, which `metrics.md` documents.
+
+use metrics::Unit;
+
+/// What a metric counts or measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Counter,
+    Gauge,
+    /// In seconds.
+    Histogram,
+}
+
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) form: Form,
+    pub(super) what: &'static str,
+}
+
+macro_rules! metrics_of_the_crate {
+    ($($constant:ident: $form:ident, $name:literal, $what:literal;)*) => {
+        $(pub(super) const $constant: &str = $name;)*
+        pub(super) const ALL: &[Metric] = &[$(Metric { name: $name, form: Form::$form, what: $what }),*];
+    };
+}
+
+metrics_of_the_crate! {
+    REQUESTS: Counter, "distlock_requests_total", "Locks that were asked for, by how that ended";
+    WAIT: Histogram, "distlock_wait_seconds", "From the request to its end, by whether the lock was acquired";
+    WAITING: Gauge, "distlock_waiting", "Locks that are being asked for, or waited for";
+    QUEUED: Counter, "distlock_queued_total", "Attempts that found the key held by another process";
+    ACQUIRED: Counter, "distlock_acquired_total", "Acquired locks, by how they came";
+    HELD: Gauge, "distlock_held", "Locks in use: acquired, and neither released nor dropped";
+    HOLD: Histogram, "distlock_hold_seconds", "From the acquisition to the end of the use";
+    LOST: Counter, "distlock_lost_total", "Locks that were lost while they were in use, by reason";
+    RELEASES: Counter, "distlock_releases_total", "Locks that are not in use any more, by how that was settled";
+    RENEWALS: Counter, "distlock_renewals_total", "Confirmed renewals";
+    RENEWALS_LATE: Counter, "distlock_renewals_late_total",
+        "Renewals that were confirmed when less than half of the lease was left";
+    LINK_UP: Gauge, "distlock_link_up", "Whether the store is connected: 1 or 0";
+    PUSHES_ON: Gauge, "distlock_pushes_on", "Whether the store reports hand-offs by itself: 1 or 0";
+    OUTAGES: Counter, "distlock_outages_total", "How often the connection was lost, or could not be made at first";
+    OUTAGE: Histogram, "distlock_outage_seconds", "How long the store was not connected";
+    FAILED: Counter, "distlock_failed_total", "Managers that are of no use any more, because of a defect";
+}
+
+/// Tells the recorder what they are.
+pub(super) fn describe() {
+    for Metric { name, form, what } in ALL {
+        match form {
+            Form::Counter => metrics::describe_counter!(*name, *what),
+            Form::Gauge => metrics::describe_gauge!(*name, *what),
+            Form::Histogram => metrics::describe_histogram!(*name, Unit::Seconds, *what),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../metrics.md");
+    const DASHBOARD: &str = include_str!("../../../../docs/grafana.json");
+
+    #[test]
+    fn every_metric_is_documented_and_nothing_else_is() {
+        for metric in ALL {
+            assert!(PAGE.contains(&format!("| `{}`", metric.name)), "{} has no row", metric.name);
+            assert_eq!(metric.form == Form::Counter, metric.name.ends_with("_total"), "{}", metric.name);
+            assert_eq!(metric.form == Form::Histogram, metric.name.ends_with("_seconds"), "{}", metric.name);
+        }
+        for row in PAGE.lines().filter(|line| line.starts_with("| `distlock_")) {
+            let name = row.trim_start_matches("| `").split('`').next().unwrap();
+            assert!(ALL.iter().any(|metric| metric.name == name), "`{name}` does not exist");
+        }
+    }
+
+    /// The dashboard asks for nothing that does not exist.
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut found = 0;
+        for (at, _) in DASHBOARD.match_indices("distlock_") {
+            let name: String = DASHBOARD[at..].chars().take_while(|c| word(*c)).collect();
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let base = base.unwrap_or(&name);
+            assert!(ALL.iter().any(|metric| metric.name == base), "`{name}` does not exist");
+            found += 1;
+        }
+        assert!(found > 15, "{found}");
+    }
+}

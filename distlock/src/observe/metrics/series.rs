@@ -1,0 +1,167 @@
+//! The series of one label: handles that are made when they are first used, and kept.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use once_cell::sync::OnceCell;
+
+use super::names;
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Acquired,
+    Busy,
+    Unavailable,
+    Invalid,
+    WrongKind,
+    WouldDeadlock,
+    Closed,
+    Abandoned,
+}
+
+const OUTCOMES: [&str; 8] =
+    ["acquired", "busy", "unavailable", "invalid", "wrong_kind", "would_deadlock", "closed", "abandoned"];
+pub(super) const HOW: [&str; 6] = ["free", "asked", "granted", "handed_on", "joined", "nested"];
+pub(super) const REASONS: [&str; 5] = ["expired", "taken", "max_hold", "shutdown", "released"];
+pub(super) const RELEASES: [&str; 6] =
+    ["confirmed", "handed_on", "unconfirmed", "after_loss", "dropped", "nested"];
+const WAITS: [&str; 2] = ["acquired", "not_acquired"];
+
+/// What is in use under a label: it is kept here too, for a recorder that is installed later.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    held: AtomicI64,
+    waiting: AtomicI64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Held,
+    Waiting,
+}
+
+impl Levels {
+    fn of(&self, level: Level) -> &AtomicI64 {
+        match level {
+            Level::Held => &self.held,
+            Level::Waiting => &self.waiting,
+        }
+    }
+}
+
+/// Handles of one recorder.
+#[derive(Debug)]
+pub(super) struct Series {
+    label: String,
+    requests: [OnceCell<Counter>; OUTCOMES.len()],
+    wait: [OnceCell<Histogram>; WAITS.len()],
+    waiting: Gauge,
+    queued: OnceCell<Counter>,
+    acquired: [OnceCell<Counter>; HOW.len()],
+    held: Gauge,
+    hold: OnceCell<Histogram>,
+    lost: [OnceCell<Counter>; REASONS.len()],
+    releases: [OnceCell<Counter>; RELEASES.len()],
+    renewals: OnceCell<Counter>,
+    renewals_late: OnceCell<Counter>,
+}
+
+impl Series {
+    pub(super) fn new(label: &str, levels: &Levels) -> Self {
+        let level = |name: &'static str, level: Level| {
+            let gauge = gauge!(name, "label" => label.to_owned());
+            gauge.increment(exact(levels.of(level).load(Ordering::Relaxed)));
+            gauge
+        };
+        Series {
+            label: label.to_owned(),
+            requests: Default::default(),
+            wait: Default::default(),
+            waiting: level(names::WAITING, Level::Waiting),
+            queued: OnceCell::new(),
+            acquired: Default::default(),
+            held: level(names::HELD, Level::Held),
+            hold: OnceCell::new(),
+            lost: Default::default(),
+            releases: Default::default(),
+            renewals: OnceCell::new(),
+            renewals_late: OnceCell::new(),
+        }
+    }
+
+    fn one_of<const N: usize>(
+        &self,
+        cells: &[OnceCell<Counter>; N],
+        words: &[&'static str; N],
+        index: usize,
+        (name, by): (&'static str, &'static str),
+        count: u64,
+    ) {
+        if let (Some(cell), Some(word)) = (cells.get(index), words.get(index)) {
+            cell.get_or_init(|| counter!(name, "label" => self.label.clone(), by => *word)).increment(count);
+        }
+    }
+
+    fn plain(&self, cell: &OnceCell<Counter>, name: &'static str) {
+        cell.get_or_init(|| counter!(name, "label" => self.label.clone())).increment(1);
+    }
+
+    pub(super) fn requested(&self, outcome: Outcome, count: u64, waited: Duration) {
+        self.one_of(&self.requests, &OUTCOMES, outcome as usize, (names::REQUESTS, "outcome"), count);
+        let index = usize::from(outcome != Outcome::Acquired);
+        if let (Some(cell), Some(word)) = (self.wait.get(index), WAITS.get(index)) {
+            let made = || histogram!(names::WAIT, "label" => self.label.clone(), "outcome" => *word);
+            cell.get_or_init(made).record(waited.as_secs_f64());
+        }
+    }
+
+    pub(super) fn queued(&self) {
+        self.plain(&self.queued, names::QUEUED);
+    }
+
+    pub(super) fn acquired(&self, how: usize) {
+        self.one_of(&self.acquired, &HOW, how, (names::ACQUIRED, "how"), 1);
+    }
+
+    pub(super) fn held_for(&self, held: Duration) {
+        let made = || histogram!(names::HOLD, "label" => self.label.clone());
+        self.hold.get_or_init(made).record(held.as_secs_f64());
+    }
+
+    pub(super) fn lost(&self, reason: usize) {
+        self.one_of(&self.lost, &REASONS, reason, (names::LOST, "reason"), 1);
+    }
+
+    pub(super) fn released(&self, outcome: usize) {
+        self.one_of(&self.releases, &RELEASES, outcome, (names::RELEASES, "outcome"), 1);
+    }
+
+    pub(super) fn renewed(&self) {
+        self.plain(&self.renewals, names::RENEWALS);
+    }
+
+    pub(super) fn renewed_late(&self) {
+        self.plain(&self.renewals_late, names::RENEWALS_LATE);
+    }
+
+    /// Moves a gauge by so many.
+    pub(super) fn shift(&self, levels: &Levels, level: Level, by: i64) {
+        levels.of(level).fetch_add(by, Ordering::Relaxed);
+        let gauge = match level {
+            Level::Held => &self.held,
+            Level::Waiting => &self.waiting,
+        };
+        if by >= 0 {
+            gauge.increment(exact(by));
+        } else {
+            gauge.decrement(exact(-by));
+        }
+    }
+}
+
+/// So many that they are not exact as a floating-point number do not exist.
+fn exact(count: i64) -> f64 {
+    f64::from(i32::try_from(count).unwrap_or(i32::MAX))
+}

@@ -1,0 +1,177 @@
+//! What is counted, and under which label.
+
+use std::time::Duration;
+
+use metrics::with_local_recorder;
+use metrics_util::MetricKind;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+
+use super::{MOST_LABELS, Metrics};
+use crate::error::{LockError, LostReason};
+use crate::lease_cell::How;
+use crate::observe::{Event, Lock, Observer, ReleaseOutcome};
+use crate::outage::{LinkChange, LinkStart, OutageIs};
+use crate::protocol::{Failure, Kind, OpError, Pushes};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn lock(label: &str) -> Lock<'_> {
+    Lock { label, key: "a secret", kind: Kind::Exclusive, token: 1, fenced: false }
+}
+
+fn requested(label: &str, keys: usize) -> Event<'_> {
+    Event::Requested { label, kind: Kind::Exclusive, keys }
+}
+
+fn acquired(label: &str) -> Event<'_> {
+    Event::Acquired { lock: lock(label), how: How::Granted, waited: SECOND }
+}
+
+fn released(label: &str) -> Event<'_> {
+    Event::Released { lock: lock(label), held: SECOND, outcome: ReleaseOutcome::Confirmed }
+}
+
+/// Everything that was recorded, as `name{label=value,…}` and the value; counters begin anew.
+fn recorded(snapshots: &Snapshotter) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    for (key, _, _, value) in snapshots.snapshot().into_vec() {
+        let (kind, key) = key.into_parts();
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        let value = match value {
+            DebugValue::Counter(count) => f64::from(u32::try_from(count).unwrap()),
+            DebugValue::Gauge(level) => level.into_inner(),
+            DebugValue::Histogram(values) => values.iter().map(|value| value.into_inner()).sum(),
+        };
+        if kind == MetricKind::Gauge || value != 0.0 {
+            found.push((format!("{}{{{}}}", key.name(), labels.join(",")), value));
+        }
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found
+}
+
+fn assert_recorded(snapshots: &Snapshotter, expected: &[(&str, f64)]) {
+    let found = recorded(snapshots);
+    let found: Vec<_> = found.iter().map(|(name, value)| (&**name, *value)).collect();
+    assert_eq!(found, expected);
+}
+
+fn observe(events: &[Event<'_>]) -> Snapshotter {
+    let recorder = DebuggingRecorder::new();
+    let snapshots = recorder.snapshotter();
+    let metrics = Metrics::default();
+    with_local_recorder(&recorder, || events.iter().for_each(|event| metrics.event(event)));
+    snapshots
+}
+
+#[test]
+fn a_lock_is_counted_from_its_request_to_its_release() {
+    let snapshots = observe(&[requested("order", 1), acquired("order"), released("order")]);
+    assert_recorded(
+        &snapshots,
+        &[
+            ("distlock_acquired_total{label=order,how=granted}", 1.0),
+            ("distlock_held{label=order}", 0.0),
+            ("distlock_hold_seconds{label=order}", 1.0),
+            ("distlock_releases_total{label=order,outcome=confirmed}", 1.0),
+            ("distlock_requests_total{label=order,outcome=acquired}", 1.0),
+            ("distlock_wait_seconds{label=order,outcome=acquired}", 1.0),
+            ("distlock_waiting{label=order}", 0.0),
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_over_is_in_the_gauges_and_several_keys_are_as_many() {
+    let busy = LockError::busy("a secret");
+    let failed = Event::NotAcquired { label: "b", error: &busy, keys: 3, waited: SECOND };
+    let gone = Event::Abandoned { label: "c", keys: 1, waited: SECOND };
+    let snapshots = observe(&[
+        requested("a", 2),
+        acquired("a"),
+        requested("b", 3),
+        failed,
+        requested("c", 1),
+        requested("c", 1),
+        gone,
+    ]);
+    let found = recorded(&snapshots);
+    let value = |name: &str| found.iter().find(|(found, _)| found == name).map(|(_, value)| *value);
+    assert_eq!(value("distlock_held{label=a}"), Some(1.0));
+    assert_eq!(value("distlock_waiting{label=a}"), Some(1.0));
+    assert_eq!(value("distlock_waiting{label=b}"), Some(0.0));
+    assert_eq!(value("distlock_waiting{label=c}"), Some(1.0));
+    assert_eq!(value("distlock_requests_total{label=b,outcome=busy}"), Some(3.0));
+    assert_eq!(value("distlock_requests_total{label=c,outcome=abandoned}"), Some(1.0));
+    assert_eq!(value("distlock_wait_seconds{label=b,outcome=not_acquired}"), Some(1.0));
+    assert!(found.iter().all(|(name, _)| !name.contains("secret")), "{found:?}");
+}
+
+#[test]
+fn a_renewal_is_late_when_less_than_half_of_the_lease_was_left() {
+    let renewed = |left| Event::Renewed { lock: lock("a"), left, remaining: SECOND * 3 };
+    let snapshots = observe(&[renewed(SECOND * 2), renewed(SECOND), renewed(Duration::ZERO)]);
+    let found = recorded(&snapshots);
+    assert!(found.contains(&("distlock_renewals_total{label=a}".to_owned(), 3.0)), "{found:?}");
+    assert!(found.contains(&("distlock_renewals_late_total{label=a}".to_owned(), 2.0)), "{found:?}");
+}
+
+#[test]
+fn a_loss_has_a_reason_and_its_lock_is_held_until_nobody_uses_it() {
+    let lost = Event::Lost { lock: lock("a"), reason: LostReason::Taken, held: SECOND };
+    let left = Event::Released { lock: lock("a"), held: SECOND, outcome: ReleaseOutcome::AfterLoss };
+    let found = recorded(&observe(&[requested("a", 1), acquired("a"), lost]));
+    assert!(found.contains(&("distlock_lost_total{label=a,reason=taken}".to_owned(), 1.0)), "{found:?}");
+    assert!(found.contains(&("distlock_held{label=a}".to_owned(), 1.0)), "{found:?}");
+    let found = recorded(&observe(&[requested("a", 1), acquired("a"), lost, left]));
+    assert!(found.contains(&("distlock_held{label=a}".to_owned(), 0.0)), "{found:?}");
+}
+
+#[test]
+fn labels_beyond_a_number_share_one() {
+    let labels: Vec<String> = (0..MOST_LABELS + 5).map(|number| format!("user {number}")).collect();
+    let events: Vec<_> = labels.iter().map(|label| requested(label, 1)).collect();
+    let found = recorded(&observe(&events));
+    assert_eq!(
+        found.iter().filter(|(name, _)| name.starts_with("distlock_waiting")).count(),
+        MOST_LABELS + 1
+    );
+    assert!(found.contains(&("distlock_waiting{label=other}".to_owned(), 5.0)), "{found:?}");
+}
+
+/// A program may install its recorder when locks are held already.
+#[test]
+fn a_recorder_that_comes_late_is_told_what_is_held() {
+    let metrics = Metrics::default();
+    metrics.event(&requested("a", 1));
+    metrics.event(&acquired("a"));
+    metrics.event(&requested("a", 1));
+    let recorder = DebuggingRecorder::new();
+    let snapshots = recorder.snapshotter();
+    with_local_recorder(&recorder, || metrics.event(&released("a")));
+    let found = recorded(&snapshots);
+    assert!(found.contains(&("distlock_held{label=a}".to_owned(), 0.0)), "{found:?}");
+    assert!(found.contains(&("distlock_waiting{label=a}".to_owned(), 1.0)), "{found:?}");
+}
+
+#[test]
+fn the_link_is_a_level_and_its_outages_are_counted() {
+    let cause = OpError::new(Failure::Later, "gone");
+    let link = |change| Event::Link { store: "redis at h", change };
+    let up = |start| link(LinkChange::Up { start, former_links_dead: true, pushes: Pushes::On });
+    let down = |outage| link(LinkChange::Down { outage, cause: &cause });
+    let events = [up(LinkStart::AtOnce), down(OutageIs::New), down(OutageIs::Known)];
+    let snapshots = observe(&events);
+    assert_recorded(
+        &snapshots,
+        &[
+            ("distlock_link_up{store=redis at h}", 0.0),
+            ("distlock_outages_total{store=redis at h}", 1.0),
+            ("distlock_pushes_on{store=redis at h}", 0.0),
+        ],
+    );
+    let events = [down(OutageIs::New), up(LinkStart::Again(SECOND * 2))];
+    let found = recorded(&observe(&events));
+    assert!(found.contains(&("distlock_link_up{store=redis at h}".to_owned(), 1.0)), "{found:?}");
+    assert!(found.contains(&("distlock_outage_seconds{store=redis at h}".to_owned(), 2.0)), "{found:?}");
+}
