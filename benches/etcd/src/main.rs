@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p distlock-benches-etcd [-- [alone] [tasks] [hot] [processes] [held]]`
 //!
-//! Without names all parts run: about two minutes. It starts one `etcd` on free loopback ports, and ends it. The figures of
-//! one run are compared with each other, never with those of another run.
+//! Without names all parts run: about two minutes. It starts one `etcd` on free loopback ports, and ends it.
+//! The figures of one run are compared with each other, never with those of another run.
 
 #![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
 

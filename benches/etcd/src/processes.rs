@@ -1,5 +1,5 @@
-//! Eight processes on one key: hold 0.5 ms, think 1 ms. A hand-off is the time from the instant before a holder sends its
-//! release until the next one is in, if that one waited already.
+//! Eight processes on one key: hold 0.5 ms, think 1 ms. A hand-off is the time from the instant before a holder sends
+//! its release until the next one is in, if that one waited already.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -57,8 +57,8 @@ impl fmt::Debug for Login {
 }
 
 impl Config {
-    /// From a URL and what the builder says beside it, which takes precedence. `default_ttl`: how long the locks of this
-    /// program last, and so its session, if the URL does not say.
+    /// From a URL and what the builder says beside it, which takes precedence. `default_ttl`: how long the locks of
+    /// this program last, and so its session, if the URL does not say.
     ///
     /// # Errors
     ///

@@ -208,9 +208,10 @@ pub(super) enum Beat {
 }
 
 impl Heart {
-    /// Keeps the lease alive, and asks the majority who the leader is. A leader that was stopped, or is cut off, answers
-    /// a keep-alive out of its own memory for a while after another one was elected, and that one does not know of it.
-    /// Only if the term is the same before it and after a read that the majority confirmed, the answer counts.
+    /// Keeps the lease alive, and asks the majority who the leader is. A leader that was stopped, or is cut off,
+    /// answers a keep-alive out of its own memory for a while after another one was elected, and that one does not
+    /// know of it. Only if the term is the same before it and after a read that the majority confirmed, the answer
+    /// counts.
     pub(super) async fn beat(&mut self) -> Result<Beat, Trouble> {
         let member = self.member.clone();
         let keep_alive = async {
