@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use super::Core;
+use super::shards::BatchAnswer;
 use crate::backend::BoxFuture;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, poll_contained};
-use crate::engine::{Confirmation, Context, Purpose};
-use crate::protocol::{Failure, OpError, OpResult};
+use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
+use crate::protocol::{AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
-    One(Context, Answering<OpResult>),
+    Acquire(Context, Acquiring, Answering<OpResult<AcquireReply>>),
+    Release(Context, Releasing, Answering<OpResult<ReleaseReply>>),
+    Renew(Context, Renewing, Answering<OpResult<RenewReply>>),
     /// One command for several keys.
-    AcquireAll(Vec<Context>, Answering<Vec<OpResult>>),
+    AcquireAll(Vec<(Context, Acquiring)>, Answering<Vec<OpResult<BatchReply>>>),
 }
 
 /// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex makes the
@@ -35,25 +38,38 @@ impl<T> Answering<T> {
     }
 }
 
-/// A reply, with the command that it belongs to.
-pub(super) enum Answer {
-    One(Context, OpResult),
-    AcquireAll(Vec<(Context, OpResult)>),
+impl<T> Answering<OpResult<T>> {
+    /// The result, also if the future panics.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<OpResult<T>> {
+        poll_contained(self.as_mut(), cx)
+            .map(|result| result.unwrap_or_else(|panicked| Err(unanswered(panicked))))
+    }
+}
+
+/// What became of a command, or of one for several keys.
+pub(super) enum Answered {
+    One(Context, Answer),
+    AcquireAll(Vec<BatchAnswer>),
 }
 
 impl Future for InFlight {
-    type Output = Answer;
+    type Output = Answered;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answered> {
         match &mut *self {
-            InFlight::One(context, answer) => poll_contained(answer.as_mut(), cx).map(|result| {
-                let result = result.unwrap_or_else(|panicked| Err(unanswered(panicked)));
-                Answer::One(context.clone(), result)
-            }),
-            InFlight::AcquireAll(contexts, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
-                let contexts = std::mem::take(contexts);
-                let results = results.unwrap_or_else(|panicked| all_unanswered(contexts.len(), panicked));
-                Answer::AcquireAll(pair(contexts, results))
+            InFlight::Acquire(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Acquire(*asked, result)))
+            }
+            InFlight::Release(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Release(*asked, result)))
+            }
+            InFlight::Renew(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Renew(*asked, result)))
+            }
+            InFlight::AcquireAll(asked, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
+                let asked = std::mem::take(asked);
+                let results = results.unwrap_or_else(|panicked| all_unanswered(asked.len(), panicked));
+                Answered::AcquireAll(batch_answers(asked, results))
             }),
         }
     }
@@ -65,10 +81,21 @@ pub(super) async fn answer<T>(mut answer: BoxFuture<T>) -> Result<T, Panicked> {
 }
 
 /// Gives every command a result, however many came back.
-pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Context, OpResult)> {
+pub(super) fn pair<C, T>(
+    commands: Vec<C>,
+    results: Vec<OpResult<T>>,
+) -> impl Iterator<Item = (C, OpResult<T>)> {
     let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
-    let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
-    contexts.into_iter().zip(results).collect()
+    let results = results.into_iter().chain(std::iter::repeat_with(move || Err(missing())));
+    commands.into_iter().zip(results)
+}
+
+/// The same for one command for several keys.
+pub(super) fn batch_answers(
+    asked: Vec<(Context, Acquiring)>,
+    results: Vec<OpResult<BatchReply>>,
+) -> Vec<BatchAnswer> {
+    pair(asked, results).map(|((context, asked), result)| (context, asked, result)).collect()
 }
 
 /// Which commands of an event the caller awaits itself.
@@ -80,12 +107,12 @@ pub(super) enum AwaitedKind {
 }
 
 impl AwaitedKind {
-    pub(super) fn covers(self, purpose: &Purpose) -> bool {
+    pub(super) fn covers(self, command: &Command) -> bool {
         matches!(
-            (self, purpose),
-            (AwaitedKind::Acquire, Purpose::Acquire { .. })
-                | (AwaitedKind::Release, Purpose::Release { .. })
-                | (AwaitedKind::Renew, Purpose::Renew { .. })
+            (self, command),
+            (AwaitedKind::Acquire, Command::Acquire(..))
+                | (AwaitedKind::Release, Command::Release(..))
+                | (AwaitedKind::Renew, Command::Renew(..))
         )
     }
 }
@@ -129,6 +156,6 @@ pub(super) fn unanswered(panicked: Panicked) -> OpError {
     OpError::new(Failure::Unknown, panicked)
 }
 
-pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
+pub(super) fn all_unanswered<T>(count: usize, panicked: Panicked) -> Vec<OpResult<T>> {
     fail_all(count, &unanswered(panicked))
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
-    AcquireMode, Inspection, Kind, LIMITED_MARKER, Op, Remaining, Reply, SHARED_MARKER, ServerTime, Token,
-    Tuning, kind_of, token_text,
+    AcquireMode, AcquireReply, BatchReply, Inspection, Kind, LIMITED_MARKER, ReleaseReply, Remaining,
+    RenewReply, SHARED_MARKER, ServerTime, Token, Tuning, kind_of, op, token_text,
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
@@ -105,68 +105,86 @@ impl ModelServer {
     }
 
     /// Carries out one operation at `server_time`.
-    pub(crate) fn apply(
+    pub(crate) fn acquire(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        op: &Op,
-        notes: &mut Vec<Note>,
-    ) -> Reply {
+        op: &op::Ask,
+    ) -> AcquireReply {
         self.sweep(server_time);
         let reply = match *op {
-            Op::TryAcquire { token, ttl } => self.try_acquire(server_time, from, token, ttl),
-            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                self.acquire(server_time, from, Ask { token, kind, ttl, claim, mode, fences })
-            }
-            Op::Release { token, keep_taken_for, handoffs_began } => {
-                self.release(server_time, from, token, keep_taken_for, handoffs_began, notes)
-            }
-            Op::Renew { token, ttl, .. } => self.renew(server_time, from, token, ttl),
-            Op::Fence { token, first, count } => self.fence(server_time, from, token, first, count),
+            op::Ask::Plain(op) => self.try_acquire(server_time, from, op),
+            op::Ask::Full(op) => self.enter(server_time, from, op),
         };
-        if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
-            self.slots.remove(from.key);
-            shrink(&mut self.slots);
-        }
+        self.tidy(from.key);
+        reply
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        op: &op::Release,
+        notes: &mut Vec<Note>,
+    ) -> ReleaseReply {
+        self.sweep(server_time);
+        let reply = self.leave(server_time, from, *op, notes);
+        self.tidy(from.key);
+        reply
+    }
+
+    pub(crate) fn renew(&mut self, server_time: ServerTime, from: &Sender<'_>, op: &op::Renew) -> RenewReply {
+        self.sweep(server_time);
+        let reply = self.prolong(server_time, from, *op);
+        self.tidy(from.key);
         reply
     }
 
     /// Carries out operations that acquire locks, in order, up to the first that fails to.
-    pub(crate) fn apply_acquire_all(
+    pub(crate) fn acquire_all(
         &mut self,
         server_time: ServerTime,
         client: &Arc<str>,
-        batch: &[(Arc<str>, Op)],
-        notes: &mut Vec<Note>,
-    ) -> Vec<Reply> {
+        batch: &[(Arc<str>, op::Acquire)],
+    ) -> Vec<BatchReply> {
         let mut goes_on = true;
-        let one = |(key, op): &(Arc<str>, Op)| {
+        let one = |(key, op): &(Arc<str>, op::Acquire)| {
             if !goes_on {
-                return Reply::Skipped;
+                return BatchReply::Skipped;
             }
-            let reply = self.apply(server_time, &Sender { client, key }, op, notes);
+            let reply = self.acquire(server_time, &Sender { client, key }, &op::Ask::Full(*op));
             goes_on = reply.is_acquired();
-            reply
+            BatchReply::Tried(reply)
         };
         batch.iter().map(one).collect()
+    }
+
+    /// Forgets a key that is free and has no queue.
+    fn tidy(&mut self, key: &Arc<str>) {
+        if self.slots.get(key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
+            self.slots.remove(key);
+            shrink(&mut self.slots);
+        }
     }
 
     fn try_acquire(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        token: Token,
-        ttl: Duration,
-    ) -> Reply {
+        op: op::TryAcquire,
+    ) -> AcquireReply {
+        let op::TryAcquire { token, ttl } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
         match slot.live(server_time) {
             None => {
                 slot.value = Some(Value { holder: text, until: Some(plus(server_time, ttl)) });
-                Reply::Acquired { server_time: None, fence: None }
+                AcquireReply::Acquired { server_time: None, fence: None }
             }
-            Some(value) if value.holder == text => Reply::AlreadyHeld { server_time: None, fence: None },
-            Some(_) => Reply::Busy {
+            Some(value) if value.holder == text => {
+                AcquireReply::AlreadyHeld { server_time: None, fence: None }
+            }
+            Some(_) => AcquireReply::Busy {
                 server_time: None,
                 holder: slot.in_the_way(server_time, Kind::Exclusive),
                 remaining: Remaining::Unknown,
@@ -175,8 +193,8 @@ impl ModelServer {
         }
     }
 
-    fn acquire(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
-        let Ask { token, kind, claim, mode, fences, .. } = ask;
+    fn enter(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: op::Acquire) -> AcquireReply {
+        let op::Acquire { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(server_time, fences)).flatten();
         let until = plus(server_time, self.tuning.queue_entry_ttl);
         let slot = self.slot(from.key);
@@ -184,7 +202,7 @@ impl ModelServer {
             Admission::Acquired => (true, None),
             Admission::AlreadyHeld => (false, None),
             Admission::Full(remaining) => (false, Some(remaining)),
-            Admission::Clash(found) => return Reply::WrongKind { found },
+            Admission::Clash(found) => return AcquireReply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
             let holder = slot.in_the_way(server_time, kind);
@@ -195,7 +213,7 @@ impl ModelServer {
                 let entry = QueueEntry { client, token, kind, until, claim, fences, listens, minted };
                 front = slot.enqueue(server_time, entry);
             }
-            return Reply::Busy { server_time: Some(server_time), holder, remaining, front };
+            return AcquireReply::Busy { server_time: Some(server_time), holder, remaining, front };
         }
         let again = matches!(mode, AcquireMode::WaitAgain | AcquireMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
@@ -203,25 +221,28 @@ impl ModelServer {
         }
         let fence = self.mint(server_time, fences);
         if fresh {
-            Reply::Acquired { server_time: Some(server_time), fence }
+            AcquireReply::Acquired { server_time: Some(server_time), fence }
         } else {
-            Reply::AlreadyHeld { server_time: Some(server_time), fence }
+            AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }
         }
     }
 
-    fn release(
+    fn leave(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        token: Token,
-        keep_taken_for: Option<Duration>,
-        handoffs_began: ServerTime,
+        op: op::Release,
         notes: &mut Vec<Note>,
-    ) -> Reply {
+    ) -> ReleaseReply {
+        let op::Release { token, keep_taken_for, handoffs_began } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
         if mutated!(CancelWithoutTestingKey) && handoffs_began == ServerTime(u64::MAX) {
-            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotHeld };
+            return if slot.remove(from.client, token) {
+                ReleaseReply::Cancelled
+            } else {
+                ReleaseReply::NotHeld
+            };
         }
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
@@ -234,25 +255,25 @@ impl ModelServer {
             }
             slot.drop_expired_members(server_time);
             self.serve(server_time, from.key, handoffs_began, notes);
-            return Reply::Released { gap: false };
+            return ReleaseReply::Released { gap: false };
         }
         let ours = slot.live(server_time).is_some_and(|value| value.holder == text);
         let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if !ours && !blind {
             if !slot.remove(from.client, token) {
-                return Reply::NotHeld;
+                return ReleaseReply::NotHeld;
             }
             // The waiters behind it may be able to acquire now.
             if slot.is_marked(server_time) && !mutated!(NoServeAfterCancel) {
                 slot.drop_expired_members(server_time);
                 self.serve(server_time, from.key, handoffs_began, notes);
             }
-            return Reply::Cancelled;
+            return ReleaseReply::Cancelled;
         }
         if let Some(keep_taken_for) = keep_taken_for {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
             slot.value = Some(Value { holder, until: Some(plus(server_time, keep_taken_for)) });
-            return Reply::Released { gap: false };
+            return ReleaseReply::Released { gap: false };
         }
         self.hand_over(server_time, from.key, handoffs_began, notes)
     }
@@ -264,7 +285,7 @@ impl ModelServer {
         key: &Arc<str>,
         handoffs_began: ServerTime,
         notes: &mut Vec<Note>,
-    ) -> Reply {
+    ) -> ReleaseReply {
         let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
         let slot = self.slot(key);
         slot.value = None;
@@ -293,7 +314,7 @@ impl ModelServer {
         handoffs_began: ServerTime,
         pause: bool,
         notes: &mut Vec<Note>,
-    ) -> Reply {
+    ) -> ReleaseReply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
             if entry.until <= server_time && !mutated!(DeadEntriesNotSkipped) {
                 continue;
@@ -327,14 +348,14 @@ impl ModelServer {
                     note(News::Gap);
                     self.slot(key).queue.push_front(entry);
                 }
-                return Reply::Released { gap: true };
+                return ReleaseReply::Released { gap: true };
             }
             let fence = entry.minted.or_else(|| self.mint(server_time, fences));
             note(News::Grant { server_time, handoffs_began, fence });
             let holder = token_text(&client, token).into();
             self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
         }
-        Reply::Released { gap: false }
+        ReleaseReply::Released { gap: false }
     }
 
     /// Whether a grant would reach its client, as far as can be known.
@@ -347,7 +368,8 @@ impl ModelServer {
         if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
     }
 
-    fn renew(&mut self, server_time: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+    fn prolong(&mut self, server_time: ServerTime, from: &Sender<'_>, op: op::Renew) -> RenewReply {
+        let op::Renew { token, ttl, .. } = op;
         let text = text(from, token);
         let until = plus(server_time, ttl);
         let slot = self.slot(from.key);
@@ -358,7 +380,7 @@ impl ModelServer {
                 && slot.members.iter().any(|(member, old)| *member == text && *old > server_time)
         };
         if half {
-            return Reply::Renewed { server_time };
+            return RenewReply::Renewed { server_time };
         }
         let listed = slot.members.iter().find(|(member, _)| *member == text).map(|(_, until)| *until);
         if slot.is_marked(server_time)
@@ -367,38 +389,21 @@ impl ModelServer {
             if old < until {
                 slot.raise(server_time, &text, until);
             }
-            return Reply::Renewed { server_time };
+            return RenewReply::Renewed { server_time };
         }
         match slot.live(server_time) {
             Some(value) if value.holder == text => {
                 if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
                     value.until = Some(until);
                 }
-                Reply::Renewed { server_time }
+                RenewReply::Renewed { server_time }
             }
             None if mutated!(RenewCreates) => {
                 slot.value = Some(Value { holder: text, until: Some(until) });
-                Reply::Renewed { server_time }
+                RenewReply::Renewed { server_time }
             }
-            _ => Reply::NotHeld,
+            _ => RenewReply::NotHeld,
         }
-    }
-
-    fn fence(
-        &mut self,
-        server_time: ServerTime,
-        from: &Sender<'_>,
-        token: Token,
-        first: u64,
-        count: u32,
-    ) -> Reply {
-        let text = text(from, token);
-        if self.slot(from.key).live(server_time).is_none_or(|value| value.holder != text) {
-            return Reply::NotHeld;
-        }
-        let last = self.last_fence;
-        self.last_fence = last.max(first + u64::from(count) - 1);
-        Reply::Fenced { last }
     }
 
     fn mint(&mut self, server_time: ServerTime, fences: u32) -> Option<u64> {
@@ -463,17 +468,6 @@ impl ModelServer {
     }
 }
 
-/// The arguments of an acquire command.
-#[derive(Clone, Copy, Debug)]
-struct Ask {
-    token: Token,
-    kind: Kind,
-    ttl: Duration,
-    claim: Duration,
-    mode: AcquireMode,
-    fences: u32,
-}
-
 /// What an acquire command found.
 enum Admission {
     Acquired,
@@ -492,7 +486,7 @@ fn marker(kind: Kind) -> Arc<str> {
 }
 
 impl KeyEntry {
-    fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
+    fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &op::Acquire) -> Admission {
         let text = text(from, ask.token);
         let until = plus(server_time, ask.ttl);
         let Some(value) = self.live(server_time) else {

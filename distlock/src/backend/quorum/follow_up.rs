@@ -5,22 +5,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
+use super::super::{AcquireMode, Failure, Kind, OpResult, ReleaseReply, ServerTime, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::{Job, Now};
+use super::effect::{Command, Now, ReleaseJob, Request};
 use super::member::PendingRelease;
 use super::round::ServerReply;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-pub(super) fn leave(token: Token) -> Op {
-    Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
+pub(super) fn leave(token: Token) -> op::Release {
+    op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
 }
 
-/// Acquires the lock if it is free and does nothing else. Unlike [`Op::TryAcquire`] its reply always tells
+/// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells
 /// the server's time.
-pub(super) fn take(token: Token, ttl: Duration) -> Op {
-    Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
+pub(super) fn take(token: Token, ttl: Duration) -> op::Acquire {
+    op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
 
 impl Coordinator {
@@ -29,18 +29,18 @@ impl Coordinator {
         let Some(round) = self.round(id) else { return };
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
         let (succeeded, abandoned) = (round.succeeded, round.left);
-        let (op, reply) = (round.op.clone(), round.reply(node).clone());
+        let (request, reply) = (round.request, round.reply(node).clone());
         let latest = !self.tokens.asked_later(token, node, id);
         let held = self.tokens.is_held(token);
         // Another round of this token may rely on what this one has acquired.
         let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
-        match (op, reply) {
-            (Op::Release { .. }, ServerReply::Failed(error))
+        match (request, reply) {
+            (Request::Release(_), ServerReply::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::Release { .. }, ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
+            (Request::Release(_), ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
                 if touched =>
             {
                 let until = self.gone_by(now);
@@ -52,22 +52,20 @@ impl Coordinator {
             }
             // The operation that released the token has done the rest, or it is pending.
             _ if abandoned => {}
-            (Op::Renew { .. }, ServerReply::NotHeld) => {
+            (Request::Renew(_), ServerReply::NotHeld) => {
                 self.look_now(now);
                 self.repair(now, node, &key, token);
             }
-            (Op::Renew { .. }, ServerReply::Renewed) => self.is_not_missing(node, token),
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. }) if succeeded => {
-                self.is_not_missing(node, token)
-            }
+            (Request::Renew(_), ServerReply::Renewed) => self.is_not_missing(node, token),
+            (Request::Ask(_), ServerReply::Ours { .. }) if succeeded => self.is_not_missing(node, token),
             // If a later round asks this server for the lock, that round handles what this one leaves behind.
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Busy { .. }) if succeeded && latest => {
+            (Request::Ask(_), ServerReply::Busy { .. }) if succeeded && latest => {
                 if self.tokens.is_queued(token, node) && self.is_there(node) {
-                    self.tell(now, node, Job::Ignored, &key, leave(token));
+                    self.tell(now, node, &key, Command::Release(ReleaseJob::Ignored, leave(token)));
                 }
                 self.repair(now, node, &key, token);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
+            (Request::Ask(_), ServerReply::Ours { .. })
                 if !succeeded
                     && !held
                     && !counted_on
@@ -76,12 +74,10 @@ impl Coordinator {
             {
                 self.give_back(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(error))
-                if error.kind == Failure::Unknown && !held =>
-            {
+            (Request::Ask(_), ServerReply::Failed(error)) if error.kind == Failure::Unknown && !held => {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(_)) if succeeded && latest => {
+            (Request::Ask(_), ServerReply::Failed(_)) if succeeded && latest => {
                 self.repair_later(now, token);
             }
             _ => {}
@@ -133,10 +129,17 @@ impl Coordinator {
 
     fn compensate(&mut self, now: Now, node: usize, release: PendingRelease) {
         let PendingRelease { key, token, round, until, .. } = release;
-        self.tell(now, node, Job::Compensate { key: key.clone(), token, round, until }, &key, leave(token));
+        let job = ReleaseJob::Compensate { key: key.clone(), token, round, until };
+        self.tell(now, node, &key, Command::Release(job, leave(token)));
     }
 
-    pub(super) fn given_back(&mut self, now: Now, node: usize, release: PendingRelease, result: &OpResult) {
+    pub(super) fn given_back(
+        &mut self,
+        now: Now,
+        node: usize,
+        release: PendingRelease,
+        result: &OpResult<ReleaseReply>,
+    ) {
         match result {
             Ok(_) => self.give_back_once_more(now, node, release),
             Err(error) if error.kind == Failure::Refused => {}

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
+use super::super::{
+    AcquireReply, Failure, FenceReply, OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime,
+    Token,
+};
+use super::effect::{Outcome, Request};
 use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
@@ -45,19 +49,20 @@ pub(super) struct Answer {
 
 #[derive(Clone, Debug)]
 enum Half {
-    Entered { fresh: bool },
-    Fenced(ServerReply),
+    Entered {
+        fresh: bool,
+    },
+    /// The highest fencing token that the server knew before, if the proposal was stored.
+    Fenced(Option<u64>),
 }
 
 /// The result of a round.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// A majority has acquired, released or renewed.
-    Succeeded(Reply),
+    /// A majority has replied one way or the other, or a majority is impossible.
+    Done(Outcome),
     /// A majority is ours, but its counters know higher tokens: higher ones must be written first.
     WriteBack { first: u64 },
-    /// A majority is impossible.
-    Rejected(OpResult),
 }
 
 /// The second half of an acquisition whose proposed tokens were too low.
@@ -71,7 +76,7 @@ pub(super) struct WriteBack {
 pub(super) struct Round {
     pub(super) sent: Time,
     pub(super) key: Arc<str>,
-    pub(super) op: Op,
+    pub(super) request: Request,
     pub(super) token: Token,
     /// The first proposed fencing token, and their number.
     pub(super) proposal: Option<(u64, u32)>,
@@ -102,13 +107,13 @@ pub(super) fn majority(servers: usize) -> usize {
 }
 
 impl Round {
-    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, servers: usize) -> Round {
+    pub(super) fn new(sent: Time, key: Arc<str>, request: Request, servers: usize) -> Round {
         let answer = Answer { reply: ServerReply::Open, half: None, counts: true };
         Round {
             sent,
             key,
-            token: op.token(),
-            op,
+            token: request.token(),
+            request,
             proposal: None,
             above: 0,
             answers: vec![answer; servers],
@@ -125,20 +130,21 @@ impl Round {
     }
 
     pub(super) fn acquires(&self) -> bool {
-        matches!(self.op, Op::TryAcquire { .. } | Op::Acquire { .. })
+        matches!(self.request, Request::Ask(_))
     }
 
     /// The ttl that it asks for, if it asks for the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
-        match self.op {
-            Op::TryAcquire { ttl, .. } | Op::Acquire { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
-            Op::Release { .. } | Op::Fence { .. } => None,
+        match self.request {
+            Request::Ask(op) => Some(op.ttl()),
+            Request::Renew(op) => Some(op.ttl),
+            Request::Release(_) => None,
         }
     }
 
     /// Whether servers that are busy queue the token.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.op, Op::Acquire { mode, .. } if mode != AcquireMode::Try)
+        matches!(self.request, Request::Ask(op) if op.queues())
     }
 
     pub(super) fn reply(&self, node: usize) -> &ServerReply {
@@ -147,7 +153,7 @@ impl Round {
 
     /// The operation is not sent to this server.
     pub(super) fn not_sent(&mut self, node: usize) {
-        self.answered(node, Err(OpError::new(Failure::NotSent, "not asked")), true);
+        self.answered(node, failed(OpError::new(Failure::NotSent, "not asked")), true);
     }
 
     /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
@@ -164,14 +170,13 @@ impl Round {
     }
 
     /// Takes in the reply to the operation itself. True if the server's reply is complete.
-    pub(super) fn answered(&mut self, node: usize, result: OpResult, counts: bool) -> bool {
+    pub(super) fn answered(&mut self, node: usize, reply: ServerReply, counts: bool) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
         answer.counts = counts;
-        let reply = server_reply_of(result);
         match (reply, answer.half.take()) {
-            (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(fence))) => {
-                answer.reply = with_fence(fresh, fence)
+            (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(last))) => {
+                answer.reply = ServerReply::Ours { fresh, last }
             }
             (ServerReply::Ours { fresh, .. }, _) if fenced => {
                 answer.half = Some(Half::Entered { fresh });
@@ -183,16 +188,19 @@ impl Round {
     }
 
     /// Takes in the reply to the fencing proposal. True if the server's reply is complete.
-    pub(super) fn fenced(&mut self, node: usize, result: OpResult) -> bool {
+    pub(super) fn fenced(&mut self, node: usize, result: &OpResult<FenceReply>) -> bool {
         let Some(answer) = self.answers.get_mut(node) else { return false };
-        let fence = match result {
-            Ok(Reply::Fenced { last }) => ServerReply::Ours { fresh: false, last: Some(last) },
-            other => server_reply_of(other),
+        let last = match result {
+            Ok(FenceReply::Fenced { last }) => Some(*last),
+            Ok(FenceReply::NotHeld) => None,
+            Err(_) => mutated!(ErrorsAreConsent).then_some(0),
         };
         match (&answer.reply, answer.half.take()) {
-            (ServerReply::Open, Some(Half::Entered { fresh })) => answer.reply = with_fence(fresh, fence),
+            (ServerReply::Open, Some(Half::Entered { fresh })) => {
+                answer.reply = ServerReply::Ours { fresh, last }
+            }
             (ServerReply::Open, _) => {
-                answer.half = Some(Half::Fenced(fence));
+                answer.half = Some(Half::Fenced(last));
                 return false;
             }
             // The lock was not acquired there.
@@ -202,14 +210,14 @@ impl Round {
     }
 
     /// Takes in the reply to a write-back.
-    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
+    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult<FenceReply>) {
         if let Some(reply) = self
             .write_back
             .as_mut()
             .filter(|back| back.first == first)
             .and_then(|back| back.votes.get_mut(node))
         {
-            *reply = Some(matches!(result, Ok(Reply::Fenced { .. })));
+            *reply = Some(matches!(result, Ok(FenceReply::Fenced { .. })));
         }
     }
 
@@ -232,10 +240,12 @@ impl Round {
     /// The decision that follows from the replies so far, if one does. `held`: the token was found to be the
     /// holder before.
     pub(super) fn decision(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
-        match self.op {
-            Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(server_time, held),
-            Op::Release { .. } => self.given_back(),
-            Op::Renew { .. } | Op::Fence { .. } => self.renewed(server_time),
+        match self.request {
+            Request::Ask(_) => self.acquired(server_time, held),
+            Request::Release(_) => self.given_back().map(|result| Decision::Done(Outcome::Release(result))),
+            Request::Renew(_) => {
+                self.renewed(server_time).map(|result| Decision::Done(Outcome::Renew(result)))
+            }
         }
     }
 
@@ -245,7 +255,7 @@ impl Round {
             _ => None,
         });
         if let Some(found) = wrong {
-            return Some(Decision::Rejected(Ok(Reply::WrongKind { found })));
+            return Some(asked(Ok(AcquireReply::WrongKind { found })));
         }
         let most = majority(self.answers.len());
         let (ours, open) = self.ours();
@@ -255,7 +265,7 @@ impl Round {
         if ours.len() < most {
             // Servers that were not asked yet are open, too.
             return (ours.len() + open < most || self.is_queued())
-                .then(|| Decision::Rejected(self.rejection(server_time)));
+                .then(|| asked(self.rejection(server_time)));
         }
         let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
         let known = |reply: &&&ServerReply| matches!(reply, ServerReply::Ours { last: Some(last), .. } if *last < first);
@@ -283,7 +293,7 @@ impl Round {
             Some(self.entered(server_time, held, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
-            Some(Decision::Rejected(Err(OpError::new(Failure::Later, text))))
+            Some(asked(Err(OpError::new(Failure::Later, text))))
         } else {
             None
         }
@@ -303,12 +313,12 @@ impl Round {
                 .count()
         };
         if count(false) >= most {
-            Decision::Succeeded(Reply::AlreadyHeld { server_time: Some(server_time), fence })
+            asked(Ok(AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }))
         } else if held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
-            Decision::Rejected(Err(OpError::new(Failure::Later, text)))
+            asked(Err(OpError::new(Failure::Later, text)))
         } else {
-            Decision::Succeeded(Reply::Acquired { server_time: Some(server_time), fence })
+            asked(Ok(AcquireReply::Acquired { server_time: Some(server_time), fence }))
         }
     }
 
@@ -331,7 +341,7 @@ impl Round {
     }
 
     /// Why there is no majority.
-    fn rejection(&self, server_time: ServerTime) -> OpResult {
+    fn rejection(&self, server_time: ServerTime) -> OpResult<AcquireReply> {
         let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
         let busy = || {
             self.answers.iter().filter_map(|answer| match answer.reply {
@@ -347,7 +357,7 @@ impl Round {
         } else {
             until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
         };
-        Ok(Reply::Busy {
+        Ok(AcquireReply::Busy {
             server_time: Some(server_time),
             holder,
             remaining,
@@ -390,22 +400,22 @@ impl Round {
         OpError::new(kind, text)
     }
 
-    fn given_back(&self) -> Option<Decision> {
+    fn given_back(&self) -> Option<OpResult<ReleaseReply>> {
         let most = majority(self.answers.len());
         let released = self.count(|reply| matches!(reply, ServerReply::Released));
         let cancelled = self.count(|reply| matches!(reply, ServerReply::Cancelled));
         let not_ours = cancelled + self.count(|reply| matches!(reply, ServerReply::NotHeld));
         let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if released >= most || (open == 0 && released > 0 && not_ours < most) {
-            return Some(Decision::Succeeded(Reply::Released { gap: false }));
+            return Some(Ok(ReleaseReply::Released { gap: false }));
         }
         if not_ours >= most || (open == 0 && not_ours > 0) {
-            return Some(Decision::Succeeded(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
+            return Some(Ok(if cancelled > 0 { ReleaseReply::Cancelled } else { ReleaseReply::NotHeld }));
         }
-        (open == 0).then(|| Decision::Rejected(Err(self.failure())))
+        (open == 0).then(|| Err(self.failure()))
     }
 
-    fn renewed(&self, server_time: ServerTime) -> Option<Decision> {
+    fn renewed(&self, server_time: ServerTime) -> Option<OpResult<RenewReply>> {
         let most = majority(self.answers.len());
         let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
         // A server that has forgotten our lock does not count yet, so no other process can rely on having
@@ -418,11 +428,11 @@ impl Round {
         let too_many = self.answers.len() - most;
         let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if renewed >= most {
-            Some(Decision::Succeeded(Reply::Renewed { server_time }))
+            Some(Ok(RenewReply::Renewed { server_time }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
-            Some(Decision::Succeeded(Reply::NotHeld))
+            Some(Ok(RenewReply::NotHeld))
         } else {
-            (open == 0).then(|| Decision::Rejected(Err(self.failure())))
+            (open == 0).then(|| Err(self.failure()))
         }
     }
 }
@@ -449,29 +459,50 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
     }
 }
 
-fn server_reply_of(result: OpResult) -> ServerReply {
-    match result {
-        Ok(Reply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
-        Ok(Reply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
-        Ok(Reply::Busy { holder, remaining, front, .. }) => ServerReply::Busy { holder, remaining, front },
-        Ok(Reply::WrongKind { found }) => ServerReply::WrongKind(found),
-        Ok(Reply::Released { .. }) => ServerReply::Released,
-        Ok(Reply::Cancelled) => ServerReply::Cancelled,
-        // A server is never asked for several locks at once.
-        Ok(Reply::NotHeld | Reply::Skipped) => ServerReply::NotHeld,
-        Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => ServerReply::Renewed,
-        Err(error) if mutated!(ErrorsAreConsent) => {
-            drop(error);
-            ServerReply::Ours { fresh: true, last: Some(0) }
+/// The decision about a round that asks for a lock.
+fn asked(result: OpResult<AcquireReply>) -> Decision {
+    Decision::Done(Outcome::Ask(result))
+}
+
+/// A server that did not reply, or reported an error.
+pub(super) fn failed(error: OpError) -> ServerReply {
+    if mutated!(ErrorsAreConsent) {
+        return ServerReply::Ours { fresh: true, last: Some(0) };
+    }
+    ServerReply::Failed(error)
+}
+
+impl From<OpResult<AcquireReply>> for ServerReply {
+    fn from(result: OpResult<AcquireReply>) -> Self {
+        match result {
+            Ok(AcquireReply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
+            Ok(AcquireReply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
+            Ok(AcquireReply::Busy { holder, remaining, front, .. }) => {
+                ServerReply::Busy { holder, remaining, front }
+            }
+            Ok(AcquireReply::WrongKind { found }) => ServerReply::WrongKind(found),
+            Err(error) => failed(error),
         }
-        Err(error) => ServerReply::Failed(error),
     }
 }
 
-/// A server that has let us in, and what its counter says.
-fn with_fence(fresh: bool, fence: ServerReply) -> ServerReply {
-    match fence {
-        ServerReply::Ours { last, .. } => ServerReply::Ours { fresh, last },
-        _ => ServerReply::Ours { fresh, last: None },
+impl From<OpResult<ReleaseReply>> for ServerReply {
+    fn from(result: OpResult<ReleaseReply>) -> Self {
+        match result {
+            Ok(ReleaseReply::Released { .. }) => ServerReply::Released,
+            Ok(ReleaseReply::Cancelled) => ServerReply::Cancelled,
+            Ok(ReleaseReply::NotHeld) => ServerReply::NotHeld,
+            Err(error) => failed(error),
+        }
+    }
+}
+
+impl From<OpResult<RenewReply>> for ServerReply {
+    fn from(result: OpResult<RenewReply>) -> Self {
+        match result {
+            Ok(RenewReply::Renewed { .. }) => ServerReply::Renewed,
+            Ok(RenewReply::NotHeld) => ServerReply::NotHeld,
+            Err(error) => failed(error),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Op, Token};
+use super::super::{Token, op};
 use super::missing::Missing;
 use super::servers::Servers;
 use crate::protocol::Time;
@@ -143,10 +143,10 @@ impl Tokens {
     }
 
     /// This round asks this server for the lock.
-    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &Op) {
+    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &op::Ask) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.touched.add(node);
-            if matches!(op, Op::Acquire { mode, .. } if *mode != AcquireMode::Try) {
+            if op.queues() {
                 entry.queued.add(node);
             }
             if let Some(asked) = entry.asked.get_mut(node) {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Grant, PendingRelease, When};
-use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
+use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, Op, OpResult, Reply, ServerTime, Time, Token, drift,
+    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, drift, op,
 };
 
 /// The content of a release command.
@@ -83,8 +83,8 @@ impl<W> Step<'_, W> {
             .map(|until| until.duration_since(self.now))
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
         let handoffs_began = handoffs_began.unwrap_or(ServerTime(0));
-        let op = Op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
-        self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
+        let op = op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
+        self.send(token, Command::Release(Releasing { sends, deadline, until, keep_until }, op));
     }
 
     /// The reply to a release command.
@@ -92,17 +92,21 @@ impl<W> Step<'_, W> {
         &mut self,
         release: PendingRelease,
         deadline: Option<Time>,
-        result: OpResult,
+        result: OpResult<ReleaseReply>,
     ) -> Confirmation {
         match result {
-            Ok(Reply::NotHeld) if rules::refused_release_is_a_loss(release.sends, deadline, self.now) => {
+            Ok(ReleaseReply::NotHeld)
+                if rules::refused_release_is_a_loss(release.sends, deadline, self.now) =>
+            {
                 Confirmation::Lost(LostReason::Taken)
             }
-            Ok(Reply::Released { gap: true }) => {
+            Ok(ReleaseReply::Released { gap: true }) => {
                 self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
                 Confirmation::Fine
             }
-            Ok(_) => Confirmation::Fine,
+            Ok(ReleaseReply::Released { gap: false } | ReleaseReply::Cancelled | ReleaseReply::NotHeld) => {
+                Confirmation::Fine
+            }
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
                 let for_good = error.kind == Failure::Refused && self.env.session().is_none();

@@ -55,13 +55,15 @@ use tokio::sync::{Notify, watch};
 use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
 use super::config_error::ConfigError;
-use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
+use super::exec::{self, Exec, MOST_KEYS_AT_ONCE, PIECE};
 use super::link::Link;
 use super::names::Names;
+use super::operation::{Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult,
+    ReleaseReply, RenewReply, Sending, op,
 };
 use crate::connection::AddressMap;
 use map::{Map, redirected};
@@ -95,11 +97,11 @@ struct ClusterShared {
 }
 
 /// A question in a form that can be asked again on another node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Question<'a> {
-    Op(&'a Op),
+    Op(&'a dyn Encode),
     /// Several locks of one slot.
-    AcquireAll(&'a [(Arc<str>, Op)]),
+    AcquireAll(&'a [(Arc<str>, op::Acquire)]),
     Inspect,
     Force,
 }
@@ -130,6 +132,13 @@ struct Answered {
     link: Arc<Link>,
     encoding: Encoding,
     values: Vec<Value>,
+}
+
+/// A reply, and the node that gave it.
+struct Said<T> {
+    node: Arc<Node>,
+    link: Arc<Link>,
+    reply: T,
 }
 
 /// Where an error reply sends a command.
@@ -185,6 +194,58 @@ impl ClusterBackend {
             config,
         };
         Ok(Arc::new(ClusterBackend { shared: Arc::new(shared) }))
+    }
+}
+
+impl ClusterBackend {
+    /// An operation that does not acquire.
+    fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
+        match self.shared.route(key) {
+            Ok(route) => {
+                let encoded = route.0.exec.encode(key, op.encoder());
+                let shared = Arc::clone(&self.shared);
+                Sending::Pending(Box::pin(shared.operate(route, Arc::clone(key), op, encoded)))
+            }
+            Err(error) => Sending::Ready(Err(error)),
+        }
+    }
+
+    /// Many operations: those of one node in one round trip if possible. Returns one result for each, in order.
+    pub(super) fn send_batch<O: Operation>(
+        &self,
+        batch: Vec<(Arc<str>, O)>,
+    ) -> BoxFuture<Vec<OpResult<O::Reply>>> {
+        type Share<O> = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, O)>);
+        let mut results: Vec<Option<OpResult<O::Reply>>> = Vec::with_capacity(batch.len());
+        let mut shares: Vec<Share<O>> = Vec::new();
+        for (at, (key, op)) in batch.into_iter().enumerate() {
+            match self.shared.route(&key) {
+                Err(error) => results.push(Some(Err(error))),
+                Ok(route) => {
+                    results.push(None);
+                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
+                    match known {
+                        Some((_, share)) => share.push((at, key, op)),
+                        None => shares.push((route, vec![(at, key, op)])),
+                    }
+                }
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        let shares = shares
+            .into_iter()
+            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
+        let shares: Vec<BoxFuture<Vec<(usize, OpResult<O::Reply>)>>> = shares.collect();
+        Box::pin(async move {
+            for (at, result) in join_all(shares).await.into_iter().flatten() {
+                if let Some(place) = results.get_mut(at) {
+                    *place = Some(result);
+                }
+            }
+            let missing =
+                || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
+            results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
+        })
     }
 }
 
@@ -250,55 +311,80 @@ impl ClusterShared {
         self.refresh.notify_one();
     }
 
-    /// One operation. Fast path if the first reply answers it.
-    async fn carry_out(
+    /// One operation. Fast path if the first reply answers it. Also returns the node that has answered.
+    async fn carry_out<O: Operation>(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
         key: Arc<str>,
-        op: Op,
+        op: O,
         (cmd, encoding): (Cmd, Encoding),
-    ) -> OpResult {
+    ) -> OpResult<Said<O::Reply>> {
         let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
+        let mut answered = Answered { node, link, encoding, values: vec![] };
         if let Value::ServerError(_) = value {
+            answered.values.push(value);
             // Boxed because it is rare: it would double the size of every operation.
-            let answered = Answered { node, link, encoding, values: vec![value] };
             return Box::pin(self.carry_on(answered, &key, &op)).await;
         }
-        match self.understand(&node, &link, &key, &op, encoding, value)? {
-            reply if reply.names_a_marker() => Ok(Box::pin(node.exec.named(&link, &key, reply)).await),
-            reply => Ok(reply),
+        self.understand(answered, &key, &op, value)
+    }
+
+    /// Asks for a lock. The reply names a holder, whatever kind of lock the key is used for.
+    async fn acquire(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+        op: op::Ask,
+        encoded: (Cmd, Encoding),
+    ) -> OpResult<AcquireReply> {
+        let said = Arc::clone(&self).carry_out(route, Arc::clone(&key), op, encoded).await?;
+        let Said { node, link, mut reply } = said;
+        // The time of a node that no longer serves the slot must not be compared with the time of a grant.
+        if let AcquireReply::Busy { server_time, .. } = &mut reply
+            && !self.serves(&node, &key)
+        {
+            *server_time = None;
         }
+        Ok(if reply.names_a_marker() { Box::pin(node.exec.named(&link, &key, reply)).await } else { reply })
     }
 
-    async fn carry_on(&self, answered: Answered, key: &str, op: &Op) -> OpResult {
-        let mut answered = self.follow(answered, key, Question::Op(op)).await?;
-        let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
-        self.understand(&answered.node, &answered.link, key, op, answered.encoding, value)
+    /// A release or a renewal.
+    async fn operate<O: Operation>(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+        op: O,
+        encoded: (Cmd, Encoding),
+    ) -> OpResult<O::Reply> {
+        self.carry_out(route, key, op, encoded).await.map(|said| said.reply)
     }
 
-    fn understand(
+    async fn carry_on<O: Operation>(
         &self,
-        node: &Node,
-        link: &Link,
+        answered: Answered,
         key: &str,
-        op: &Op,
-        encoding: Encoding,
+        op: &O,
+    ) -> OpResult<Said<O::Reply>> {
+        let mut answered = self.follow(answered, key, Question::Op(op.encoder())).await?;
+        let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
+        self.understand(answered, key, op, value)
+    }
+
+    fn understand<O: Operation>(
+        &self,
+        answered: Answered,
+        key: &str,
+        op: &O,
         value: Value,
-    ) -> OpResult {
+    ) -> OpResult<Said<O::Reply>> {
         if let Value::ServerError(error) = &value
             && error.code() == "CLUSTERDOWN"
         {
             self.refresh.notify_one();
         }
-        let reply = node.exec.decode(link, key, op, encoding, value)?;
-        Ok(match reply {
-            // The time of a node that no longer serves the slot must not be compared with the time of a
-            // grant.
-            Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
-                Reply::Busy { server_time: None, holder, remaining, front }
-            }
-            reply => reply,
-        })
+        let Answered { node, link, encoding, .. } = answered;
+        let reply = node.exec.decode(&link, key, op, encoding, value)?;
+        Ok(Said { node, link, reply })
     }
 
     fn serves(&self, node: &Node, key: &str) -> bool {
@@ -369,8 +455,8 @@ impl ClusterShared {
     async fn carry_out_acquire_all(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
-        batch: Vec<(Arc<str>, Op)>,
-    ) -> Vec<OpResult> {
+        batch: Vec<(Arc<str>, op::Acquire)>,
+    ) -> Vec<OpResult<BatchReply>> {
         let Some((key, _)) = batch.first() else { return Vec::new() };
         let replies = match self.inquire(route, key, Question::AcquireAll(&batch)).await {
             Ok(Answered { node, link, values, .. }) => {
@@ -403,11 +489,11 @@ impl ClusterShared {
     }
 
     /// The part of a batch that one node serves: the results, each with its place in the batch.
-    async fn share(
+    async fn share<O: Operation>(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
-        share: Vec<(usize, Arc<str>, Op)>,
-    ) -> Vec<(usize, OpResult)> {
+        share: Vec<(usize, Arc<str>, O)>,
+    ) -> Vec<(usize, OpResult<O::Reply>)> {
         let mut results = Vec::with_capacity(share.len());
         for piece in share.chunks(PIECE) {
             if link.pulse.has_ended() {
@@ -415,7 +501,7 @@ impl ClusterShared {
                 continue;
             }
             let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
-                piece.iter().map(|(_, key, op)| node.exec.encode(key, op)).unzip();
+                piece.iter().map(|(_, key, op)| node.exec.encode(key, op.encoder())).unzip();
             let values = match ask(&link, cmds, false).await {
                 Ok(values) => values,
                 Err(error) => {
@@ -424,14 +510,15 @@ impl ClusterShared {
                 }
             };
             for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
-                let result = if matches!(value, Value::ServerError(_)) {
-                    let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                    let answered = Answered { node, link, encoding, values: vec![value] };
+                let (node, link) = (Arc::clone(&node), Arc::clone(&link));
+                let mut answered = Answered { node, link, encoding, values: vec![] };
+                let said = if matches!(value, Value::ServerError(_)) {
+                    answered.values.push(value);
                     self.carry_on(answered, key, op).await
                 } else {
-                    self.understand(&node, &link, key, op, encoding, value)
+                    self.understand(answered, key, op, value)
                 };
-                results.push((*at, result));
+                results.push((*at, said.map(|said| said.reply)));
             }
         }
         results
@@ -478,49 +565,27 @@ impl fmt::Debug for ClusterBackend {
 }
 
 impl Backend for ClusterBackend {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         match self.shared.route(key) {
             Ok(route) => {
-                let encoding = route.0.exec.encode(key, &op);
-                let carry_out = Arc::clone(&self.shared).carry_out(route, Arc::clone(key), op, encoding);
-                Sending::Pending(Box::pin(carry_out))
+                let encoded = route.0.exec.encode(key, &op);
+                let shared = Arc::clone(&self.shared);
+                Sending::Pending(Box::pin(shared.acquire(route, Arc::clone(key), op, encoded)))
             }
             Err(error) => Sending::Ready(Err(error)),
         }
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        type Share = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, Op)>);
-        let mut results: Vec<Option<OpResult>> = Vec::with_capacity(batch.len());
-        let mut shares: Vec<Share> = Vec::new();
-        for (at, (key, op)) in batch.into_iter().enumerate() {
-            match self.shared.route(&key) {
-                Err(error) => results.push(Some(Err(error))),
-                Ok(route) => {
-                    results.push(None);
-                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
-                    match known {
-                        Some((_, share)) => share.push((at, key, op)),
-                        None => shares.push((route, vec![(at, key, op)])),
-                    }
-                }
-            }
-        }
-        let shared = Arc::clone(&self.shared);
-        let shares = shares
-            .into_iter()
-            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
-        let shares: Vec<BoxFuture<Vec<(usize, OpResult)>>> = shares.collect();
-        Box::pin(async move {
-            for (at, result) in join_all(shares).await.into_iter().flatten() {
-                if let Some(place) = results.get_mut(at) {
-                    *place = Some(result);
-                }
-            }
-            let missing =
-                || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
-            results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
-        })
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+        self.send_batch(batch)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
@@ -529,7 +594,7 @@ impl Backend for ClusterBackend {
         keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| Some(slot(key)) == first).count()
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
         let route = match batch.first() {
             Some((key, _)) => self.shared.route(key),
             None => return Box::pin(std::future::ready(Vec::new())),
