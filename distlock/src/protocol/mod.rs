@@ -32,7 +32,9 @@ pub(crate) use op::AcquireMode;
 pub(crate) use push::{Notice, Push};
 #[cfg(feature = "redis")]
 pub(crate) use reply::FenceReply;
-pub(crate) use reply::{AcquireReply, BatchReply, OpResult, ReleaseReply, Remaining, RenewReply};
+pub(crate) use reply::{
+    AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
+};
 pub(crate) use time::{ServerTime, Time, drift, lease_end, ttl_end};
 pub(crate) use token::{MARK, Token, parse_token, token_text};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};

@@ -1,7 +1,7 @@
 //! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
 //! own token.
 
-use super::{OpError, ServerTime};
+use super::{MARK, OpError, ServerTime};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,27 @@ pub(crate) enum Remaining {
     For(Duration),
 }
 
+/// Who holds a lock that another token asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CurrentHolder {
+    pub(crate) text: Arc<str>,
+    /// Waiters are told when it releases. Behind a holder that tells nobody, the first waiter polls.
+    pub(crate) hands_over: bool,
+}
+
+impl From<Arc<str>> for CurrentHolder {
+    /// A holder of which only the text is known: users of this library hand over.
+    fn from(text: Arc<str>) -> Self {
+        CurrentHolder { hands_over: text.starts_with(MARK), text }
+    }
+}
+
+impl From<&str> for CurrentHolder {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
 /// The reply to an [`Ask`](super::op::Ask).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireReply {
@@ -26,7 +47,7 @@ pub(crate) enum AcquireReply {
     /// The lock was already ours, and its lease lasts at least the ttl sent.
     AlreadyHeld { server_time: Option<ServerTime>, fence: Option<u64> },
     /// Another token holds it. `front`: our entry is the first in the queue.
-    Busy { server_time: Option<ServerTime>, holder: Arc<str>, remaining: Remaining, front: bool },
+    Busy { server_time: Option<ServerTime>, holder: CurrentHolder, remaining: Remaining, front: bool },
     /// The key holds something that is not a lock of this kind.
     WrongKind { found: Arc<str> },
 }
@@ -51,7 +72,7 @@ impl AcquireReply {
     #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {
         let is_marker = |holder: &str| super::kind_of(holder) != super::Kind::Exclusive;
-        matches!(self, AcquireReply::Busy { holder, .. } if is_marker(holder))
+        matches!(self, AcquireReply::Busy { holder, .. } if is_marker(&holder.text))
     }
 }
 

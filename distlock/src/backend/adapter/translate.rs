@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, Clocks, Demand, Failure, Inspection, Kind, LeaseEnds, OpError, OpResult,
-    ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
+    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, OpError,
+    OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
 };
 use crate::error::LockError;
 use crate::protocol::session::Session;
 use crate::store::{
-    self, Abilities, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, StoreError, StoredLock,
-    Waiting,
+    self, Abilities, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew, StoreError,
+    StoredLock, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -132,7 +132,7 @@ impl Translator {
             }
             store::AcquireReply::Busy(busy) => AcquireReply::Busy {
                 server_time,
-                holder: busy.holder.map_or_else(|| SOMEBODY.into(), Arc::from),
+                holder: current_holder(busy.holder, busy.release),
                 remaining: busy.remaining.map_or(Remaining::Unknown, Remaining::For),
                 front: busy.front,
             },
@@ -154,6 +154,15 @@ impl Translator {
             store::ReleaseReply::Released => ReleaseReply::Released { gap: false },
             store::ReleaseReply::NotHeld => ReleaseReply::NotHeld,
         }
+    }
+}
+
+fn current_holder(text: Option<String>, release: HolderRelease) -> CurrentHolder {
+    let judged = CurrentHolder::from(text.as_deref().unwrap_or(SOMEBODY));
+    match release {
+        HolderRelease::JudgedByText => judged,
+        HolderRelease::Reported => CurrentHolder { hands_over: true, ..judged },
+        HolderRelease::NotReported => CurrentHolder { hands_over: false, ..judged },
     }
 }
 

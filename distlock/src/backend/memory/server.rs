@@ -186,7 +186,7 @@ impl ModelServer {
             }
             Some(_) => AcquireReply::Busy {
                 server_time: None,
-                holder: slot.in_the_way(server_time, Kind::Exclusive),
+                holder: slot.in_the_way(server_time, Kind::Exclusive).into(),
                 remaining: Remaining::Unknown,
                 front: false,
             },
@@ -205,7 +205,7 @@ impl ModelServer {
             Admission::Clash(found) => return AcquireReply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
-            let holder = slot.in_the_way(server_time, kind);
+            let holder = slot.in_the_way(server_time, kind).into();
             let mut front = false;
             if mode != AcquireMode::Try {
                 let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);

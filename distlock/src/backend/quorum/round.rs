@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    AcquireReply, Failure, FenceReply, OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime,
-    Token,
+    AcquireReply, CurrentHolder, Failure, FenceReply, OpError, OpResult, ReleaseReply, Remaining, RenewReply,
+    ServerTime, Token,
 };
 use super::effect::{Outcome, Request};
 use super::servers::Servers;
@@ -23,7 +23,7 @@ pub(super) enum ServerReply {
         last: Option<u64>,
     },
     Busy {
-        holder: Arc<str>,
+        holder: CurrentHolder,
         remaining: Remaining,
         front: bool,
     },
@@ -323,7 +323,7 @@ impl Round {
     }
 
     /// The holder reported by most servers, and by how many.
-    fn holder(&self) -> Option<(Arc<str>, usize)> {
+    fn holder(&self) -> Option<(CurrentHolder, usize)> {
         let busy = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
                 ServerReply::Busy { holder, .. } => Some(holder),

@@ -53,7 +53,7 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         else {
             panic!("{kind}: {replies:?}")
         };
-        assert_eq!((&**holder, *front), ("dl1:y:9", false));
+        assert_eq!((&*holder.text, *front), ("dl1:y:9", false));
         assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
         assert!(!server.run::<bool>("EXISTS c"));
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");

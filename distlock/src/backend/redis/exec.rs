@@ -11,7 +11,7 @@ use super::link::Link;
 use super::operation::{Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{AcquireReply, BatchReply, Failure, Inspection, OpError, OpResult, op};
+use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, op};
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;
@@ -105,7 +105,8 @@ impl Exec {
     pub(super) async fn named(&self, link: &Link, key: &str, reply: AcquireReply) -> AcquireReply {
         let AcquireReply::Busy { server_time, holder, remaining, front } = reply else { return reply };
         let found = link.request(&self.wire.last_member(key)).await;
-        let holder = found.ok().as_ref().and_then(reply::of_last_member).unwrap_or(holder);
+        let member = found.ok().as_ref().and_then(reply::of_last_member);
+        let holder = member.map_or(holder, CurrentHolder::from);
         AcquireReply::Busy { server_time, holder, remaining, front }
     }
 

@@ -33,7 +33,7 @@ pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Acquir
             }
             Ok(AcquireReply::Busy {
                 server_time: None,
-                holder: Arc::from(holder),
+                holder: (&*holder).into(),
                 remaining: Remaining::Unknown,
                 front: false,
             })
@@ -68,7 +68,7 @@ pub(super) fn of_acquire(client: &str, op: &op::Acquire, value: &Value) -> Resul
         ("BUSY", [server_time, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)]) => {
             Ok(AcquireReply::Busy {
                 server_time: Some(parse_server_time(server_time)?),
-                holder: Arc::from(String::from_utf8_lossy(holder)),
+                holder: (&*String::from_utf8_lossy(holder)).into(),
                 remaining: match *remaining {
                     -1 => Remaining::Forever,
                     // -2: it expired between two commands of the script.

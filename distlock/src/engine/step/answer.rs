@@ -1,6 +1,5 @@
 //! The replies to acquire commands.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
@@ -11,7 +10,7 @@ use crate::engine::{Acquiring, Confirmation, Context, Effect, LONGEST_CLAIM, Out
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, Failure, MARK, OpError, OpResult, Pushes, Remaining, ServerTime, Time, lease_end,
+    AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, lease_end,
 };
 
 /// Behind a client that cannot hand over, the first in the queue asks at this interval at first …
@@ -115,7 +114,7 @@ impl<W> Step<'_, W> {
                 if queueing == Queueing::May && attempt.traces.all_answered() {
                     attempt.claim = LONGEST_CLAIM.min(asked.ttl);
                 }
-                attempt.holder = Some(holder.clone());
+                attempt.holder = Some(holder.text.clone());
                 let place = if front { Place::First } else { Place::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
@@ -196,14 +195,14 @@ impl<W> Step<'_, W> {
     fn busy(
         &mut self,
         mut attempt: Box<Attempt>,
-        holder: &Arc<str>,
+        holder: &CurrentHolder,
         remaining: Remaining,
         place: Place,
         queueing: Queueing,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
         self.state.no_gap_since = None;
-        self.dismiss_impatient(holder);
+        self.dismiss_impatient(&holder.text);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
                 self.compensate(attempt.token, attempt.longest);
@@ -230,19 +229,24 @@ impl<W> Step<'_, W> {
     }
 
     /// When to ask again if no push arrives.
-    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, place: Place) -> Time {
+    fn next_ask(
+        &mut self,
+        attempt: &mut Attempt,
+        holder: &CurrentHolder,
+        remaining: Remaining,
+        place: Place,
+    ) -> Time {
         let heartbeat = rules::heartbeat(attempt.claim);
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
-        let can_hand_over = holder.starts_with(MARK);
         let expiry = match remaining {
             Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
             Remaining::Forever | Remaining::Unknown => heartbeat,
         };
         let wait = if !rules::holders_may_let_go_early() {
             expiry
-        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !can_hand_over) {
+        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !holder.hands_over) {
             self.poll_delay(attempt).min(expiry)
-        } else if can_hand_over {
+        } else if holder.hands_over {
             heartbeat.min(expiry)
         } else {
             heartbeat

@@ -71,13 +71,33 @@ async fn busy_says_by_whom_and_for_how_long() {
     else {
         panic!("not busy")
     };
-    assert_eq!((&*holder, remaining, front), ("dl1:other:1", Remaining::For(left), false));
+    assert_eq!((&*holder.text, remaining, front), ("dl1:other:1", Remaining::For(left), false));
     let Ok(protocol::AcquireReply::Busy { holder, remaining, front, .. }) =
         says(&mut rig, attempt(1), Ok(AcquireReply::Busy(Busy::by_somebody()))).await
     else {
         panic!("not busy")
     };
-    assert_eq!((&*holder, remaining, front), ("dl1:unknown", Remaining::Unknown, true));
+    assert_eq!((&*holder.text, remaining, front), ("dl1:unknown", Remaining::Unknown, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_holder_hands_over_is_judged_by_its_text_unless_the_store_says_so() {
+    let mut rig = Rig::up(queueing()).await;
+    for (busy, expected) in [
+        (Busy::by("dl1:other:1"), true),
+        (Busy::by("dl1:other:1").is_not_reported(), false),
+        (Busy::by("a script"), false),
+        (Busy::by("a script").is_reported(), true),
+        (Busy::by_somebody(), true),
+        (Busy::by_somebody().is_not_reported(), false),
+    ] {
+        let reply = AcquireReply::Busy(busy.clone());
+        let Ok(protocol::AcquireReply::Busy { holder, .. }) = says(&mut rig, attempt(1), Ok(reply)).await
+        else {
+            panic!("not busy")
+        };
+        assert_eq!(holder.hands_over, expected, "{busy:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

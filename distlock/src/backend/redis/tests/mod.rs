@@ -46,7 +46,9 @@ fn fence(result: OpResult<AcquireReply>) -> Option<u64> {
 
 fn busy(result: OpResult<AcquireReply>) -> (String, Remaining, bool) {
     match result {
-        Ok(AcquireReply::Busy { holder, remaining, front, .. }) => (holder.to_string(), remaining, front),
+        Ok(AcquireReply::Busy { holder, remaining, front, .. }) => {
+            (holder.text.to_string(), remaining, front)
+        }
         other => panic!("not busy: {other:?}"),
     }
 }
