@@ -15,7 +15,7 @@ use crate::backend::Tuning;
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
-use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+use crate::connection::{AddressMap, ConnectOn, ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;
@@ -293,16 +293,16 @@ impl LockManagerBuilder {
     /// # Errors
     /// As [`LockManager::connect_lazy`].
     pub fn connect_lazy(self) -> Result<LockManager, LockError> {
-        Ok(self.build(true)?.manager)
+        Ok(self.build(ConnectOn::FirstUse)?.manager)
     }
 
-    pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
+    pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
         let url = match (&self.url, self.quorum.is_empty(), &self.store) {
             (Some(url), true, None) => url.clone(),
-            (None, false, None) => return schemes::open_quorum(self, &client, lazy),
-            (None, true, Some(store)) => return store.clone().open(self, &client, lazy),
+            (None, false, None) => return schemes::open_quorum(self, &client, connect),
+            (None, true, Some(store)) => return store.clone().open(self, &client, connect),
             (None, true, None) => {
                 return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
             }
@@ -315,7 +315,7 @@ impl LockManagerBuilder {
                 return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
             }
         };
-        schemes::open(self, url, &client, lazy)
+        schemes::open(self, url, &client, connect)
     }
 
     fn check(&self) -> Result<(), LockError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{LockManager, LockManagerBuilder};
 use crate::backend::{Failure, OpError};
+use crate::connection::ConnectOn;
 use crate::driver::LinkSeen;
 use crate::error::LockError;
 
@@ -66,7 +67,7 @@ impl LockManagerBuilder {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn connect(self) -> Result<LockManager, LockError> {
-        let built = self.build(false)?;
+        let built = self.build(ConnectOn::Start)?;
         let within = built.connects_within();
         let manager = built.manager;
         let core = manager.core();
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     fn connects_within(builder: LockManagerBuilder) -> Duration {
-        builder.build(true).unwrap().connects_within()
+        builder.build(ConnectOn::FirstUse).unwrap().connects_within()
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::builder::Url;
 use super::connecting::Built;
 use super::{LockManager, LockManagerBuilder};
 use crate::backend::adapter::StoreBackend;
+use crate::connection::ConnectOn;
 use crate::error::LockError;
 use crate::nearest::nearest;
 use crate::store::LockStore;
@@ -18,8 +19,8 @@ use crate::backend::{
     redis::{self, ClusterBackend, RedisBackend, RedisConfig},
 };
 
-/// Creates a manager from the options, the URL and the name of the process; `true`: connects on first use.
-type Open = fn(LockManagerBuilder, Url, &Arc<str>, bool) -> Result<Built, LockError>;
+/// Creates a manager from the options, the URL and the name of the process.
+type Open = fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>;
 
 /// What schemes stand for.
 struct Scheme {
@@ -77,7 +78,7 @@ pub(super) fn open(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     let name = scheme_of(&url.0).ok_or_else(|| {
         LockError::options(format!("the URL has no scheme: it must begin with one of {}", listed()))
@@ -86,7 +87,7 @@ pub(super) fn open(
         return Err(LockError::options(unknown(&name)));
     };
     match (scheme.open, scheme.feature) {
-        (Some(open), _) => open(builder, url, client, lazy),
+        (Some(open), _) => open(builder, url, client, connect),
         (None, feature) => Err(LockError::options(switched_off(&name, feature.unwrap_or_default()))),
     }
 }
@@ -127,7 +128,7 @@ fn open_memory(
     builder: LockManagerBuilder,
     _url: Url,
     client: &Arc<str>,
-    _lazy: bool,
+    _connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
     Ok(Built::at_once(LockManager::memory(client.clone(), builder.defaults)))
@@ -145,14 +146,14 @@ fn open_redis(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     if redis::is_quorum(&url.0) {
-        return open_quorum(LockManagerBuilder { quorum: vec![url], ..builder }, client, lazy);
+        return open_quorum(LockManagerBuilder { quorum: vec![url], ..builder }, client, connect);
     }
     let mut config = RedisConfig::with(&url.0, client, &builder.connection).map_err(LockError::options)?;
     config.prefix = builder.prefix;
-    config.lazy = lazy;
+    config.connect = connect;
     config.tuning.poll_gap = builder.gap;
     config.replicas = builder.replicas.unwrap_or(config.replicas);
     let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
@@ -170,7 +171,7 @@ fn open_redis(
 pub(super) fn open_quorum(
     builder: LockManagerBuilder,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     let connection = &builder.connection;
     let configs = match builder.quorum.as_slice() {
@@ -185,7 +186,7 @@ pub(super) fn open_quorum(
     }
     for config in &mut configs {
         config.prefix.clone_from(&builder.prefix);
-        config.lazy = lazy;
+        config.connect = connect;
     }
     let longest_attempt = configs.iter().map(|config| config.connect_timeout).max().unwrap_or_default();
     let backend = QuorumBackend::new(configs, builder.defaults.ttl).map_err(LockError::options)?;
@@ -197,7 +198,7 @@ pub(super) fn open_quorum(
 pub(super) fn open_quorum(
     _builder: LockManagerBuilder,
     _client: &Arc<str>,
-    _lazy: bool,
+    _connect: ConnectOn,
 ) -> Result<Built, LockError> {
     Err(LockError::options(switched_off("redis+quorum", "redis")))
 }
@@ -206,12 +207,13 @@ pub(super) fn open_quorum(
 #[derive(Clone)]
 pub(super) struct StoreSlot(Arc<Mutex<Option<OpenStore>>>);
 
-type OpenStore = Box<dyn FnOnce(LockManagerBuilder, &Arc<str>, bool) -> Result<Built, LockError> + Send>;
+type OpenStore = Box<dyn FnOnce(LockManagerBuilder, &Arc<str>, ConnectOn) -> Result<Built, LockError> + Send>;
 
 impl StoreSlot {
     pub(super) fn new(store: impl LockStore) -> Self {
-        let open =
-            |builder: LockManagerBuilder, client: &Arc<str>, lazy| open_store(store, builder, client, lazy);
+        let open = |builder: LockManagerBuilder, client: &Arc<str>, connect| {
+            open_store(store, builder, client, connect)
+        };
         StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
     }
 
@@ -219,13 +221,13 @@ impl StoreSlot {
         self,
         builder: LockManagerBuilder,
         client: &Arc<str>,
-        lazy: bool,
+        connect: ConnectOn,
     ) -> Result<Built, LockError> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let open = open.ok_or_else(|| {
             LockError::options("the store has a manager already: give each builder a store of its own")
         })?;
-        open(builder, client, lazy)
+        open(builder, client, connect)
     }
 }
 
@@ -240,10 +242,10 @@ fn open_store(
     store: impl LockStore,
     builder: LockManagerBuilder,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
-    let backend = StoreBackend::new(store, client.clone(), builder.prefix, lazy);
+    let backend = StoreBackend::new(store, client.clone(), builder.prefix, connect);
     let default = builder.defaults.ttl;
     if let Some(most) = backend.longest_ttl().filter(|most| default > *most) {
         return Err(LockError::options(format!(

@@ -28,10 +28,11 @@ use super::{
     ServerTime, Token, Tuning, op,
 };
 use crate::clock;
+use crate::connection::ConnectOn;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
-use crate::store::{Abilities, AcquireReply, LockStore, StoreError};
+use crate::store::{Abilities, AcquireReply, LockStore, Queue, StoreError};
 use command::{Queued, Started, Submitted, Turn, in_time};
 use lanes::{Added, Lanes};
 use reports::{Link, Reports};
@@ -71,8 +72,7 @@ type Answer<T> = oneshot::Receiver<Result<T, OpError>>;
 type Coming<T> = BoxFuture<OpResult<T>>;
 
 impl<S: LockStore> StoreBackend<S> {
-    /// `lazy`: the store is to connect with the first request.
-    pub(crate) fn new(store: S, client: Arc<str>, prefix: String, lazy: bool) -> Arc<Self> {
+    pub(crate) fn new(store: S, client: Arc<str>, prefix: String, connect: ConnectOn) -> Arc<Self> {
         let abilities = store.abilities();
         let translator = Translator::new(client, prefix, &abilities);
         let (start, started) = mpsc::unbounded_channel();
@@ -82,7 +82,7 @@ impl<S: LockStore> StoreBackend<S> {
             abilities,
             translator,
             link: Mutex::default(),
-            wanted: watch::Sender::new(!lazy),
+            wanted: watch::Sender::new(connect == ConnectOn::Start),
             lanes: Arc::default(),
             start,
             started: Mutex::new(Some(started)),
@@ -166,8 +166,8 @@ impl<S: LockStore> StoreBackend<S> {
 
     fn begin_acquire(&self, key: &Arc<str>, op: op::Ask) -> Result<Coming<protocol::AcquireReply>, OpError> {
         let (token, request) = (op.token(), self.translator.ask(key, op));
-        let (queues, name, sent) = (request.queue.is_some(), key.clone(), request.clone());
-        let late = move |this: &Self, reply| this.late(&name, token, queues, &reply);
+        let (queue, name, sent) = (request.queue, key.clone(), request.clone());
+        let late = move |this: &Self, reply| this.late(&name, token, queue.as_ref(), &reply);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Session, call, late)?;
         Ok(Box::pin(async move {
@@ -195,8 +195,8 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
-    fn late(&self, key: &Arc<str>, token: Token, queued: bool, reply: &AcquireReply) {
-        if reply.is_acquired() || (queued && matches!(reply, AcquireReply::Busy(_))) {
+    fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
+        if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
             let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
             if let Some(events) = events {
                 events.notice(Notice::Unproven { key: key.clone(), token });

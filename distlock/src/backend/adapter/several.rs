@@ -80,7 +80,7 @@ impl<S: LockStore> StoreBackend<S> {
         let owners: Vec<(Arc<str>, Token)> = batch.into_iter().map(|(key, op)| (key, op.token)).collect();
         let late = move |this: &Self, replies: Vec<_>| {
             for ((key, token), reply) in owners.iter().zip(&replies) {
-                this.late(key, *token, false, reply);
+                this.late(key, *token, None, reply);
             }
         };
         let sent = requests.clone();

@@ -26,6 +26,7 @@ use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
     OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, op,
 };
+use crate::connection::ConnectOn;
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -170,7 +171,7 @@ impl ServerShared {
         ServerShared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),
-            wanted: watch::Sender::new(!config.lazy),
+            wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             state: Mutex::default(),
             tried: watch::Sender::new(false),
             replicas: Replicas::new(&config),

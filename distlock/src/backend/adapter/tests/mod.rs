@@ -14,6 +14,7 @@ use super::{StoreBackend, lock};
 use crate::backend::{
     AcquireMode, Backend, Events, Kind, LinkEvent, Notice, OpResult, Push, Sending, ServerTime, Token, op,
 };
+use crate::connection::ConnectOn;
 use crate::protocol;
 use crate::store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
@@ -194,7 +195,7 @@ impl Rig {
     /// Not connected.
     async fn down(abilities: Abilities) -> Rig {
         let (store, mut script) = scripted(abilities);
-        let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+        let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
         let record = Arc::new(Record::default());
         tokio::spawn(backend.clone().run(record.clone()));
         let events = script.events().await;

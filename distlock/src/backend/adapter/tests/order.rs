@@ -116,7 +116,7 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_store_is_wanted_with_the_first_request() {
     let (store, mut script) = scripted(Abilities::default());
-    let backend = StoreBackend::new(store, "c".into(), String::new(), true);
+    let backend = StoreBackend::new(store, "c".into(), String::new(), ConnectOn::FirstUse);
     tokio::spawn(backend.clone().run(Arc::new(Record::default())));
     let events = script.events().await;
     let wanted = tokio::spawn(async move { events.wanted().await });
@@ -129,7 +129,7 @@ async fn an_idle_store_is_wanted_with_the_first_request() {
 #[tokio::test(start_paused = true)]
 async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     let (store, mut script) = scripted(Abilities::default());
-    let backend = StoreBackend::new(store, "c".into(), String::new(), false);
+    let backend = StoreBackend::new(store, "c".into(), String::new(), ConnectOn::Start);
     let record = Arc::new(Record::default());
     let work = tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::Ended);

@@ -218,7 +218,7 @@ async fn what_the_store_cannot_do_is_refused_with_the_reason() {
             .longest_ttl(TTL)
             .keys(KeyRules::any().at_most(5).without(|c| c == ' ', "spaces")),
     );
-    let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+    let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
     let least = Demand { kind: Kind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
     backend.check(&least).unwrap();
     for (demand, reason) in [

@@ -65,7 +65,7 @@ use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult,
     ReleaseReply, RenewReply, Sending, op,
 };
-use crate::connection::AddressMap;
+use crate::connection::{AddressMap, ConnectOn};
 use map::{Map, redirected};
 use node::Node;
 
@@ -187,7 +187,7 @@ impl ClusterBackend {
             map: RwLock::new(Arc::new(Map::empty())),
             nodes: Mutex::default(),
             moved: Mutex::default(),
-            wanted: watch::Sender::new(!config.lazy),
+            wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             changed: Notify::new(),
             refresh: Notify::new(),
             ended: AtomicBool::new(false),

@@ -21,7 +21,10 @@ fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
 #[test]
 fn lazy_connects_with_the_first_operation() {
     let cluster = Cluster::start();
-    let config = RedisConfig { lazy: true, ..RedisConfig::new(&cluster.url(), "a").unwrap() };
+    let config = RedisConfig {
+        connect: crate::connection::ConnectOn::FirstUse,
+        ..RedisConfig::new(&cluster.url(), "a").unwrap()
+    };
     let rig = Rig::run(ClusterBackend::new(config).unwrap());
     // Another one that begins later is connected, and this one has not begun.
     cluster.rig("b");

@@ -52,7 +52,10 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
 #[test]
 fn lazy_connects_with_the_first_operation() {
     let server = TestServer::start(&[]);
-    let rig = Rig::start(RedisConfig { lazy: true, ..RedisConfig::new(&server.url(), "a").unwrap() });
+    let rig = Rig::start(RedisConfig {
+        connect: crate::connection::ConnectOn::FirstUse,
+        ..RedisConfig::new(&server.url(), "a").unwrap()
+    });
     // Another one that begins later is connected, and this one has not begun.
     Rig::up(&server, "b");
     assert!(rig.seen().is_empty());
