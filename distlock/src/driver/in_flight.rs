@@ -3,13 +3,13 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::Core;
 use super::shards::BatchAnswer;
-use crate::backend::BoxFuture;
 use crate::backend::fail_all::fail_all;
-use crate::contained::{Panicked, poll_contained};
+use crate::backend::{BoxFuture, Sending};
+use crate::contained::{Panicked, contained, poll_contained};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
 use crate::protocol::{AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply};
 
@@ -152,10 +152,34 @@ impl AwaitedCommand {
 }
 
 /// Whatever was sent before the panic may be applied.
-pub(super) fn unanswered(panicked: Panicked) -> OpError {
+fn unanswered(panicked: Panicked) -> OpError {
     OpError::new(Failure::Unknown, panicked)
 }
 
 pub(super) fn all_unanswered<T>(count: usize, panicked: Panicked) -> Vec<OpResult<T>> {
     fail_all(count, &unanswered(panicked))
+}
+
+/// A command whose place in the order is fixed.
+pub(super) enum Begun<T> {
+    Answered(T),
+    UnderWay(BoxFuture<T>),
+}
+
+/// Sends a command and gives it its place in the order. A panic counts as a reply that did not come.
+pub(super) fn begin_one<T>(send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
+    let begun = contained(|| match send() {
+        Sending::Ready(result) => Begun::Answered(result),
+        Sending::Pending(answer) => begin(answer),
+    });
+    begun.unwrap_or_else(|panicked| Begun::Answered(Err(unanswered(panicked))))
+}
+
+/// Gives a command its place in the order without waiting for the reply.
+pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
+    let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(result) => Begun::Answered(result),
+        Poll::Pending => Begun::UnderWay(answer),
+    }
 }

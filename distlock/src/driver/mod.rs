@@ -23,13 +23,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::Context as TaskContext;
 use std::time::{Duration, Instant};
 
 use event_listener::{Event, Listener};
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, BoxFuture, Sending};
+use crate::backend::Backend;
 use crate::clock;
 use crate::contained::{ContainedWakers, Panicked, contained};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
@@ -41,7 +41,9 @@ use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, op};
 pub(crate) use acquiring::acquire;
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
-use in_flight::{Answered, AwaitedCommand, InFlight, all_unanswered, batch_answers, pair, unanswered};
+use in_flight::{
+    Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one, pair,
+};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
@@ -488,29 +490,5 @@ impl fmt::Debug for Core {
             .field("client", &self.client)
             .field("backend", &self.backend)
             .finish_non_exhaustive()
-    }
-}
-
-/// A command whose place in the order is fixed.
-enum Begun<T> {
-    Answered(T),
-    UnderWay(BoxFuture<T>),
-}
-
-/// Sends a command and gives it its place in the order. A panic counts as a reply that did not come.
-fn begin_one<T>(send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
-    let begun = contained(|| match send() {
-        Sending::Ready(result) => Begun::Answered(result),
-        Sending::Pending(answer) => begin(answer),
-    });
-    begun.unwrap_or_else(|panicked| Begun::Answered(Err(unanswered(panicked))))
-}
-
-/// Gives a command its place in the order without waiting for the reply.
-fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
-    let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
-    match polled {
-        Poll::Ready(result) => Begun::Answered(result),
-        Poll::Pending => Begun::UnderWay(answer),
     }
 }

@@ -42,8 +42,8 @@ pub(crate) struct Releasing {
     pub(crate) sends: u32,
     /// Until when the lease was certainly ours; `None` if it may never have been.
     pub(crate) deadline: Option<Time>,
-    /// When nothing of the lease can be left on the server.
-    pub(crate) until: Time,
+    /// When nothing of the lease can be left on the server; `None`: not while the session lives.
+    pub(crate) until: Option<Time>,
     /// The key stays taken until then (`min_hold`).
     pub(crate) keep_until: Option<Time>,
 }

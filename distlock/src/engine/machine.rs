@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rules;
-use super::state::{Env, KeyState, PendingRelease, PendingReleases, When};
+use super::state::{Env, KeyState, PendingRelease, PendingReleases};
 use super::step::Step;
 use super::{Answer, Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Release, Releasing, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning,
+    BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning, When,
 };
 use crate::shrink::shrink;
 

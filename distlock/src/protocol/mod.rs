@@ -35,6 +35,6 @@ pub(crate) use reply::FenceReply;
 pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
-pub(crate) use time::{ServerTime, Time, drift, lease_end, ttl_end};
+pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
 pub(crate) use token::{MARK, Token, parse_token, token_text};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};

@@ -89,8 +89,8 @@ pub(crate) struct Release {
     pub(crate) token: Token,
     /// The key stays taken (by no token) for that much longer.
     pub(crate) keep_taken_for: Option<Duration>,
-    /// When the current run of hand-offs began; 0 if unknown.
-    pub(crate) handoffs_began: ServerTime,
+    /// When the current run of hand-offs began, if that is known.
+    pub(crate) handoffs_began: Option<ServerTime>,
 }
 
 /// Sets the lease to `ttl` from now unless it is longer already. Never creates.

@@ -237,7 +237,7 @@ impl ModelServer {
         let op::Release { token, keep_taken_for, handoffs_began } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
-        if mutated!(CancelWithoutTestingKey) && handoffs_began == ServerTime(u64::MAX) {
+        if mutated!(CancelWithoutTestingKey) && handoffs_began == Some(ServerTime(u64::MAX)) {
             return if slot.remove(from.client, token) {
                 ReleaseReply::Cancelled
             } else {
@@ -283,26 +283,27 @@ impl ModelServer {
         &mut self,
         server_time: ServerTime,
         key: &Arc<str>,
-        handoffs_began: ServerTime,
+        handoffs_began: Option<ServerTime>,
         notes: &mut Vec<Note>,
     ) -> ReleaseReply {
-        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
+        let handoffs_began = handoffs_began.unwrap_or(server_time);
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
-        self.serve_run(server_time, key, handoffs_began, pause, notes)
+        let is_gap = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
+        let offer = if is_gap { Offer::Gap } else { Offer::Lock };
+        self.serve_run(server_time, key, handoffs_began, offer, notes)
     }
 
     fn serve(
         &mut self,
         server_time: ServerTime,
         key: &Arc<str>,
-        handoffs_began: ServerTime,
+        handoffs_began: Option<ServerTime>,
         notes: &mut Vec<Note>,
     ) {
-        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
-        self.serve_run(server_time, key, handoffs_began, false, notes);
+        let handoffs_began = handoffs_began.unwrap_or(server_time);
+        self.serve_run(server_time, key, handoffs_began, Offer::Lock, notes);
     }
 
     /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
@@ -312,7 +313,7 @@ impl ModelServer {
         server_time: ServerTime,
         key: &Arc<str>,
         handoffs_began: ServerTime,
-        pause: bool,
+        offer: Offer,
         notes: &mut Vec<Note>,
     ) -> ReleaseReply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
@@ -328,7 +329,7 @@ impl ModelServer {
             let fences = if entry.listens { entry.fences } else { 0 };
             if !self.is_heard(&entry) {
                 // The script learns this only after it has reserved the tokens.
-                self.mint(server_time, if pause { 0 } else { fences });
+                self.mint(server_time, if offer == Offer::Gap { 0 } else { fences });
                 continue;
             }
             let mut note = |news| {
@@ -336,7 +337,7 @@ impl ModelServer {
                     notes.push(Note { client: client.clone(), key: key.clone(), token, news });
                 }
             };
-            if pause {
+            if offer == Offer::Gap {
                 if self.tuning.poll_gap_interval.is_zero() {
                     if !entry.listens {
                         continue;
@@ -446,7 +447,7 @@ impl ModelServer {
     ) -> bool {
         let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(server_time).is_some());
         if held {
-            self.hand_over(server_time, key, ServerTime(0), notes);
+            self.hand_over(server_time, key, None, notes);
         }
         held
     }
@@ -466,6 +467,14 @@ impl ModelServer {
         shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
+}
+
+/// What the queue is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    Lock,
+    /// The key is left free for plain pollers.
+    Gap,
 }
 
 /// What an acquire command found.

@@ -11,13 +11,14 @@ use super::super::{
 };
 use super::effect::{Answer, AskJob, Command, Effect, FenceJob, Now, Outcome, ReleaseJob, Request};
 use super::formation::Formation;
-use super::member::{Member, PendingRelease};
+use super::member::{Member, Occasion, PendingRelease};
 use super::missing::Repairs;
 use super::queue::{Queues, order};
-use super::round::{Decision, Round, ServerReply, failed};
+use super::round::{Before, Decision, Round, Standing};
+use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use super::tokens::Tokens;
-use crate::protocol::{Time, drift, mutated};
+use crate::protocol::{Time, When, drift, mutated};
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -110,7 +111,7 @@ impl Coordinator {
         }
         self.queues.has_asked(token);
         // Runs of hand-offs are not counted here: no gaps are made.
-        let op = op::Release { handoffs_began: ServerTime(0), ..op };
+        let op = op::Release { handoffs_began: None, ..op };
         let mut round = self.round_of(now, key, Request::Release(op));
         round.left = true;
         let mut with = Servers::all();
@@ -150,7 +151,7 @@ impl Coordinator {
             if acquires {
                 round.not_asked.add(node);
             } else {
-                round.answered(node, ServerReply::NotHeld, true);
+                round.answered(node, ServerReply::NotHeld, Standing::Counts);
             }
         }
         self.rounds.insert(id, round);
@@ -172,7 +173,7 @@ impl Coordinator {
                 Some(cause) => format!("{}: {cause}", self.names[node]),
                 None => format!("not connected to {}", self.names[node]),
             };
-            round.answered(node, failed(OpError::new(Failure::NotSent, text)), true);
+            round.answered(node, failed(OpError::new(Failure::NotSent, text)), Standing::Counts);
             return;
         }
         let (key, token, request, queue) = (round.key.clone(), round.token, round.request, round.queue);
@@ -218,15 +219,15 @@ impl Coordinator {
             Answer::Ask(AskJob::Vote(id), result) => self.has_voted_on_ask(now, node, id, result),
             Answer::Ask(AskJob::Repair(token), result) => self.repaired(now, node, token, &result),
             Answer::Release(ReleaseJob::Vote(id), result) => {
-                let eligibility = self.eligibility(node);
+                let standing = self.standing(node);
                 self.heard_release(now, node, id, &result);
-                self.in_round(now, node, id, |round| round.answered(node, result.into(), eligibility));
+                self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
             Answer::Release(ReleaseJob::Compensate { key, token, round, until }, result) => {
                 self.given_back(
                     now,
                     node,
-                    PendingRelease { key, token, round, at: Time::MAX, until },
+                    PendingRelease { key, token, round, at: When::OnLinkUp, until },
                     &result,
                 );
             }
@@ -234,8 +235,8 @@ impl Coordinator {
                 if let Ok(RenewReply::Renewed { server_time }) = result {
                     self.look_at_clock(now, node, id, server_time);
                 }
-                let eligibility = self.eligibility(node);
-                self.in_round(now, node, id, |round| round.answered(node, result.into(), eligibility));
+                let standing = self.standing(node);
+                self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
             Answer::Fence(FenceJob::Propose(id), result) => {
                 if let Ok(FenceReply::Fenced { last }) = result {
@@ -263,15 +264,20 @@ impl Coordinator {
                 self.look_at_clock(now, node, id, server_time);
             }
             if let Some(round) = self.rounds.get(&id) {
-                self.tokens.said(round.token, node, reply.is_acquired());
+                if reply.is_acquired() {
+                    self.tokens.is_ours(round.token, node);
+                } else {
+                    self.tokens.is_not_ours(round.token, node);
+                }
             }
         }
-        let eligibility = self.eligibility(node);
-        self.in_round(now, node, id, |round| round.answered(node, result.into(), eligibility));
+        let standing = self.standing(node);
+        self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
     }
 
-    fn eligibility(&self, node: usize) -> bool {
-        self.members.get(node).is_some_and(Member::counts)
+    fn standing(&self, node: usize) -> Standing {
+        let counts = self.members.get(node).is_some_and(Member::counts);
+        if counts { Standing::Counts } else { Standing::DoesNotCount }
     }
 
     fn look_at_clock(&mut self, now: Now, node: usize, id: u64, server_time: ServerTime) {
@@ -303,11 +309,11 @@ impl Coordinator {
 
     pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
-        let held = self.tokens.is_held(round.token);
+        let before = if self.tokens.is_held(round.token) { Before::Held } else { Before::NotHeld };
         let given = self.tokens.fences_given(round.token);
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.above = given;
-        let decision = if round.decided { None } else { round.decision(now.server_time(), held) };
+        let decision = if round.decided { None } else { round.decision(now.server_time(), before) };
         match decision {
             Some(Decision::WriteBack { first }) => {
                 // Two rounds may have seen the same highest counter, but every block must be given out only
@@ -456,7 +462,7 @@ impl Coordinator {
         self.fire_queues(now);
         self.fire_repairs(now);
         for node in 0..self.members.len() {
-            self.retry_releases(now, node, false);
+            self.retry_releases(now, node, Occasion::Timer);
         }
         self.fire_membership(now);
     }

@@ -148,6 +148,19 @@ impl Operation for Command {
     }
 }
 
+/// What became of a note that was to be written on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    Done,
+    Failed,
+}
+
+impl Writing {
+    pub(super) fn of<T>(result: &OpResult<T>) -> Writing {
+        if result.is_ok() { Writing::Done } else { Writing::Failed }
+    }
+}
+
 /// What the worker has to do.
 #[derive(Debug)]
 pub(super) enum Effect {

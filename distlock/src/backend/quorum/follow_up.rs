@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Kind, OpResult, ReleaseReply, ServerTime, Token, op};
+use super::super::{AcquireMode, Failure, Kind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
 use super::effect::{Command, Now, ReleaseJob, Request};
-use super::member::PendingRelease;
-use super::round::ServerReply;
-use crate::protocol::Time;
+use super::member::{Occasion, PendingRelease};
+use super::server_reply::ServerReply;
 use crate::protocol::mutated;
+use crate::protocol::{Time, When};
 
 pub(super) fn leave(token: Token) -> op::Release {
-    op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token, keep_taken_for: None, handoffs_began: None }
 }
 
 /// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells
@@ -47,7 +47,7 @@ impl Coordinator {
                 self.give_back_once_more(
                     now,
                     node,
-                    PendingRelease { key, token, round: id, at: Time::MAX, until },
+                    PendingRelease { key, token, round: id, at: When::OnLinkUp, until },
                 );
             }
             // The operation that released the token has done the rest, or it is pending.
@@ -106,9 +106,9 @@ impl Coordinator {
     /// Releases what this round has left of a token at one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
-        self.tokens.said(token, node, false);
+        self.tokens.is_not_ours(token, node);
         if self.is_there(node) {
-            self.compensate(now, node, PendingRelease { key, token, round, at: Time::MAX, until });
+            self.compensate(now, node, PendingRelease { key, token, round, at: When::OnLinkUp, until });
         } else {
             self.schedule_release(now, node, key, token, round);
         }
@@ -155,10 +155,10 @@ impl Coordinator {
     /// when they cannot arrive any more.
     fn give_back_once_more(&mut self, now: Now, node: usize, release: PendingRelease) {
         if let Some(member) = self.members.get_mut(node)
-            && member.former_commands_until > now.time
+            && let Some(until) = member.former_commands_until.filter(|until| *until > now.time)
             && !mutated!(LateCommandsForgotten)
         {
-            member.schedule_release_at(member.former_commands_until, release);
+            member.schedule_release_at(When::At(until), release);
         }
     }
 
@@ -167,7 +167,8 @@ impl Coordinator {
         if let Some(member) = self.members.get_mut(node)
             && !mutated!(NoPendingReleases)
         {
-            member.schedule_release(now.time, PendingRelease { key, token, round, at: Time::MAX, until });
+            member
+                .schedule_release(now.time, PendingRelease { key, token, round, at: When::OnLinkUp, until });
         }
     }
 
@@ -178,9 +179,9 @@ impl Coordinator {
 
     /// Retries the pending releases of a server that are due, unless the lock is held by now or was requested
     /// again.
-    pub(super) fn retry_releases(&mut self, now: Now, node: usize, came_up: bool) {
+    pub(super) fn retry_releases(&mut self, now: Now, node: usize, occasion: Occasion) {
         let Some(member) = self.members.get_mut(node) else { return };
-        for release in member.take_due(now.time, came_up) {
+        for release in member.take_due(now.time, occasion) {
             let again = self.tokens.asked_later(release.token, node, release.round);
             if again || self.tokens.is_held(release.token) || !self.is_there(node) {
                 continue;

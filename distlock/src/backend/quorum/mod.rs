@@ -60,6 +60,7 @@ mod missing;
 mod queue;
 mod repair;
 mod round;
+mod server_reply;
 mod servers;
 #[cfg(test)]
 mod sim;
@@ -87,7 +88,7 @@ use super::{
 };
 use crate::clock::{self, Time};
 use coordinator::Coordinator;
-use effect::Answer;
+use effect::{Answer, Writing};
 use servers::Servers;
 use worker::Worker;
 
@@ -112,7 +113,7 @@ enum Input {
     Answer { node: usize, answer: Answer },
     Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
     Probed { node: usize, sent: Time, origin: Origin },
-    Noted { node: usize, note: Note, written: bool },
+    Noted { node: usize, note: Note, writing: Writing },
     Left { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Pushed { node: usize, push: Push },

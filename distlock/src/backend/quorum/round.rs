@@ -8,32 +8,25 @@ use super::super::{
     ServerTime, Token,
 };
 use super::effect::{Outcome, Request};
+use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// What one server has replied to an operation.
-#[derive(Clone, Debug)]
-pub(super) enum ServerReply {
-    Open,
-    /// The lock is ours there. `last`: the highest fencing token that the server knew before, if that was
-    /// asked and answered.
-    Ours {
-        fresh: bool,
-        last: Option<u64>,
-    },
-    Busy {
-        holder: CurrentHolder,
-        remaining: Remaining,
-        front: bool,
-    },
+/// Whether a server's acquisitions are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Counts,
+    /// It may have forgotten locks.
+    DoesNotCount,
+}
+
+/// What was known of a token before a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// A majority has said that it holds the lock.
+    Held,
     NotHeld,
-    /// Our place in the queue is gone.
-    Cancelled,
-    Released,
-    Renewed,
-    WrongKind(Arc<str>),
-    Failed(OpError),
 }
 
 /// One server's part in a round.
@@ -44,7 +37,7 @@ pub(super) struct Answer {
     /// other.
     half: Option<Half>,
     /// Whether the server counted when it replied.
-    pub(super) counts: bool,
+    pub(super) standing: Standing,
 }
 
 #[derive(Clone, Debug)]
@@ -106,9 +99,15 @@ pub(super) fn majority(servers: usize) -> usize {
     if mutated!(HalfIsEnough) { servers / 2 } else { servers / 2 + 1 }
 }
 
+impl Answer {
+    fn counts(&self) -> bool {
+        self.standing == Standing::Counts
+    }
+}
+
 impl Round {
     pub(super) fn new(sent: Time, key: Arc<str>, request: Request, servers: usize) -> Round {
-        let answer = Answer { reply: ServerReply::Open, half: None, counts: true };
+        let answer = Answer { reply: ServerReply::Open, half: None, standing: Standing::Counts };
         Round {
             sent,
             key,
@@ -153,7 +152,7 @@ impl Round {
 
     /// The operation is not sent to this server.
     pub(super) fn not_sent(&mut self, node: usize) {
-        self.answered(node, failed(OpError::new(Failure::NotSent, "not asked")), true);
+        self.answered(node, failed(OpError::new(Failure::NotSent, "not asked")), Standing::Counts);
     }
 
     /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
@@ -170,10 +169,10 @@ impl Round {
     }
 
     /// Takes in the reply to the operation itself. True if the server's reply is complete.
-    pub(super) fn answered(&mut self, node: usize, reply: ServerReply, counts: bool) -> bool {
+    pub(super) fn answered(&mut self, node: usize, reply: ServerReply, standing: Standing) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
-        answer.counts = counts;
+        answer.standing = standing;
         match (reply, answer.half.take()) {
             (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(last))) => {
                 answer.reply = ServerReply::Ours { fresh, last }
@@ -226,7 +225,7 @@ impl Round {
         let fenced = self.proposal.is_some();
         let ours = self.answers.iter().filter(|answer| match answer.reply {
             // If the proposal may not have been stored there, the lock is ours but does not count.
-            ServerReply::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
+            ServerReply::Ours { last, .. } => answer.counts() && (last.is_some() || !fenced),
             _ => false,
         });
         let open = if self.overdue { 0 } else { self.count(|reply| matches!(reply, ServerReply::Open)) };
@@ -237,11 +236,11 @@ impl Round {
         self.answers.iter().filter(|answer| of(&answer.reply)).count()
     }
 
-    /// The decision that follows from the replies so far, if one does. `held`: the token was found to be the
-    /// holder before.
-    pub(super) fn decision(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
+    /// The decision that follows from the replies so far, if one does. `before`: what was known
+    /// of the token.
+    pub(super) fn decision(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
         match self.request {
-            Request::Ask(_) => self.acquired(server_time, held),
+            Request::Ask(_) => self.acquired(server_time, before),
             Request::Release(_) => self.given_back().map(|result| Decision::Done(Outcome::Release(result))),
             Request::Renew(_) => {
                 self.renewed(server_time).map(|result| Decision::Done(Outcome::Renew(result)))
@@ -249,7 +248,7 @@ impl Round {
         }
     }
 
-    fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
+    fn acquired(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
         let wrong = self.answers.iter().find_map(|answer| match &answer.reply {
             ServerReply::WrongKind(found) => Some(found.clone()),
             _ => None,
@@ -260,19 +259,21 @@ impl Round {
         let most = majority(self.answers.len());
         let (ours, open) = self.ours();
         if let Some(back) = &self.write_back {
-            return self.written_back(back, server_time, held);
+            return self.written_back(back, server_time, before);
         }
         if ours.len() < most {
             // Servers that were not asked yet are open, too.
             return (ours.len() + open < most || self.is_queued())
                 .then(|| asked(self.rejection(server_time)));
         }
-        let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
+        let Some((first, count)) = self.proposal else {
+            return Some(self.entered(server_time, before, None));
+        };
         let known = |reply: &&&ServerReply| matches!(reply, ServerReply::Ours { last: Some(last), .. } if *last < first);
         let agreed =
             ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
         if agreed || mutated!(ProposalAlwaysTaken) {
-            return Some(self.entered(server_time, held, Some(first)));
+            return Some(self.entered(server_time, before, Some(first)));
         }
         let highest = ours.iter().filter_map(|reply| match reply {
             ServerReply::Ours { last, .. } => *last,
@@ -282,15 +283,15 @@ impl Round {
         Some(Decision::WriteBack { first: above.saturating_add(1) })
     }
 
-    fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Decision> {
+    fn written_back(&self, back: &WriteBack, server_time: ServerTime, before: Before) -> Option<Decision> {
         let most = majority(self.answers.len());
-        let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
+        let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts());
         let done = votes().filter(|(reply, _)| **reply == Some(true)).count();
         let open = votes().filter(|(reply, answer)| reply.is_none() && may_be_ours(&answer.reply)).count();
         if done >= most && back.first < self.above {
             Some(Decision::WriteBack { first: self.above })
         } else if done >= most {
-            Some(self.entered(server_time, held, Some(back.first)))
+            Some(self.entered(server_time, before, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
             Some(asked(Err(OpError::new(Failure::Later, text))))
@@ -304,17 +305,17 @@ impl Round {
     }
 
     /// A majority is ours. A majority must also confirm whether it was ours before.
-    fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Decision {
+    fn entered(&self, server_time: ServerTime, before: Before, fence: Option<u64>) -> Decision {
         let most = majority(self.answers.len());
         let count = |new: bool| {
             self.answers
                 .iter()
-                .filter(|a| a.counts && matches!(a.reply, ServerReply::Ours { fresh, .. } if fresh == new))
+                .filter(|a| a.counts() && matches!(a.reply, ServerReply::Ours { fresh, .. } if fresh == new))
                 .count()
         };
         if count(false) >= most {
             asked(Ok(AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }))
-        } else if held && count(true) < most {
+        } else if before == Before::Held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
             asked(Err(OpError::new(Failure::Later, text)))
         } else {
@@ -385,8 +386,11 @@ impl Round {
         };
         let all = self.answers.len();
         let good = self.count(|reply| !matches!(reply, ServerReply::Failed(_) | ServerReply::Open));
-        let young =
-            self.answers.iter().filter(|a| !a.counts && matches!(a.reply, ServerReply::Ours { .. })).count();
+        let young = self
+            .answers
+            .iter()
+            .filter(|a| !a.counts() && matches!(a.reply, ServerReply::Ours { .. }))
+            .count();
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
@@ -422,7 +426,7 @@ impl Round {
         // acquired it there.
         let not_ours = |young: bool| {
             let forgot =
-                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts != young;
+                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts() != young;
             self.answers.iter().filter(forgot).count()
         };
         let too_many = self.answers.len() - most;
@@ -462,47 +466,4 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
 /// The decision about a round that asks for a lock.
 fn asked(result: OpResult<AcquireReply>) -> Decision {
     Decision::Done(Outcome::Ask(result))
-}
-
-/// A server that did not reply, or reported an error.
-pub(super) fn failed(error: OpError) -> ServerReply {
-    if mutated!(ErrorsAreConsent) {
-        return ServerReply::Ours { fresh: true, last: Some(0) };
-    }
-    ServerReply::Failed(error)
-}
-
-impl From<OpResult<AcquireReply>> for ServerReply {
-    fn from(result: OpResult<AcquireReply>) -> Self {
-        match result {
-            Ok(AcquireReply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
-            Ok(AcquireReply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
-            Ok(AcquireReply::Busy { holder, remaining, front, .. }) => {
-                ServerReply::Busy { holder, remaining, front }
-            }
-            Ok(AcquireReply::WrongKind { found }) => ServerReply::WrongKind(found),
-            Err(error) => failed(error),
-        }
-    }
-}
-
-impl From<OpResult<ReleaseReply>> for ServerReply {
-    fn from(result: OpResult<ReleaseReply>) -> Self {
-        match result {
-            Ok(ReleaseReply::Released { .. }) => ServerReply::Released,
-            Ok(ReleaseReply::Cancelled) => ServerReply::Cancelled,
-            Ok(ReleaseReply::NotHeld) => ServerReply::NotHeld,
-            Err(error) => failed(error),
-        }
-    }
-}
-
-impl From<OpResult<RenewReply>> for ServerReply {
-    fn from(result: OpResult<RenewReply>) -> Self {
-        match result {
-            Ok(RenewReply::Renewed { .. }) => ServerReply::Renewed,
-            Ok(RenewReply::NotHeld) => ServerReply::NotHeld,
-            Err(error) => failed(error),
-        }
-    }
 }

@@ -166,10 +166,17 @@ impl Tokens {
         self.entries.get(&token).is_some_and(|entry| entry.open > 0)
     }
 
-    /// A server's reply when it was asked for the lock.
-    pub(super) fn said(&mut self, token: Token, node: usize, ours: bool) {
+    /// This server has said that the lock is ours there.
+    pub(super) fn is_ours(&mut self, token: Token, node: usize) {
         if let Some(entry) = self.entries.get_mut(&token) {
-            if ours { entry.ours.add(node) } else { entry.ours.remove(node) }
+            entry.ours.add(node);
+        }
+    }
+
+    /// This server has said that the lock is not ours there, or is asked to release it.
+    pub(super) fn is_not_ours(&mut self, token: Token, node: usize) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.ours.remove(node);
         }
     }
 

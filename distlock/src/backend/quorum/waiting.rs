@@ -21,7 +21,7 @@ use super::coordinator::Coordinator;
 use super::effect::{Command, Effect, Now, ReleaseJob, Request};
 use super::follow_up::leave;
 use super::queue::{SILENT, order};
-use super::round::ServerReply;
+use super::server_reply::ServerReply;
 use super::servers::Servers;
 use crate::protocol::mutated;
 

@@ -14,7 +14,7 @@ use super::super::{
     AcquireReply, Backend as _, BoxFuture, Events, LinkEvent, OpResult, ReleaseReply, RenewReply, Sending, op,
 };
 use super::coordinator::Coordinator;
-use super::effect::{Answer, Command, Effect, Now, Outcome, Request};
+use super::effect::{Answer, Command, Effect, Now, Outcome, Request, Writing};
 use super::follow_up::take;
 use super::{Input, QuorumBackend};
 use crate::clock;
@@ -85,7 +85,7 @@ impl Worker<'_> {
                 coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
             }
             Input::Probed { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
-            Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
+            Input::Noted { node, note, writing } => coordinator.noted(now(), node, &note, writing),
             Input::Left { node, cause } => coordinator.member_left(now(), node, cause),
             Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
             Input::Pushed { node, push } => coordinator.heard(now(), node, push),
@@ -141,13 +141,13 @@ impl Worker<'_> {
         let Some(node) = self.quorum.nodes.get(at) else { return };
         let mut future = node.note(note.clone());
         match first_poll(&mut future).await {
-            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, result.is_ok()),
+            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, Writing::of(&result)),
             Poll::Pending => {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
-                    let written = future.await.is_ok();
+                    let writing = Writing::of(&future.await);
                     // Fails only when the coordinator has ended, with the manager.
-                    drop(inbox.send(Input::Noted { node: at, note, written }));
+                    drop(inbox.send(Input::Noted { node: at, note, writing }));
                 });
             }
         }

@@ -82,7 +82,9 @@ impl Wire {
     ) -> Cmd {
         let mut cmd = self.on_queue(script_ref, &SCRIPTS.leave, key);
         self.token(&mut cmd, op.token);
-        cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(op.handoffs_began.0).arg(&self.settings);
+        // To the script, zero means "none".
+        let handoffs_began = op.handoffs_began.map_or(0, |began| began.0);
+        cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began).arg(&self.settings);
         if let Some(from) = from {
             cmd.arg(from);
         }

@@ -125,8 +125,8 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
         9..15 => {
             let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, in the future (no gap is due, whenever the command arrives), or so long ago that one is.
-            let handoffs_began = pick(rng, &[0, now.0 + 60_000_000, now.0 - 60_000_000]);
-            op::Release { token, keep_taken_for, handoffs_began: ServerTime(handoffs_began) }.into()
+            let handoffs_began = pick(rng, &[None, Some(now.0 + 60_000_000), Some(now.0 - 60_000_000)]);
+            op::Release { token, keep_taken_for, handoffs_began: handoffs_began.map(ServerTime) }.into()
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
@@ -208,7 +208,7 @@ fn enter_for_long(number: u64, mode: AcquireMode) -> op::Acquire {
 }
 
 fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> op::Release {
-    op::Release { token: Token(number), keep_taken_for, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(number), keep_taken_for, handoffs_began: None }
 }
 
 /// A command that is carried out late may let in a token that has left with a `keep_taken_for` before.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, block_on};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Kind, OpResult, ReleaseReply, RenewReply, ServerTime, Token, op,
+    AcquireMode, AcquireReply, Backend, Kind, OpResult, ReleaseReply, RenewReply, Token, op,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ impl Speller {
     }
 
     fn leave(&self, token: u64) -> ReleaseReply {
-        let op = op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) };
+        let op = op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None };
         self.rig.send(self.key, op).unwrap()
     }
 

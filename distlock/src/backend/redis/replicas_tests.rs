@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
 use super::test_server::{LONG, Rig, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Pushes, ServerTime, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Pushes, Token, op};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 /// A master with two replicas.

@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_garbled() {
-        let leave = op::Release { token: Token(7), keep_taken_for: None, handoffs_began: ServerTime(0) };
+        let leave = op::Release { token: Token(7), keep_taken_for: None, handoffs_began: None };
         for value in [
             Value::Nil,
             Value::Okay,

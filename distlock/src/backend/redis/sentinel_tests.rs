@@ -13,8 +13,7 @@ use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
 use crate::backend::{
-    AcquireMode, AcquireReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply, ServerTime, Token,
-    op,
+    AcquireMode, AcquireReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply, Token, op,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -24,7 +23,7 @@ fn set(token: u64) -> op::TryAcquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 /// Sends until it succeeds.

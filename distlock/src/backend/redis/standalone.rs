@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::endpoint::{Connects, Endpoint};
+use super::endpoint::{Connects, Endpoint, State};
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
@@ -136,32 +136,6 @@ struct ServerShared {
     replicas: Option<Replicas>,
     /// Set if sentinels report where the server is.
     sentinels: Option<Arc<Sentinels>>,
-}
-
-/// Changed on the I/O thread only.
-#[derive(Debug, Default)]
-struct State {
-    up: bool,
-    /// The server that runs our commands.
-    at: Option<Endpoint>,
-    subscribed: bool,
-    /// The server that sends our pushes.
-    push_at: Option<Endpoint>,
-    /// The command link was made again after the push connection, and it is not known whether both lead to
-    /// the same server: the address may lead to another one by now.
-    push_is_older: bool,
-}
-
-impl State {
-    /// Pushes count only if they come from the server that runs our commands, as far as this is known.
-    fn pushes(&self) -> Pushes {
-        if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
-    }
-
-    fn split(&self) -> bool {
-        self.push_is_older
-            || matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
-    }
 }
 
 impl ServerShared {

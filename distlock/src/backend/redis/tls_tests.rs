@@ -42,7 +42,7 @@ fn waiting(token: u64) -> op::Acquire {
 }
 
 fn leaving(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 fn renewing(token: u64) -> op::Renew {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::Link;
-use super::timers::When;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
-use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token};
+use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When};
 
 /// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
 #[derive(Debug)]

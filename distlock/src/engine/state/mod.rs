@@ -16,5 +16,4 @@ pub(super) use env::Env;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
 pub(super) use pending::{PendingRelease, PendingReleases};
-pub(super) use timers::When;
 pub(super) use waiters::Waiter;

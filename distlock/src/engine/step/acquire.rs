@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Phase, When};
+use crate::engine::state::{Attempt, Phase};
 use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, WaitLimit};
-use crate::protocol::{AcquireMode, Kind, OpError, Pushes, op};
+use crate::protocol::{AcquireMode, Kind, OpError, Pushes, When, op};
 
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it

@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::Step;
 use super::acquire_all::Handled;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Grant, QueuedReport, When};
+use crate::engine::state::{Attempt, Grant, QueuedReport};
 use crate::engine::{Acquiring, Confirmation, Context, Effect, LONGEST_CLAIM, Outcome, Queueing};
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, lease_end,
+    AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, When,
+    lease_end,
 };
 
 /// Behind a client that cannot hand over, the first in the queue asks at this interval at first …

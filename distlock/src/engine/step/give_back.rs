@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, PendingRelease, When};
+use crate::engine::state::{Grant, PendingRelease};
 use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, drift, op,
+    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, When,
+    drift, op,
 };
 
 /// The content of a release command.
@@ -51,10 +52,10 @@ impl<W> Step<'_, W> {
         let until = match self.env.tuning.leases {
             LeaseEnds::WithTtl { granularity } => {
                 let longest = longest.saturating_add(granularity);
-                self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND)
+                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND))
             }
             // A lease of a session does not end with its ttl while this process lives.
-            LeaseEnds::WithSession(_) => Time::MAX,
+            LeaseEnds::WithSession(_) => None,
         };
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
@@ -82,7 +83,6 @@ impl<W> Step<'_, W> {
         let keep_taken_for = keep_until
             .map(|until| until.duration_since(self.now))
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
-        let handoffs_began = handoffs_began.unwrap_or(ServerTime(0));
         let op = op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
         self.send(token, Command::Release(Releasing { sends, deadline, until, keep_until }, op));
     }
@@ -110,7 +110,8 @@ impl<W> Step<'_, W> {
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
                 let for_good = error.kind == Failure::Refused && self.env.session().is_none();
-                let worth_repeating = !for_good && self.now < release.until && !given_up;
+                let may_be_left = release.until.is_none_or(|until| self.now < until);
+                let worth_repeating = !for_good && may_be_left && !given_up;
                 if worth_repeating && rules::releases_are_repeated() {
                     let pause = release.pause();
                     let pause = pause - self.env.jitter(pause / 2);

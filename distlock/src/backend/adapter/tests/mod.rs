@@ -273,7 +273,7 @@ fn attempt(token: u64) -> op::TryAcquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 fn renew(token: u64) -> op::Renew {

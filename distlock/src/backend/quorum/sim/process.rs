@@ -10,8 +10,8 @@ use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
 use crate::backend::quorum::coordinator::Coordinator;
-use crate::backend::quorum::effect::{Effect, Now, Request};
-use crate::backend::{AcquireMode, Kind, LinkEvent, Push, ServerTime, Token, op};
+use crate::backend::quorum::effect::{Effect, Now, Request, Writing};
+use crate::backend::{AcquireMode, Kind, LinkEvent, Push, Token, op};
 use crate::engine::sim::clocks::LocalClock;
 use crate::protocol::Time;
 
@@ -223,12 +223,13 @@ impl World {
                     }
                     Effect::Note { node, note } => {
                         let written = self.nodes[node].up && self.nodes[node].hangs_until <= self.now;
+                        let writing = if written { Writing::Done } else { Writing::Failed };
                         if written {
                             self.note_on(node, &note);
                         }
                         self.note(|| format!("process {process}: server {node}: {note:?} {written}"));
                         let now = self.instant(process);
-                        self.processes[process].coordinator.noted(now, node, &note, written);
+                        self.processes[process].coordinator.noted(now, node, &note, writing);
                     }
                 }
             }
@@ -492,7 +493,7 @@ impl World {
     ) {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let keep_taken_for = left.filter(|left| *left > Duration::from_millis(1));
-        let op = op::Release { token, keep_taken_for, handoffs_began: ServerTime(0) };
+        let op = op::Release { token, keep_taken_for, handoffs_began: None };
         // Half of it: clocks drift, and the release takes its time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, Request::Release(op), Purpose::Release { key, token, until, closed }) {

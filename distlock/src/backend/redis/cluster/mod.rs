@@ -31,11 +31,13 @@
 //! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
 //! map, serves the slot, an `Up` comes before the push.
 
+mod batch;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod inquire;
 mod map;
 mod node;
+mod question;
 mod supervisor;
 
 #[cfg(any(test, fuzzing))]
@@ -43,22 +45,19 @@ pub(super) use fuzzing::read as fuzz;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::task::Poll;
 
-use redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use redis::{Cmd, ServerError, Value};
 use tokio::sync::{Notify, watch};
 
 use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
 use super::config_error::ConfigError;
-use super::exec::{self, Exec, MOST_KEYS_AT_ONCE, PIECE};
+use super::exec::{self, MOST_KEYS_AT_ONCE};
 use super::link::Link;
 use super::names::Names;
-use super::operation::{Encode, Encoding, Operation};
+use super::operation::{Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
@@ -68,6 +67,7 @@ use crate::backend::{
 use crate::connection::{AddressMap, ConnectOn};
 use map::{Map, redirected};
 use node::Node;
+use question::{Question, SlotState};
 
 /// After this many redirections a command fails, and the engine tries again later.
 const HOPS: usize = 6;
@@ -94,36 +94,6 @@ struct ClusterShared {
     refresh: Notify,
     /// No supervisor keeps links any more.
     ended: AtomicBool,
-}
-
-/// A question in a form that can be asked again on another node.
-#[derive(Clone, Copy)]
-enum Question<'a> {
-    Op(&'a dyn Encode),
-    /// Several locks of one slot.
-    AcquireAll(&'a [(Arc<str>, op::Acquire)]),
-    Inspect,
-    Force,
-}
-
-impl Question<'_> {
-    fn cmds(self, exec: &Exec, script_ref: ScriptRef, key: &str) -> (Vec<Cmd>, Encoding) {
-        match self {
-            Question::Op(op) if script_ref == ScriptRef::Hash => {
-                let (cmd, encoding) = exec.encode(key, op);
-                (vec![cmd], encoding)
-            }
-            Question::Op(op) => (vec![exec.script(script_ref, key, op)], Encoding::Script),
-            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
-            Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
-            Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),
-        }
-    }
-
-    async fn ask(self, link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
-        let values = ask(link, cmds, asking).await?;
-        Ok(if matches!(self, Question::Inspect) { reply::without_refusal(values) } else { values })
-    }
 }
 
 /// Replies, and the node that gave them.
@@ -208,44 +178,6 @@ impl ClusterBackend {
             }
             Err(error) => Sending::Ready(Err(error)),
         }
-    }
-
-    /// Many operations: those of one node in one round trip if possible. Returns one result for each, in order.
-    pub(super) fn send_batch<O: Operation>(
-        &self,
-        batch: Vec<(Arc<str>, O)>,
-    ) -> BoxFuture<Vec<OpResult<O::Reply>>> {
-        type Share<O> = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, O)>);
-        let mut results: Vec<Option<OpResult<O::Reply>>> = Vec::with_capacity(batch.len());
-        let mut shares: Vec<Share<O>> = Vec::new();
-        for (at, (key, op)) in batch.into_iter().enumerate() {
-            match self.shared.route(&key) {
-                Err(error) => results.push(Some(Err(error))),
-                Ok(route) => {
-                    results.push(None);
-                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
-                    match known {
-                        Some((_, share)) => share.push((at, key, op)),
-                        None => shares.push((route, vec![(at, key, op)])),
-                    }
-                }
-            }
-        }
-        let shared = Arc::clone(&self.shared);
-        let shares = shares
-            .into_iter()
-            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
-        let shares: Vec<BoxFuture<Vec<(usize, OpResult<O::Reply>)>>> = shares.collect();
-        Box::pin(async move {
-            for (at, result) in join_all(shares).await.into_iter().flatten() {
-                if let Some(place) = results.get_mut(at) {
-                    *place = Some(result);
-                }
-            }
-            let missing =
-                || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
-            results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
-        })
     }
 }
 
@@ -398,23 +330,23 @@ impl ClusterShared {
         key: &str,
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
-        let mut asking = false;
+        let mut slot = SlotState::Settled;
         for _ in 0..HOPS {
             let Some(error) = first_error(&last.values) else { return Ok(last) };
             let script_ref =
                 if last.values.iter().any(|value| last.node.exec.needs_resend(value, last.encoding)) {
                     ScriptRef::Text
                 } else {
-                    let (address, ask) =
+                    let (address, state) =
                         match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
                             None => return Ok(last),
-                            Some(Redirect::Ask(address)) => (address, true),
+                            Some(Redirect::Ask(address)) => (address, SlotState::Arriving),
                             Some(Redirect::Moved(slot, address)) => {
                                 self.moved_to(slot, &self.node(&address));
-                                (address, false)
+                                (address, SlotState::Settled)
                             }
                         };
-                    asking = ask;
+                    slot = state;
                     last.node = self.node(&address);
                     last.link = match last.node.link() {
                         Some(link) => link,
@@ -424,7 +356,7 @@ impl ClusterShared {
                 };
             let (cmds, encoding) = question.cmds(&last.node.exec, script_ref, key);
             last.encoding = encoding;
-            last.values = question.ask(&last.link, cmds, asking).await?;
+            last.values = question.ask(&last.link, cmds, slot).await?;
         }
         match first_error(&last.values) {
             None => Ok(last),
@@ -443,7 +375,7 @@ impl ClusterShared {
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
         let (cmds, encoding) = question.cmds(&node.exec, ScriptRef::Hash, key);
-        let values = question.ask(&link, cmds, false).await?;
+        let values = question.ask(&link, cmds, SlotState::Settled).await?;
         let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
@@ -487,75 +419,6 @@ impl ClusterShared {
         let value = answered.values.first().unwrap_or(&Value::Nil);
         reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))
     }
-
-    /// The part of a batch that one node serves: the results, each with its place in the batch.
-    async fn share<O: Operation>(
-        self: Arc<Self>,
-        (node, link): (Arc<Node>, Arc<Link>),
-        share: Vec<(usize, Arc<str>, O)>,
-    ) -> Vec<(usize, OpResult<O::Reply>)> {
-        let mut results = Vec::with_capacity(share.len());
-        for piece in share.chunks(PIECE) {
-            if link.pulse.has_ended() {
-                results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
-                continue;
-            }
-            let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
-                piece.iter().map(|(_, key, op)| node.exec.encode(key, op.encoder())).unzip();
-            let values = match ask(&link, cmds, false).await {
-                Ok(values) => values,
-                Err(error) => {
-                    results.extend(piece.iter().map(|(at, ..)| (*at, Err(error.clone()))));
-                    continue;
-                }
-            };
-            for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
-                let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                let mut answered = Answered { node, link, encoding, values: vec![] };
-                let said = if matches!(value, Value::ServerError(_)) {
-                    answered.values.push(value);
-                    self.carry_on(answered, key, op).await
-                } else {
-                    self.understand(answered, key, op, value)
-                };
-                results.push((*at, said.map(|said| said.reply)));
-            }
-        }
-        results
-    }
-}
-
-/// Sends `cmds` in one write and returns as many values.
-async fn ask(link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
-    let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
-    let expected = cmds.len();
-    for command in cmds {
-        if asking {
-            pipeline.add_command(cmd("ASKING"));
-        }
-        pipeline.add_command(command);
-    }
-    let values = link.request_all(&pipeline).await.map_err(|error| exec::broken(link, error))?;
-    let step = if asking { 2 } else { 1 };
-    let values: Vec<Value> = values.into_iter().skip(step - 1).step_by(step).collect();
-    if values.len() == expected { Ok(values) } else { Err(exec::garbled(link)) }
-}
-
-/// Polls all of them, in order, until each has its output.
-async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
-    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(done) = Pin::as_mut(future).poll(cx)
-            {
-                *output = Some(done);
-            }
-        }
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
 
 impl fmt::Debug for ClusterBackend {

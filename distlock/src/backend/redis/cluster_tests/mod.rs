@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::test_operations::SendTo;
 use crate::backend::redis::test_server::{LONG, Rig, TestServer};
-use crate::backend::{AcquireMode, Failure, Kind, Push, ServerTime, Token, op};
+use crate::backend::{AcquireMode, Failure, Kind, Push, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -33,7 +33,7 @@ fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 fn renew(token: u64) -> op::Renew {

@@ -142,13 +142,13 @@ fn a_shared_lease_is_renewed_unless_its_slot_has_moved_by_half() {
     let renew = renew_as(Kind::Shared, 1);
     a.send(&key, enter_as(Kind::Shared, 1)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
-    assert!(matches!(a.send(&key, renew.clone()), Ok(RenewReply::Renewed { .. })));
+    assert!(matches!(a.send(&key, renew), Ok(RenewReply::Renewed { .. })));
     let port = cluster.servers[1].port.to_string();
     cluster.servers[0].run_words::<()>(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
-    let error = a.send(&key, renew.clone()).unwrap_err();
+    let error = a.send(&key, renew).unwrap_err();
     assert_eq!(error.kind, Failure::Later, "{error}");
     cluster.move_keys(slot, 0, 1);
-    assert!(matches!(a.send(&key, renew.clone()), Ok(RenewReply::Renewed { .. })));
+    assert!(matches!(a.send(&key, renew), Ok(RenewReply::Renewed { .. })));
     cluster.end_to_move(slot, 0, 1);
     assert!(matches!(persist(&a, &key, &renew).0, RenewReply::Renewed { .. }));
     assert_eq!(persist(&a, &key, &leave(1)).0, ReleaseReply::Released { gap: false });

@@ -11,7 +11,7 @@ mod sending;
 use std::time::Duration;
 
 use crate::backend::redis::test_server::TestServer;
-use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, OpResult, Remaining, ServerTime, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, OpResult, Remaining, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -30,7 +30,7 @@ fn fenced(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 fn renew(token: u64, ttl: Duration) -> op::Renew {
