@@ -10,13 +10,6 @@ use std::time::Duration;
 
 use crate::backend::BoxFuture;
 
-/// When a store is connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectOn {
-    Start,
-    FirstUse,
-}
-
 /// User and password of a server, or the token that stands for a password. `Debug` hides the password.
 ///
 /// Given by the function that [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) takes.

@@ -51,6 +51,13 @@ pub(crate) trait Events: Send + Sync {
     fn session_lost(&self) {}
 }
 
+/// When a store is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectOn {
+    Start,
+    FirstUse,
+}
+
 /// What a request needs from a backend, apart from the lock being free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {

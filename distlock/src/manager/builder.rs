@@ -11,11 +11,12 @@ use std::time::Duration;
 use super::connecting::Built;
 use super::schemes::{self, StoreSlot};
 use super::{Defaults, LockManager};
+use crate::backend::ConnectOn;
 use crate::backend::Tuning;
 #[cfg(feature = "tls")]
 use crate::connection::TlsOptions;
 #[cfg(feature = "redis")]
-use crate::connection::{AddressMap, ConnectOn, ConnectionOptions, Credentials, Provider};
+use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 use crate::error::LockError;
 use crate::request::{NO_WAITERS, valid_ttl};
 use crate::store::LockStore;

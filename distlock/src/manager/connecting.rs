@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{LockManager, LockManagerBuilder};
+use crate::backend::ConnectOn;
 use crate::backend::{Failure, OpError};
-use crate::connection::ConnectOn;
 use crate::driver::LinkSeen;
 use crate::error::LockError;
 

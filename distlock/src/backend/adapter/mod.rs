@@ -27,8 +27,8 @@ use super::{
     Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, Notice, OpError, OpResult, Sending,
     ServerTime, Token, Tuning, op,
 };
+use crate::backend::ConnectOn;
 use crate::clock;
-use crate::connection::ConnectOn;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;

@@ -13,8 +13,9 @@ use super::tls::Tls;
 #[cfg(feature = "tls")]
 use super::url::Transport;
 use super::url::{Kind, Url};
+use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
-use crate::connection::{AddressMap, ConnectOn, ConnectionOptions};
+use crate::connection::{AddressMap, ConnectionOptions};
 #[cfg(feature = "tls")]
 use crate::connection::{Pem, Roots, TlsOptions};
 

@@ -21,12 +21,12 @@ use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervisor::{Connected, LinkOwner};
 use super::{ConfigError, errors, push, supervisor};
+use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
     OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, op,
 };
-use crate::connection::ConnectOn;
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::answers::{failed, short};
 use super::clocks::LocalClock;
 use super::config::{MICRO, MILLI, SECOND};
 use super::pushes::PushLink;
-use super::wire::{Link, failed, short};
+use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};

@@ -9,6 +9,7 @@
 #[macro_use]
 mod trace;
 
+mod answers;
 mod client;
 pub(crate) mod clocks;
 mod config;

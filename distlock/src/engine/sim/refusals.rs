@@ -1,8 +1,8 @@
 //! A server that answers, and does not do what it is asked for.
 
+use super::answers::{failed, is_acquired, op_of};
 use super::config::{MILLI, SECOND, pick};
 use super::faults::Fault;
-use super::wire::{failed, is_acquired, op_of};
 use super::world::{Event, World};
 use crate::engine::Command;
 use crate::protocol::op::Ask;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::answers::{failure, is_acquired};
 use super::client::What;
 use super::config::{MICRO, Use};
-use super::wire::{Job, failure, is_acquired};
+use super::wire::Job;
 use super::workload::State;
 use super::world::World;
 use crate::driver::shards::Effects;

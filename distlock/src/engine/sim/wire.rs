@@ -1,5 +1,6 @@
 //! Connections: the order of commands and replies is kept while one lives, and everything may be lost with it.
 
+use super::answers::{failed, failure, in_place_of, is_alike, op_of, short};
 use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::pushes::pushes;
@@ -8,11 +9,8 @@ use crate::backend::memory::server::Sender;
 use crate::driver::shards::Effects;
 use crate::engine::{Answer, Command, Context};
 use crate::protocol::op::{self, Ask};
-use crate::protocol::{
-    AcquireReply, Failure, LinkEvent, OpError, OpResult, ReleaseReply, ServerTime, mutated, token_text,
-};
+use crate::protocol::{AcquireReply, Failure, LinkEvent, ReleaseReply, ServerTime, mutated, token_text};
 use std::fmt::Debug;
-use std::mem::discriminant;
 use std::sync::Arc;
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
@@ -68,67 +66,6 @@ pub(super) struct Job {
     pub(super) confirmation: Option<usize>,
     /// The rest of one command for several keys, in order.
     pub(super) followers: Vec<usize>,
-}
-
-pub(super) fn failure(kind: Failure) -> OpError {
-    OpError::new(kind, "simulated")
-}
-
-/// What becomes of a command that fails.
-pub(super) fn failed(command: &Command, kind: Failure) -> Answer {
-    match command {
-        Command::Acquire(asked, _) => Answer::Acquire(*asked, Err(failure(kind))),
-        Command::Release(asked, _) => Answer::Release(*asked, Err(failure(kind))),
-        Command::Renew(asked, _) => Answer::Renew(*asked, Err(failure(kind))),
-    }
-}
-
-/// The answer to another command, taken for that to this one.
-fn in_place_of(command: &Command, answer: Answer) -> Option<Answer> {
-    match (command, answer) {
-        (Command::Acquire(asked, _), Answer::Acquire(_, result)) => Some(Answer::Acquire(*asked, result)),
-        (Command::Release(asked, _), Answer::Release(_, result)) => Some(Answer::Release(*asked, result)),
-        (Command::Renew(asked, _), Answer::Renew(_, result)) => Some(Answer::Renew(*asked, result)),
-        _ => None,
-    }
-}
-
-/// The same command of the store carries them out.
-fn is_alike(one: &Command, other: &Command) -> bool {
-    match (one, other) {
-        (Command::Acquire(_, one), Command::Acquire(_, other)) => discriminant(one) == discriminant(other),
-        (one, other) => discriminant(one) == discriminant(other),
-    }
-}
-
-/// What the store is asked.
-pub(super) fn op_of(command: &Command) -> &dyn Debug {
-    match command {
-        Command::Acquire(_, op) => op,
-        Command::Release(_, op) => op,
-        Command::Renew(_, op) => op,
-    }
-}
-
-/// What the store says, or why it says nothing.
-pub(super) fn short(answer: &Answer) -> String {
-    fn text(result: &OpResult<impl Debug>) -> String {
-        match result {
-            Ok(reply) => format!("{reply:?}"),
-            Err(error) => format!("{:?}", error.kind),
-        }
-    }
-    match answer {
-        Answer::Acquire(_, result) => text(result),
-        Answer::AcquireInBatch(_, result) => text(result),
-        Answer::Release(_, result) => text(result),
-        Answer::Renew(_, result) => text(result),
-    }
-}
-
-/// The lock was acquired.
-pub(super) fn is_acquired(answer: &Answer) -> bool {
-    matches!(answer, Answer::Acquire(_, Ok(reply)) if reply.is_acquired())
 }
 
 impl World {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{StoreBackend, lock};
+use crate::backend::ConnectOn;
 use crate::backend::{
     AcquireMode, Backend, Events, Kind, LinkEvent, Notice, OpResult, Push, Sending, ServerTime, Token, op,
 };
-use crate::connection::ConnectOn;
 use crate::protocol;
 use crate::store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,

@@ -59,12 +59,13 @@ use super::link::Link;
 use super::names::Names;
 use super::operation::{Encoding, Operation};
 use super::{errors, reply};
+use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult,
     ReleaseReply, RenewReply, Sending, op,
 };
-use crate::connection::{AddressMap, ConnectOn};
+use crate::connection::AddressMap;
 use map::{Map, redirected};
 use node::Node;
 use question::{Question, SlotState};

@@ -22,7 +22,7 @@ fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
 fn lazy_connects_with_the_first_operation() {
     let cluster = Cluster::start();
     let config = RedisConfig {
-        connect: crate::connection::ConnectOn::FirstUse,
+        connect: crate::backend::ConnectOn::FirstUse,
         ..RedisConfig::new(&cluster.url(), "a").unwrap()
     };
     let rig = Rig::run(ClusterBackend::new(config).unwrap());

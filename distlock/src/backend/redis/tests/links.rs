@@ -53,7 +53,7 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
 fn lazy_connects_with_the_first_operation() {
     let server = TestServer::start(&[]);
     let rig = Rig::start(RedisConfig {
-        connect: crate::connection::ConnectOn::FirstUse,
+        connect: crate::backend::ConnectOn::FirstUse,
         ..RedisConfig::new(&server.url(), "a").unwrap()
     });
     // Another one that begins later is connected, and this one has not begun.
