@@ -8,6 +8,7 @@
 mod loom_tests;
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -56,8 +57,9 @@ pub(crate) struct Remains {
     pub(crate) longest: Duration,
 }
 
+/// What does not change about a hold.
 #[derive(Debug)]
-pub(crate) struct LeaseCell {
+pub(crate) struct Hold {
     pub(crate) key: Arc<str>,
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
@@ -67,20 +69,36 @@ pub(crate) struct LeaseCell {
     pub(crate) fence: Option<u64>,
     /// When the hold began.
     pub(crate) held_since: Time,
-    /// `max_hold`: the hold never lasts beyond this.
+    /// Set while this is one of several keys that a request collects.
+    pub(crate) collection: Option<Arc<KeyCollection>>,
+    /// Set if leases end with a session: the hold ends with it, too.
+    pub(crate) session: Option<Arc<Session>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct LeaseCell {
+    hold: Hold,
+    /// `max_hold`: the hold never lasts beyond this; [`NO_CAP`]: there is no such limit.
     cap: AtomicU64,
     word: AtomicU64,
     /// The section that held it was dropped or has panicked.
     abandoned: AtomicBool,
     claim: AtomicU8,
-    /// Set while this is one of several keys that a request collects.
-    collection: Option<Arc<KeyCollection>>,
-    /// Set if leases end with a session: the hold ends with it, too.
-    session: Option<Arc<Session>>,
     ended: Event,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
     pub(crate) reported: Reported,
+}
+
+/// The word for "no limit": no clock reaches it.
+const NO_CAP: u64 = u64::MAX;
+
+impl Deref for LeaseCell {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
 }
 
 /// What observers have been told of a hold. Of each thing they are told once, whichever thread is the first.
@@ -154,43 +172,14 @@ pub(crate) enum How {
     Nested,
 }
 
-/// A hold that begins.
-#[derive(Debug)]
-pub(crate) struct Beginning {
-    pub(crate) key: Arc<str>,
-    pub(crate) label: Cow<'static, str>,
-    pub(crate) ticket: Ticket,
-    pub(crate) token: Token,
-    pub(crate) kind: Kind,
-    pub(crate) how: How,
-    pub(crate) fence: Option<u64>,
-    pub(crate) held_since: Time,
-    /// The holder said `max_hold`: never held beyond this.
-    pub(crate) cap: Time,
-    pub(crate) until: Time,
-    pub(crate) collection: Option<Arc<KeyCollection>>,
-    pub(crate) session: Option<Arc<Session>>,
-}
-
 impl LeaseCell {
-    pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { key, label, ticket, token, kind, how, fence, held_since, .. } = beginning;
-        let Beginning { cap, until, collection, session, .. } = beginning;
-        let word = AtomicU64::new(word_of(until.min(cap)));
+    /// A hold that lasts until `until`, but not beyond `cap` (`max_hold`).
+    pub(crate) fn new(hold: Hold, until: Time, cap: Option<Time>) -> Self {
         LeaseCell {
-            key,
-            label,
-            ticket,
-            token,
-            kind,
-            how,
-            fence,
-            held_since,
-            cap: AtomicU64::new(cap.0),
-            word,
+            hold,
+            cap: AtomicU64::new(cap.map_or(NO_CAP, |cap| cap.0)),
+            word: AtomicU64::new(word_of(earlier(until, cap))),
             claim: AtomicU8::new(UNCLAIMED),
-            collection,
-            session,
             abandoned: AtomicBool::new(false),
             ended: Event::new(),
             remains: OnceLock::new(),
@@ -198,18 +187,18 @@ impl LeaseCell {
         }
     }
 
-    fn cap(&self) -> Time {
-        Time(self.cap.load(Ordering::Acquire))
+    fn cap(&self) -> Option<Time> {
+        Some(self.cap.load(Ordering::Acquire)).filter(|cap| *cap != NO_CAP).map(Time)
     }
 
     /// `until`, or the end of `max_hold` if that is earlier.
     pub(crate) fn capped(&self, until: Time) -> Time {
-        until.min(self.cap())
+        earlier(until, self.cap())
     }
 
     /// True if `max_hold` ends after `until`.
     pub(crate) fn may_last_beyond(&self, until: Time) -> bool {
-        until < self.cap()
+        self.cap().is_none_or(|cap| until < cap)
     }
 
     /// From now on the hold does not last beyond `cap`.
@@ -235,15 +224,15 @@ impl LeaseCell {
         self.claim.compare_exchange(UNCLAIMED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// When the session that it depends on ends, as far as is known.
-    pub(crate) fn session_end(&self) -> Time {
-        self.session.as_ref().map_or(Time::MAX, |session| session.deadline())
+    /// When the session that it depends on ends, as far as is known. `None`: it depends on none.
+    pub(crate) fn session_end(&self) -> Option<Time> {
+        self.session.as_ref().map(|session| session.deadline())
     }
 
     /// The state at `now`; a deadline that has passed becomes a loss here.
     pub(crate) fn state(&self, now: Time) -> CellState {
         match self.own_state(now) {
-            CellState::Until(deadline) => CellState::Until(deadline.min(self.session_end())),
+            CellState::Until(deadline) => CellState::Until(earlier(deadline, self.session_end())),
             ended => ended,
         }
     }
@@ -254,7 +243,7 @@ impl LeaseCell {
         loop {
             let state = state_of(word);
             let CellState::Until(deadline) = state else { return state };
-            if now < deadline.min(self.session_end()) {
+            if now < earlier(deadline, self.session_end()) {
                 return state;
             }
             match self.replace(word, self.expiry_word(now)) {
@@ -275,7 +264,7 @@ impl LeaseCell {
 
     /// Moves the deadline to `until` unless it is already later. False if the lock is not held any more.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
-        let wanted = until.min(self.cap());
+        let wanted = self.capped(until);
         loop {
             let CellState::Until(deadline) = self.own_state(now) else { return false };
             if wanted <= deadline || self.replace(word_of(deadline), word_of(wanted)).is_ok() {
@@ -349,12 +338,17 @@ impl LeaseCell {
     }
 
     fn expiry_word(&self, now: Time) -> u64 {
-        if now >= self.cap() { MAX_HOLD } else { EXPIRED }
+        if self.may_last_beyond(now) { EXPIRED } else { MAX_HOLD }
     }
 
     fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
         self.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
+}
+
+/// The deadline, or the limit if there is one and it is earlier.
+fn earlier(deadline: Time, limit: Option<Time>) -> Time {
+    limit.map_or(deadline, |limit| deadline.min(limit))
 }
 
 fn word_of(deadline: Time) -> u64 {

@@ -150,11 +150,11 @@ mod tests {
     use super::*;
     use crate::backend::{Failure, Kind, OpError, Token};
     use crate::clock::Time;
-    use crate::lease_cell::{Beginning, How, Ticket};
+    use crate::lease_cell::{Hold, How, Ticket};
 
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
-        let cell = LeaseCell::new(Beginning {
+        let hold = Hold {
             key: "k".into(),
             label: "l".into(),
             ticket: Ticket(1),
@@ -163,11 +163,10 @@ mod tests {
             how: How::Free,
             fence: None,
             held_since: Time(0),
-            cap: Time::MAX,
-            until: Time::MAX,
             collection: None,
             session: None,
-        });
+        };
+        let cell = LeaseCell::new(hold, Time::MAX, None);
         let refused =
             Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);

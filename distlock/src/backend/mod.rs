@@ -29,12 +29,12 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// needs no particular executor, and is never dropped before it is ready: a caller that stops waiting hands
 /// it to the I/O thread. It always becomes ready: when the link is given up it fails with
 /// [`Failure::Unknown`].
-pub(crate) enum Sending {
-    Ready(OpResult),
-    Pending(BoxFuture<OpResult>),
+pub(crate) enum Sending<T> {
+    Ready(OpResult<T>),
+    Pending(BoxFuture<OpResult<T>>),
 }
 
-impl fmt::Debug for Sending {
+impl<T: fmt::Debug> fmt::Debug for Sending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Sending::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
@@ -55,6 +55,13 @@ pub(crate) trait Events: Send + Sync {
     fn session_lost(&self) {}
 }
 
+/// When a store is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectOn {
+    Start,
+    FirstUse,
+}
+
 /// What a request needs from a backend, apart from the lock being free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
@@ -66,12 +73,19 @@ pub(crate) struct Demand {
 
 /// A store of locks.
 pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Starts one operation. Must be cheap, because it is called on the caller's thread. If there is no link,
-    /// the reply is `Ready(Err(NotSent))` at once, and an idle backend begins to connect.
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending;
+    /// Starts to ask for a lock. This, like every other operation, must be cheap, because it is called on the
+    /// caller's thread. If there is no link, the reply is `Ready(Err(NotSent))` at once, and an idle backend
+    /// begins to connect.
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply>;
 
-    /// Carries out many operations, in one round trip if possible. Returns one result for each, in order.
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>>;
+    /// Starts a release.
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply>;
+
+    /// Starts a renewal.
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply>;
+
+    /// Carries out many renewals, in one round trip if possible. Returns one result for each, in order.
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>>;
 
     /// How many of these keys, from the first on, [`Backend::send_acquire_all`] can put into one command: at
     /// least one. One means that they are acquired one by one.
@@ -79,13 +93,13 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         keys.len().min(1)
     }
 
-    /// Carries out operations `Acquire` with [`AcquireMode::Try`], unfenced, as one command: in order, up to
-    /// and including the first that does not get its lock. Those behind it are [`Reply::Skipped`]. Returns
-    /// one result for each. The rules of [`Backend::send`] apply to the whole command; one that was
+    /// Carries out operations with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
+    /// including the first that does not get its lock. Those behind it are [`BatchReply::Skipped`]. Returns
+    /// one result for each. The rules of [`Backend::send_acquire`] apply to the whole command; one that was
     /// [`Failure::Refused`] may have been applied in part. Called only with as many keys as
     /// [`Backend::acquires_all`] allows.
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        Box::pin(std::future::ready(batch.iter().map(|_| Ok(Reply::Skipped)).collect()))
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
+        Box::pin(std::future::ready(batch.iter().map(|_| Ok(BatchReply::Skipped)).collect()))
     }
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.

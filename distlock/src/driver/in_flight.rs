@@ -6,17 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::Core;
-use crate::backend::BoxFuture;
+use super::shards::BatchAnswer;
 use crate::backend::fail_all::fail_all;
-use crate::contained::{Panicked, poll_contained};
-use crate::engine::{Confirmation, Context, Purpose};
-use crate::protocol::{Failure, OpError, OpResult, Token, mutated};
+use crate::backend::{BoxFuture, Sending};
+use crate::contained::{Panicked, contained, poll_contained};
+use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
+use crate::protocol::{
+    AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, Token, mutated,
+};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
-    One(Context, Answering<OpResult>),
+    Acquire(Context, Acquiring, Answering<OpResult<AcquireReply>>),
+    Release(Context, Releasing, Answering<OpResult<ReleaseReply>>),
+    Renew(Context, Renewing, Answering<OpResult<RenewReply>>),
     /// One command for several keys.
-    AcquireAll(Vec<Context>, Answering<Vec<OpResult>>),
+    AcquireAll(Vec<(Context, Acquiring)>, Answering<Vec<OpResult<BatchReply>>>),
 }
 
 /// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex makes the
@@ -35,25 +40,38 @@ impl<T> Answering<T> {
     }
 }
 
-/// A reply, with the command that it belongs to.
-pub(super) enum Answer {
-    One(Context, OpResult),
-    AcquireAll(Vec<(Context, OpResult)>),
+impl<T> Answering<OpResult<T>> {
+    /// The result, also if the future panics.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<OpResult<T>> {
+        poll_contained(self.as_mut(), cx)
+            .map(|result| result.unwrap_or_else(|panicked| Err(unanswered(panicked))))
+    }
+}
+
+/// What became of a command, or of one for several keys.
+pub(super) enum Answered {
+    One(Context, Answer),
+    AcquireAll(Vec<BatchAnswer>),
 }
 
 impl Future for InFlight {
-    type Output = Answer;
+    type Output = Answered;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answered> {
         match &mut *self {
-            InFlight::One(context, answer) => poll_contained(answer.as_mut(), cx).map(|result| {
-                let result = result.unwrap_or_else(|panicked| Err(unanswered(panicked)));
-                Answer::One(context.clone(), result)
-            }),
-            InFlight::AcquireAll(contexts, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
-                let contexts = std::mem::take(contexts);
-                let results = results.unwrap_or_else(|panicked| all_unanswered(contexts.len(), panicked));
-                Answer::AcquireAll(pair(contexts, results))
+            InFlight::Acquire(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Acquire(*asked, result)))
+            }
+            InFlight::Release(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Release(*asked, result)))
+            }
+            InFlight::Renew(context, asked, answer) => {
+                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Renew(*asked, result)))
+            }
+            InFlight::AcquireAll(asked, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
+                let asked = std::mem::take(asked);
+                let results = results.unwrap_or_else(|panicked| all_unanswered(asked.len(), panicked));
+                Answered::AcquireAll(batch_answers(asked, results))
             }),
         }
     }
@@ -65,10 +83,21 @@ pub(super) async fn answer<T>(mut answer: BoxFuture<T>) -> Result<T, Panicked> {
 }
 
 /// Gives every command a result, however many came back.
-pub(super) fn pair(contexts: Vec<Context>, results: Vec<OpResult>) -> Vec<(Context, OpResult)> {
+pub(super) fn pair<C, T>(
+    commands: Vec<C>,
+    results: Vec<OpResult<T>>,
+) -> impl Iterator<Item = (C, OpResult<T>)> {
     let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
-    let results = results.into_iter().chain(std::iter::repeat_with(|| Err(missing())));
-    contexts.into_iter().zip(results).collect()
+    let results = results.into_iter().chain(std::iter::repeat_with(move || Err(missing())));
+    commands.into_iter().zip(results)
+}
+
+/// The same for one command for several keys.
+pub(super) fn batch_answers(
+    asked: Vec<(Context, Acquiring)>,
+    results: Vec<OpResult<BatchReply>>,
+) -> Vec<BatchAnswer> {
+    pair(asked, results).map(|((context, asked), result)| (context, asked, result)).collect()
 }
 
 /// Which commands of an event the caller awaits itself.
@@ -81,11 +110,11 @@ pub(super) enum AwaitedKind {
 }
 
 impl AwaitedKind {
-    pub(super) fn covers(self, context: &Context) -> bool {
-        match (self, &context.purpose) {
-            (AwaitedKind::Acquire, Purpose::Acquire { .. }) => true,
-            (AwaitedKind::Release(token), Purpose::Release { .. })
-            | (AwaitedKind::Renew(token), Purpose::Renew { .. }) => token == context.token,
+    pub(super) fn covers(self, context: &Context, command: &Command) -> bool {
+        match (self, command) {
+            (AwaitedKind::Acquire, Command::Acquire(..)) => true,
+            (AwaitedKind::Release(token), Command::Release(..))
+            | (AwaitedKind::Renew(token), Command::Renew(..)) => token == context.token,
             _ => false,
         }
     }
@@ -131,11 +160,11 @@ fn commands_are_handed_over() -> bool {
 }
 
 /// Whatever was sent before the panic may be applied.
-pub(super) fn unanswered(panicked: Panicked) -> OpError {
+fn unanswered(panicked: Panicked) -> OpError {
     OpError::new(Failure::Unknown, panicked)
 }
 
-pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> {
+pub(super) fn all_unanswered<T>(count: usize, panicked: Panicked) -> Vec<OpResult<T>> {
     fail_all(count, &unanswered(panicked))
 }
 
@@ -143,6 +172,15 @@ pub(super) fn all_unanswered(count: usize, panicked: Panicked) -> Vec<OpResult> 
 pub(super) enum Begun<T> {
     Answered(T),
     UnderWay(BoxFuture<T>),
+}
+
+/// Sends a command and gives it its place in the order. A panic counts as a reply that did not come.
+pub(super) fn begin_one<T>(send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
+    let begun = contained(|| match send() {
+        Sending::Ready(result) => Begun::Answered(result),
+        Sending::Pending(answer) => begin(answer),
+    });
+    begun.unwrap_or_else(|panicked| Begun::Answered(Err(unanswered(panicked))))
 }
 
 /// Gives a command its place in the order without waiting for the reply.
@@ -157,20 +195,19 @@ pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Time;
+    use crate::protocol::{Time, op};
 
     /// The same event may send releases of other leases, which have ended by then.
     #[test]
     fn a_caller_awaits_the_release_of_its_own_lease_only() {
-        let mut release = Context {
-            key: "k".into(),
-            token: Token(1),
-            sent: Time(0),
-            purpose: Purpose::Release { sends: 1, deadline: None, until: Time(0), keep_until: None },
-        };
+        let mut context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
+        let releasing = Releasing { sends: 1, deadline: None, until: None, keep_until: None };
+        let op = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: None };
+        let release = Command::Release(releasing, op);
         let kind = AwaitedKind::Release(Token(1));
-        assert!(kind.covers(&release) && !AwaitedKind::Renew(Token(1)).covers(&release));
-        release.token = Token(2);
-        assert!(!kind.covers(&release));
+        assert!(kind.covers(&context, &release));
+        assert!(!AwaitedKind::Renew(Token(1)).covers(&context, &release));
+        context.token = Token(2);
+        assert!(!kind.covers(&context, &release));
     }
 }

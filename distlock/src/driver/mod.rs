@@ -30,20 +30,22 @@ use std::time::Duration;
 use event_listener::Event;
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{Backend, Sending};
+use crate::backend::Backend;
 use crate::clock;
 use crate::contained::{Panicked, contained};
-use crate::engine::{Confirmation, Context, Effect, Outcome};
+use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
-use crate::protocol::{Failure, Op, OpError, OpResult, Time, Tuning, mutated};
+use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 use idle::HandedOver;
-use in_flight::{Answer, AwaitedCommand, Begun, InFlight, all_unanswered, begin, pair, unanswered};
+use in_flight::{
+    Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one, pair,
+};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 use long_lasting::LongLasting;
@@ -199,8 +201,8 @@ impl Core {
         mut command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
         match effect {
-            Effect::Send(context, op) => {
-                let (confirmation, more) = self.send(context, op, command.as_deref_mut())?;
+            Effect::Send(context, sent) => {
+                let (confirmation, more) = self.send(context, sent, command.as_deref_mut())?;
                 if let (Some(command), Some(confirmation)) = (command, confirmation) {
                     command.confirmation = Some(confirmation);
                 }
@@ -240,44 +242,55 @@ impl Core {
     fn send(
         self: &Arc<Self>,
         context: Context,
-        op: Op,
+        sent: Command,
         command: Option<&mut AwaitedCommand>,
     ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
-        let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context));
-        let begun = contained(|| match self.backend.send(&context.key, op) {
-            Sending::Ready(result) => Begun::Answered(result),
-            Sending::Pending(answer) => begin(answer),
-        });
-        let result = match begun {
-            Ok(Begun::Answered(result)) => result,
-            Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::One(context, answer.into()), command.filter(|_| is_awaited));
-                return None;
-            }
-            Err(panicked) => Err(unanswered(panicked)),
+        let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context, &sent));
+        let (backend, key) = (&self.backend, &context.key);
+        let begun = match sent {
+            Command::Acquire(asked, op) => match begin_one(|| backend.send_acquire(key, op)) {
+                Begun::Answered(result) => Ok((context, Answer::Acquire(asked, result))),
+                Begun::UnderWay(answer) => Err(InFlight::Acquire(context, asked, answer.into())),
+            },
+            Command::Release(asked, op) => match begin_one(|| backend.send_release(key, op)) {
+                Begun::Answered(result) => Ok((context, Answer::Release(asked, result))),
+                Begun::UnderWay(answer) => Err(InFlight::Release(context, asked, answer.into())),
+            },
+            Command::Renew(asked, op) => match begin_one(|| backend.send_renew(key, op)) {
+                Begun::Answered(result) => Ok((context, Answer::Renew(asked, result))),
+                Begun::UnderWay(answer) => Err(InFlight::Renew(context, asked, answer.into())),
+            },
         };
-        let now = self.now_answered(&result);
-        let (confirmation, effects) = self.engine.reply(now, context, result);
-        Some((is_awaited.then_some(confirmation), effects))
+        match begun {
+            Ok((context, answer)) => {
+                let now = self.now_answered(&answer.done());
+                let (confirmation, effects) = self.engine.reply(now, context, answer);
+                Some((is_awaited.then_some(confirmation), effects))
+            }
+            Err(in_flight) => {
+                self.await_answer(in_flight, command.filter(|_| is_awaited));
+                None
+            }
+        }
     }
 
     /// Sends one command for several keys. If the reply came at once: returns what to do next.
     fn send_acquire_all(
         self: &Arc<Self>,
-        batch: Vec<(Context, Op)>,
+        batch: Vec<(Context, engine::Acquiring, op::Acquire)>,
         command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
-        let ops = batch.iter().map(|(context, op)| (context.key.clone(), op.clone())).collect();
-        let contexts: Vec<Context> = batch.into_iter().map(|(context, _)| context).collect();
+        let ops = batch.iter().map(|(context, _, op)| (context.key.clone(), *op)).collect();
+        let asked: Vec<_> = batch.into_iter().map(|(context, asked, _)| (context, asked)).collect();
         let results = match contained(|| begin(self.backend.send_acquire_all(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::AcquireAll(contexts, answer.into()), command);
+                self.await_answer(InFlight::AcquireAll(asked, answer.into()), command);
                 return None;
             }
-            Err(panicked) => all_unanswered(contexts.len(), panicked),
+            Err(panicked) => all_unanswered(asked.len(), panicked),
         };
-        Some(self.engine.on_acquire_all_reply(clock::now(), pair(contexts, results)))
+        Some(self.engine.on_acquire_all_reply(clock::now(), batch_answers(asked, results)))
     }
 
     /// The caller awaits the reply itself if it wants to and awaits no other.
@@ -288,18 +301,18 @@ impl Core {
         }
     }
 
-    fn answered(self: &Arc<Self>, answer: Answer, mut command: Option<&mut AwaitedCommand>) {
-        let effects = contained(|| match answer {
-            Answer::One(context, result) => {
-                let now = self.now_answered(&result);
-                let (confirmation, effects) = self.engine.reply(now, context, result);
+    fn answered(self: &Arc<Self>, answered: Answered, mut command: Option<&mut AwaitedCommand>) {
+        let effects = contained(|| match answered {
+            Answered::One(context, answer) => {
+                let now = self.now_answered(&answer.done());
+                let (confirmation, effects) = self.engine.reply(now, context, answer);
                 if let Some(command) = command.as_deref_mut() {
                     command.confirmation = Some(confirmation);
                 }
                 effects
             }
-            Answer::AcquireAll(answers) => {
-                let now = answers.first().map_or_else(clock::now, |(_, result)| self.now_answered(result));
+            Answered::AcquireAll(answers) => {
+                let now = answers.first().map_or_else(clock::now, |(.., result)| self.now_answered(result));
                 self.engine.on_acquire_all_reply(now, answers)
             }
         });
@@ -310,7 +323,7 @@ impl Core {
     }
 
     /// A command has ended now.
-    fn now_answered(&self, result: &OpResult) -> Time {
+    fn now_answered<T, E>(&self, result: &Result<T, E>) -> Time {
         let now = clock::now();
         if result.is_ok() {
             self.vitals.answered(now);
@@ -354,14 +367,14 @@ impl Core {
     }
 
     fn perform_batched(self: &Arc<Self>, mut effects: Effects<Requester>) {
-        let mut contexts = Vec::new();
+        let mut renewals = Vec::new();
         let mut batch = Vec::new();
         let mut rest = Vec::new();
         for effect in effects.list.drain(..) {
             match effect {
-                Effect::Send(context, op @ Op::Renew { .. }) => {
+                Effect::Send(context, Command::Renew(asked, op)) => {
                     batch.push((context.key.clone(), op));
-                    contexts.push(context);
+                    renewals.push((context, asked));
                 }
                 other => rest.push(other),
             }
@@ -371,27 +384,27 @@ impl Core {
         if batch.is_empty() {
             return;
         }
-        match contained(|| begin(self.backend.send_batch(batch))) {
-            Ok(Begun::Answered(results)) => self.all_answered(contexts, results),
+        match contained(|| begin(self.backend.send_renew_all(batch))) {
+            Ok(Begun::Answered(results)) => self.all_renewed(renewals, results),
             Ok(Begun::UnderWay(answers)) => {
                 let core = self.clone();
                 self.on_io_thread(async move {
-                    let count = contexts.len();
+                    let count = renewals.len();
                     let results = in_flight::answer(answers).await;
                     let results = results.unwrap_or_else(|panicked| all_unanswered(count, panicked));
-                    core.all_answered(contexts, results);
+                    core.all_renewed(renewals, results);
                 });
             }
             Err(panicked) => {
-                let results = all_unanswered(contexts.len(), panicked);
-                self.all_answered(contexts, results);
+                let results = all_unanswered(renewals.len(), panicked);
+                self.all_renewed(renewals, results);
             }
         }
     }
 
-    fn all_answered(self: &Arc<Self>, contexts: Vec<Context>, results: Vec<OpResult>) {
-        for (context, result) in pair(contexts, results) {
-            self.answered(Answer::One(context, result), None);
+    fn all_renewed(self: &Arc<Self>, renewals: Vec<(Context, Renewing)>, results: Vec<OpResult<RenewReply>>) {
+        for ((context, asked), result) in pair(renewals, results) {
+            self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
         }
     }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::Outcome;
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Kind, Op, OpError, Time, Token};
+use crate::protocol::{
+    AcquireReply, BatchReply, Kind, OpError, OpResult, ReleaseReply, RenewReply, ServerTime, Time, Token, op,
+};
 
 /// Whether a command may leave an entry in the queue on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,46 +18,91 @@ pub(crate) enum Queueing {
     Never,
 }
 
-/// The purpose of a command. It comes back with the command's result.
-#[derive(Clone, Debug)]
-pub(crate) enum Purpose {
-    Acquire {
-        seq: u64,
-        ttl: Duration,
-        fences: u32,
-        queueing: Queueing,
-    },
-    /// `deadline`: until when the lease was certainly ours; `None` if it may never have been. `until`: when
-    /// nothing of the lease can be left on the server. `keep_until`: the key stays taken until then
-    /// (`min_hold`).
-    Release {
-        sends: u32,
-        deadline: Option<Time>,
-        until: Time,
-        keep_until: Option<Time>,
-    },
-    /// `ticket`: the holder that asked for the renewal; `None` for a renewal by timer.
-    Renew {
-        ticket: Option<Ticket>,
-        ttl: Duration,
-    },
-}
-
-/// A command to send. `sent` is an instant before it is sent.
+/// A command's place in the engine: it comes back with the command's answer. `sent` is an instant before it is
+/// sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
     pub(crate) sent: Time,
-    pub(crate) purpose: Purpose,
+}
+
+/// Why a lock is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acquiring {
+    pub(crate) seq: u64,
+    pub(crate) ttl: Duration,
+    pub(crate) fences: u32,
+    pub(crate) queueing: Queueing,
+}
+
+/// Why a token is released.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Releasing {
+    pub(crate) sends: u32,
+    /// Until when the lease was certainly ours; `None` if it may never have been.
+    pub(crate) deadline: Option<Time>,
+    /// When nothing of the lease can be left on the server; `None`: not while the session lives.
+    pub(crate) until: Option<Time>,
+    /// The key stays taken until then (`min_hold`).
+    pub(crate) keep_until: Option<Time>,
+}
+
+/// Why a lease is renewed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewing {
+    /// The holder that asked for the renewal; `None` for a renewal by timer.
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) ttl: Duration,
+}
+
+/// A command to send, and its purpose.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Acquire(Acquiring, op::Ask),
+    Release(Releasing, op::Release),
+    Renew(Renewing, op::Renew),
+}
+
+/// What became of a command, and its purpose.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Acquire(Acquiring, OpResult<AcquireReply>),
+    /// Of one of several keys in a command.
+    AcquireInBatch(Acquiring, OpResult<BatchReply>),
+    Release(Releasing, OpResult<ReleaseReply>),
+    Renew(Renewing, OpResult<RenewReply>),
+}
+
+impl Answer {
+    /// Whether the store has answered: what it said apart.
+    pub(crate) fn done(&self) -> Result<(), &OpError> {
+        match self {
+            Answer::Acquire(_, result) => result.as_ref().map(drop),
+            Answer::AcquireInBatch(_, result) => result.as_ref().map(drop),
+            Answer::Release(_, result) => result.as_ref().map(drop),
+            Answer::Renew(_, result) => result.as_ref().map(drop),
+        }
+    }
+
+    /// The time of the reply on the server's clock, if it tells one.
+    pub(crate) fn server_time(&self) -> Option<ServerTime> {
+        match self {
+            Answer::Acquire(_, Ok(reply)) => reply.server_time(),
+            Answer::AcquireInBatch(_, Ok(reply)) => reply.tried()?.server_time(),
+            Answer::Renew(_, Ok(RenewReply::Renewed { server_time })) => Some(*server_time),
+            Answer::Release(..) | Answer::Renew(_, Ok(RenewReply::NotHeld)) => None,
+            Answer::Acquire(_, Err(_)) | Answer::AcquireInBatch(_, Err(_)) | Answer::Renew(_, Err(_)) => None,
+        }
+    }
 }
 
 /// What to do after an event. `W` identifies the caller of a request.
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
-    Send(Context, Op),
+    Send(Context, Command),
     /// One command for several keys; its results come back together.
-    SendAcquireAll(Vec<(Context, Op)>),
+    SendAcquireAll(Vec<(Context, Acquiring, op::Acquire)>),
     Done(W, Outcome),
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rules;
-use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue, When};
+use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
-use super::{Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Purpose, Release, Want};
+use super::{Answer, Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Release, Releasing, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, OpResult, Push, Pushes, Time, Token, Tuning,
+    BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning, When,
 };
 use crate::shrink::shrink;
 
@@ -127,27 +127,23 @@ impl<W> Machine<W> {
         &mut self,
         now: Time,
         context: Context,
-        result: OpResult,
+        answer: Answer,
         out: &mut Vec<Effect<W>>,
     ) -> Confirmation {
         let key = context.key.clone();
-        self.step(now, &key, out, |step| match context.purpose {
-            Purpose::Acquire { seq, ttl, fences, queueing } => {
-                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
-                    step.on_acquire_reply(&context, seq, ttl, fences, result);
-                } else if step.state.lease(context.token).is_some() {
-                    step.on_acquire_reply_while_held(&context, seq, ttl, &result);
-                } else {
-                    step.on_orphaned_acquire(&context, ttl, queueing, &result);
-                }
-                Confirmation::None
+        self.step(now, &key, out, |step| match answer {
+            Answer::Acquire(asked, result) => step.on_acquire_reply(&context, asked, result),
+            Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
+                step.on_acquire_reply(&context, asked, Ok(reply))
             }
-            Purpose::Release { sends, deadline, until, keep_until } => {
+            Answer::AcquireInBatch(asked, Err(error)) => step.on_acquire_reply(&context, asked, Err(error)),
+            Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped)) => step.on_skipped(&context, asked),
+            Answer::Release(Releasing { sends, deadline, until, keep_until }, result) => {
                 let (key, token) = (context.key.clone(), context.token);
                 let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
                 step.on_release_reply(release, deadline, result)
             }
-            Purpose::Renew { ticket, ttl } => step.on_renew_reply(&context, ticket, ttl, result),
+            Answer::Renew(asked, result) => step.on_renew_reply(&context, asked, result),
         })
     }
 

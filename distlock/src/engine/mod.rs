@@ -31,7 +31,10 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effect::{Confirmation, Context, Effect, Outstanding, Purpose, Queueing, Release};
+pub(crate) use effect::{
+    Acquiring, Answer, Command, Confirmation, Context, Effect, Outstanding, Queueing, Release, Releasing,
+    Renewing,
+};
 pub(crate) use machine::Machine;
 pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
 pub(crate) use request::{InBatch, Outcome, Renewal, WaitLimit, Want};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Beginning, CellState, How, LeaseCell, Ticket};
+use super::{CellState, Hold, How, LeaseCell, Ticket};
 use crate::error::LostReason;
 use crate::protocol::{Kind, Time, Token};
 
@@ -18,7 +18,7 @@ const LATE: Time = Time(300);
 const END: Time = Time(400);
 
 fn cell() -> Arc<LeaseCell> {
-    Arc::new(LeaseCell::new(Beginning {
+    let hold = Hold {
         key: Arc::from("order"),
         label: "order".into(),
         ticket: Ticket(1),
@@ -27,11 +27,10 @@ fn cell() -> Arc<LeaseCell> {
         how: How::Free,
         fence: None,
         held_since: EARLY,
-        cap: Time::MAX,
-        until: DEADLINE,
         collection: None,
         session: None,
-    }))
+    };
+    Arc::new(LeaseCell::new(hold, DEADLINE, None))
 }
 
 fn beside<T: 'static>(

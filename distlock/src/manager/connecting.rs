@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::built::Built;
 use super::{LockManager, LockManagerBuilder, schemes};
+use crate::backend::ConnectOn;
 use crate::backend::{Failure, OpError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
@@ -53,7 +54,7 @@ impl LockManagerBuilder {
     }
 
     async fn connect_now(self) -> Result<LockManager, LockError> {
-        let built = self.build(false)?;
+        let built = self.build(ConnectOn::Start)?;
         let within = built.connects_within();
         let manager = built.manager;
         let core = manager.core();
@@ -77,16 +78,16 @@ impl LockManagerBuilder {
     /// # Errors
     /// As [`LockManager::connect_lazy`].
     pub fn connect_lazy(self) -> Result<LockManager, LockError> {
-        Ok(self.build(true)?.manager)
+        Ok(self.build(ConnectOn::FirstUse)?.manager)
     }
 
-    pub(super) fn build(self, lazy: bool) -> Result<Built, LockError> {
+    pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
         let url = match (&self.url, self.quorum.is_empty(), &self.store) {
             (Some(url), true, None) => url.clone(),
-            (None, false, None) => return schemes::open_quorum(self, &client, lazy),
-            (None, true, Some(store)) => return schemes::open_store(store.clone(), self, &client, lazy),
+            (None, false, None) => return schemes::open_quorum(self, &client, connect),
+            (None, true, Some(store)) => return schemes::open_store(store.clone(), self, &client, connect),
             (None, true, None) => {
                 return Err(LockError::options("no URL: call `url(\"redis://…\")` on the builder"));
             }
@@ -99,7 +100,7 @@ impl LockManagerBuilder {
                 return Err(LockError::options("both `url` and `quorum`: name the servers in one of them"));
             }
         };
-        schemes::open(self, url, &client, lazy)
+        schemes::open(self, url, &client, connect)
     }
 
     fn check(&self) -> Result<(), LockError> {
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn connects_within(builder: LockManagerBuilder) -> Duration {
-        builder.build(true).unwrap().connects_within()
+        builder.build(ConnectOn::FirstUse).unwrap().connects_within()
     }
 
     #[test]

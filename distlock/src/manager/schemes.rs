@@ -6,6 +6,7 @@ use super::builder::Url;
 use super::built::Built;
 use super::store_slot::{Opened, StoreSlot};
 use super::{LockManager, LockManagerBuilder};
+use crate::backend::ConnectOn;
 #[cfg(feature = "postgres")]
 use crate::backend::postgres::{PostgresConfig, PostgresStore};
 use crate::error::LockError;
@@ -20,8 +21,8 @@ use crate::backend::{
     redis::{self, ClusterBackend, RedisBackend, RedisConfig},
 };
 
-/// Creates a manager from the options, the URL and the name of the process; `true`: connects on first use.
-type Open = fn(LockManagerBuilder, Url, &Arc<str>, bool) -> Result<Built, LockError>;
+/// Creates a manager from the options, the URL and the name of the process.
+type Open = fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>;
 
 /// What schemes stand for.
 struct Scheme {
@@ -90,7 +91,7 @@ pub(super) fn open(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     let name = scheme_of(&url.0).ok_or_else(|| {
         LockError::options(format!("the URL has no scheme: it must begin with one of {}", listed()))
@@ -99,7 +100,7 @@ pub(super) fn open(
         return Err(LockError::options(unknown(&name)));
     };
     match (scheme.open, scheme.feature) {
-        (Some(open), _) => open(builder, url, client, lazy),
+        (Some(open), _) => open(builder, url, client, connect),
         (None, feature) => Err(LockError::options(switched_off(&name, feature.unwrap_or_default()))),
     }
 }
@@ -140,7 +141,7 @@ fn open_memory(
     builder: LockManagerBuilder,
     _url: Url,
     client: &Arc<str>,
-    _lazy: bool,
+    _connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
     Ok(Built::at_once(LockManager::memory(client.clone(), builder.defaults)))
@@ -158,14 +159,14 @@ fn open_redis(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     if redis::is_quorum(&url.0) {
-        return open_quorum(LockManagerBuilder { quorum: vec![url], ..builder }, client, lazy);
+        return open_quorum(LockManagerBuilder { quorum: vec![url], ..builder }, client, connect);
     }
     let mut config = RedisConfig::with(&url.0, client, &builder.connection).map_err(LockError::options)?;
     config.prefix = builder.prefix;
-    config.lazy = lazy;
+    config.connect = connect;
     config.tuning.poll_gap = builder.gap;
     config.replicas = builder.replicas.unwrap_or(config.replicas);
     let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
@@ -183,7 +184,7 @@ fn open_postgres(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     #[cfg(any(feature = "tls", feature = "etcd"))]
     if builder.connection.tls.is_some() {
@@ -193,7 +194,7 @@ fn open_postgres(
     }
     let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
     let longest_attempt = config.connect_timeout * 2;
-    let built = open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, lazy)?;
+    let built = open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)?;
     Ok(Built { longest_attempt, ..built })
 }
 
@@ -202,7 +203,7 @@ fn open_postgres(
 pub(super) fn open_quorum(
     builder: LockManagerBuilder,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     let connection = &builder.connection;
     let configs = match builder.quorum.as_slice() {
@@ -217,7 +218,7 @@ pub(super) fn open_quorum(
     }
     for config in &mut configs {
         config.prefix.clone_from(&builder.prefix);
-        config.lazy = lazy;
+        config.connect = connect;
     }
     let longest_attempt = configs.iter().map(|config| config.connect_timeout).max().unwrap_or_default();
     let backend = QuorumBackend::new(configs, builder.defaults.ttl).map_err(LockError::options)?;
@@ -229,7 +230,7 @@ pub(super) fn open_quorum(
 pub(super) fn open_quorum(
     _builder: LockManagerBuilder,
     _client: &Arc<str>,
-    _lazy: bool,
+    _connect: ConnectOn,
 ) -> Result<Built, LockError> {
     Err(LockError::options(switched_off("redis+quorum", "redis")))
 }
@@ -239,12 +240,12 @@ fn open_etcd(
     builder: LockManagerBuilder,
     url: Url,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     let store =
         EtcdStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
     let longest_attempt = store.longest_attempt();
-    let built = open_store(StoreSlot::new(store), builder, client, lazy)?;
+    let built = open_store(StoreSlot::new(store), builder, client, connect)?;
     Ok(Built { longest_attempt, ..built })
 }
 
@@ -253,11 +254,11 @@ pub(super) fn open_store(
     slot: StoreSlot,
     mut builder: LockManagerBuilder,
     client: &Arc<str>,
-    lazy: bool,
+    connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
     let Opened { backend, tuning, longest_ttl } =
-        slot.open(client, std::mem::take(&mut builder.prefix), lazy)?;
+        slot.open(client, std::mem::take(&mut builder.prefix), connect)?;
     let default = builder.defaults.ttl;
     if let Some(most) = longest_ttl.filter(|most| default > *most) {
         return Err(LockError::options(format!(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::backend::adapter::StoreBackend;
-use crate::backend::{Backend, Tuning};
+use crate::backend::{Backend, ConnectOn, Tuning};
 use crate::error::LockError;
 use crate::store::LockStore;
 
@@ -13,8 +13,8 @@ use crate::store::LockStore;
 #[derive(Clone)]
 pub(super) struct StoreSlot(Arc<Mutex<Option<Open>>>);
 
-/// Opens the store for a client, with a key prefix; `true`: connects on first use.
-type Open = Box<dyn FnOnce(Arc<str>, String, bool) -> Opened + Send>;
+/// Opens the store for a client, with a key prefix.
+type Open = Box<dyn FnOnce(Arc<str>, String, ConnectOn) -> Opened + Send>;
 
 /// A store as a manager uses it.
 pub(super) struct Opened {
@@ -25,8 +25,8 @@ pub(super) struct Opened {
 
 impl StoreSlot {
     pub(super) fn new(store: impl LockStore) -> Self {
-        let open = |client, prefix, lazy| {
-            let backend = StoreBackend::new(store, client, prefix, lazy);
+        let open = |client, prefix, connect| {
+            let backend = StoreBackend::new(store, client, prefix, connect);
             let (tuning, longest_ttl) = (backend.tuning().clone(), backend.longest_ttl());
             Opened { backend, tuning, longest_ttl }
         };
@@ -36,12 +36,17 @@ impl StoreSlot {
     /// # Errors
     ///
     /// Another manager has taken it.
-    pub(super) fn open(&self, client: &Arc<str>, prefix: String, lazy: bool) -> Result<Opened, LockError> {
+    pub(super) fn open(
+        &self,
+        client: &Arc<str>,
+        prefix: String,
+        connect: ConnectOn,
+    ) -> Result<Opened, LockError> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let open = open.ok_or_else(|| {
             LockError::options("the store has a manager already: give each builder a store of its own")
         })?;
-        Ok(open(client.clone(), prefix, lazy))
+        Ok(open(client.clone(), prefix, connect))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The vocabulary that the engine and the stores share: operations, replies, failures, pushes, times.
 //!
 //! An operation is idempotent by its owner token, with two exceptions that the engine knows:
-//! [`Op::TryAcquire`] is never sent twice, and a repeated [`Op::Release`] may be answered with
-//! [`Reply::NotHeld`]. Operations that are sent one after the other on an unbroken link are *executed* in
+//! [`op::TryAcquire`] is never sent twice, and a repeated [`op::Release`] may be answered with
+//! [`ReleaseReply::NotHeld`]. Operations that are sent one after the other on an unbroken link are *executed* in
 //! that order. Their replies may be *noticed* in another order, because different tasks await them.
 //!
 //! Keys are logical here: a store adds the prefix and removes it again.
@@ -14,7 +14,7 @@ mod inspection;
 mod kind;
 mod link;
 pub(crate) mod mutant;
-mod op;
+pub(crate) mod op;
 mod push;
 mod reply;
 pub(crate) mod server_clock;
@@ -28,9 +28,13 @@ pub(crate) use inspection::Inspection;
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;
-pub(crate) use op::{AcquireMode, Op};
+pub(crate) use op::AcquireMode;
 pub(crate) use push::{Notice, Push};
-pub(crate) use reply::{OpResult, Remaining, Reply};
-pub(crate) use time::{ServerTime, Time, drift, lease_end, ttl_end};
+#[cfg(feature = "redis")]
+pub(crate) use reply::FenceReply;
+pub(crate) use reply::{
+    AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
+};
+pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
 pub(crate) use token::{MARK, Token, parse_token, shared_token_text, token_text};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};

@@ -1,4 +1,5 @@
-//! What a store can be asked to do.
+//! What a store can be asked to do: one type for each operation, and one for its replies (see
+//! [`AcquireReply`](super::AcquireReply) and its neighbours). Durations are whole milliseconds, at least one.
 
 use super::{Kind, ServerTime, Token};
 use std::time::Duration;
@@ -18,40 +19,94 @@ pub(crate) enum AcquireMode {
     PollAgain,
 }
 
-/// One operation on one key. Durations are whole milliseconds, at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    /// Acquires the lock if it is free and does nothing else: the cheapest command. A backend may carry it
-    /// out as `Acquire` with [`AcquireMode::Try`]. Replies: `Acquired`, `AlreadyHeld`, `Busy`, `WrongKind`.
-    TryAcquire { token: Token, ttl: Duration },
-    /// Acquires, queues, refreshes the queue entry, or claims a grant. `claim` is how long a grant to this
-    /// entry lives without confirmation, `fences` how many fencing tokens to reserve (0: unfenced). Replies
-    /// as for `TryAcquire`.
-    Acquire { token: Token, kind: Kind, ttl: Duration, claim: Duration, mode: AcquireMode, fences: u32 },
-    /// Releases and hands on; or leaves the queue; or undoes whatever an earlier command of this token may
-    /// have done. With `keep_taken_for` the key stays taken (by no token) for that much longer.
-    /// `handoffs_began` is when the current run of hand-offs began; 0 if unknown. Replies: `Released`,
-    /// `Cancelled`, `NotHeld`.
-    Release { token: Token, keep_taken_for: Option<Duration>, handoffs_began: ServerTime },
-    /// Sets the lease to `ttl` from now unless it is longer already. Never creates. Replies: `Renewed`,
-    /// `NotHeld`.
-    Renew { token: Token, kind: Kind, ttl: Duration },
-    /// Raises the server's counter of fencing tokens to the last of `count` tokens starting with `first`, if
-    /// the lock is ours. Used by backends of several servers to agree on tokens. Replies: `Fenced`,
-    /// `NotHeld`.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory is one server"))]
-    Fence { token: Token, first: u64, count: u32 },
+/// Acquires an exclusive lock if it is free and does nothing else: the cheapest command. A backend may carry
+/// it out as [`Acquire`] with [`AcquireMode::Try`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TryAcquire {
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
 }
 
-#[cfg(feature = "redis")]
-impl Op {
+/// Acquires, queues, refreshes the queue entry, or claims a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acquire {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) ttl: Duration,
+    /// How long a grant to this entry lives without confirmation.
+    pub(crate) claim: Duration,
+    pub(crate) mode: AcquireMode,
+    /// How many fencing tokens to reserve (0: unfenced).
+    pub(crate) fences: u32,
+}
+
+/// A command that asks for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Plain(TryAcquire),
+    Full(Acquire),
+}
+
+impl Ask {
     pub(crate) fn token(&self) -> Token {
-        match *self {
-            Op::TryAcquire { token, .. }
-            | Op::Acquire { token, .. }
-            | Op::Release { token, .. }
-            | Op::Renew { token, .. }
-            | Op::Fence { token, .. } => token,
+        match self {
+            Ask::Plain(op) => op.token,
+            Ask::Full(op) => op.token,
         }
     }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn ttl(&self) -> Duration {
+        match self {
+            Ask::Plain(op) => op.ttl,
+            Ask::Full(op) => op.ttl,
+        }
+    }
+
+    /// Whether a server that is busy queues the token.
+    #[cfg(feature = "redis")]
+    pub(crate) fn queues(&self) -> bool {
+        matches!(self, Ask::Full(Acquire { mode, .. }) if *mode != AcquireMode::Try)
+    }
+}
+
+impl From<TryAcquire> for Ask {
+    fn from(op: TryAcquire) -> Self {
+        Ask::Plain(op)
+    }
+}
+
+impl From<Acquire> for Ask {
+    fn from(op: Acquire) -> Self {
+        Ask::Full(op)
+    }
+}
+
+/// Releases and hands on; or leaves the queue; or undoes whatever an earlier command of this token may have
+/// done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) token: Token,
+    /// The key stays taken (by no token) for that much longer.
+    pub(crate) keep_taken_for: Option<Duration>,
+    /// When the current run of hand-offs began, if that is known.
+    pub(crate) handoffs_began: Option<ServerTime>,
+}
+
+/// Sets the lease to `ttl` from now unless it is longer already. Never creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Renew {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) ttl: Duration,
+}
+
+/// Raises the server's counter of fencing tokens to the last of `count` tokens starting with `first`, if the
+/// lock is ours. Used by backends of several servers to agree on tokens.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fence {
+    pub(crate) token: Token,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
 }

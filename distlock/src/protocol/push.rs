@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// A push from the server. It is only a hint: it may come late, twice, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// At `server_time` the lock was granted to `token` for its claim. `handoffs_began`: see [`Op::Release`].
+    /// At `server_time` the lock was granted to `token` for its claim. `handoffs_began`: see
+    /// [`op::Release`](super::op::Release).
     Grant {
         key: Arc<str>,
         token: Token,

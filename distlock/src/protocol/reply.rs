@@ -1,8 +1,12 @@
-//! What a store replies.
+//! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
+//! own token.
 
-use super::{OpError, ServerTime};
+use super::{MARK, OpError, ServerTime};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The result of an operation whose reply is `T`.
+pub(crate) type OpResult<T> = Result<T, OpError>;
 
 /// The remaining time to live of a key that another token holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,72 +18,108 @@ pub(crate) enum Remaining {
     For(Duration),
 }
 
-/// What the server replied. Every variant was checked to belong to the operation's own token.
+/// Who holds a lock that another token asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// The lock was free and is ours. `fence` is the first of the reserved tokens.
-    Acquired {
-        server_time: Option<ServerTime>,
-        fence: Option<u64>,
-    },
-    /// The lock was already ours, and its lease lasts at least the ttl sent.
-    AlreadyHeld {
-        server_time: Option<ServerTime>,
-        fence: Option<u64>,
-    },
-    /// Another token holds it. `front`: our entry is the first in the queue.
-    Busy {
-        server_time: Option<ServerTime>,
-        holder: Arc<str>,
-        remaining: Remaining,
-        front: bool,
-    },
-    /// The key holds something that is not a lock of this kind.
-    WrongKind {
-        found: Arc<str>,
-    },
-    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of
-    /// several servers, it was handed on to a waiter.
-    Released {
-        gap: bool,
-    },
-    /// The lock was not ours, but a queue entry was; the entry was removed.
-    Cancelled,
-    /// Neither the lock nor a queue entry was ours.
-    NotHeld,
-    Renewed {
-        server_time: ServerTime,
-    },
-    /// The highest fencing token that the server knew before; 0: none.
-    Fenced {
-        last: u64,
-    },
-    /// Nothing was done: the command ended at a key in front of this one (see [`Backend::send_acquire_all`]).
-    Skipped,
+pub(crate) struct CurrentHolder {
+    pub(crate) text: Arc<str>,
+    /// Waiters are told when it releases. Behind a holder that tells nobody, the first waiter polls.
+    pub(crate) hands_over: bool,
 }
 
-impl Reply {
-    /// True if an acquisition succeeded.
+impl From<Arc<str>> for CurrentHolder {
+    /// A holder of which only the text is known: users of this library hand over.
+    fn from(text: Arc<str>) -> Self {
+        CurrentHolder { hands_over: text.starts_with(MARK), text }
+    }
+}
+
+impl From<&str> for CurrentHolder {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+/// The reply to an [`Ask`](super::op::Ask).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AcquireReply {
+    /// The lock was free and is ours. `fence` is the first of the reserved tokens.
+    Acquired { server_time: Option<ServerTime>, fence: Option<u64> },
+    /// The lock was already ours, and its lease lasts at least the ttl sent.
+    AlreadyHeld { server_time: Option<ServerTime>, fence: Option<u64> },
+    /// Another token holds it. `front`: our entry is the first in the queue.
+    Busy { server_time: Option<ServerTime>, holder: CurrentHolder, remaining: Remaining, front: bool },
+    /// The key holds something that is not a lock of this kind.
+    WrongKind { found: Arc<str> },
+}
+
+impl AcquireReply {
+    /// True if the acquisition succeeded.
     pub(crate) fn is_acquired(&self) -> bool {
-        matches!(self, Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
+        matches!(self, AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. })
     }
 
     /// The time of the reply on the server's clock, if it tells one.
     pub(crate) fn server_time(&self) -> Option<ServerTime> {
         match self {
-            Reply::Acquired { server_time, .. }
-            | Reply::AlreadyHeld { server_time, .. }
-            | Reply::Busy { server_time, .. } => *server_time,
-            Reply::Renewed { server_time } => Some(*server_time),
-            _ => None,
+            AcquireReply::Acquired { server_time, .. }
+            | AcquireReply::AlreadyHeld { server_time, .. }
+            | AcquireReply::Busy { server_time, .. } => *server_time,
+            AcquireReply::WrongKind { .. } => None,
         }
     }
 
     /// True if the lock is held and the reply does not tell by which token.
     #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {
-        matches!(self, Reply::Busy { holder, .. } if super::kind_of(holder) != super::Kind::Exclusive)
+        let is_marker = |holder: &str| super::kind_of(holder) != super::Kind::Exclusive;
+        matches!(self, AcquireReply::Busy { holder, .. } if is_marker(&holder.text))
     }
 }
 
-pub(crate) type OpResult = Result<Reply, OpError>;
+/// The reply to an [`Acquire`](super::op::Acquire) that was one of several in a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BatchReply {
+    Tried(AcquireReply),
+    /// Nothing was done: the command ended at a key in front of this one.
+    Skipped,
+}
+
+impl BatchReply {
+    /// The reply to the acquisition, if it was tried.
+    pub(crate) fn tried(&self) -> Option<&AcquireReply> {
+        match self {
+            BatchReply::Tried(reply) => Some(reply),
+            BatchReply::Skipped => None,
+        }
+    }
+}
+
+/// The reply to a [`Release`](super::op::Release).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseReply {
+    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of
+    /// several servers, it was handed on to a waiter.
+    Released { gap: bool },
+    /// The lock was not ours, but a queue entry was; the entry was removed.
+    Cancelled,
+    /// Neither the lock nor a queue entry was ours.
+    NotHeld,
+}
+
+/// The reply to a [`Renew`](super::op::Renew).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewReply {
+    Renewed { server_time: ServerTime },
+    NotHeld,
+}
+
+/// The reply to a [`Fence`](super::op::Fence).
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceReply {
+    /// The highest fencing token that the server knew before; 0: none.
+    Fenced {
+        last: u64,
+    },
+    NotHeld,
+}

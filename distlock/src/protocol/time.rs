@@ -53,6 +53,28 @@ pub(crate) fn drift(age: Duration) -> Duration {
     age * DRIFT_PERCENT / 100
 }
 
+/// When to do something that needs a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// As soon as there is a link.
+    OnLinkUp,
+    At(Time),
+}
+
+impl When {
+    pub(crate) fn time(self) -> Option<Time> {
+        match self {
+            When::OnLinkUp => None,
+            When::At(at) => Some(at),
+        }
+    }
+
+    pub(crate) fn or_earlier(self, other: When) -> When {
+        let sooner = self.time().into_iter().chain(other.time()).min();
+        sooner.map_or(When::OnLinkUp, When::At)
+    }
+}
+
 /// Microseconds of the server's wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) u64);

@@ -43,6 +43,7 @@ pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
 pub use error::StoreError;
 pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
+pub(crate) use reply::HolderRelease;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};
 pub use server_clock::{Asking, ServerClock};

@@ -40,6 +40,15 @@ impl AcquireReply {
     }
 }
 
+/// Whether waiters are told when a holder releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HolderRelease {
+    /// If the holder's text is that of a user of this library.
+    JudgedByText,
+    Reported,
+    NotReported,
+}
+
 /// Who is in the way, and for how long.
 ///
 /// ```
@@ -53,6 +62,7 @@ impl AcquireReply {
 #[must_use]
 pub struct Busy {
     pub(crate) holder: Option<String>,
+    pub(crate) release: HolderRelease,
     pub(crate) remaining: Option<Duration>,
     pub(crate) front: bool,
 }
@@ -62,14 +72,41 @@ impl Busy {
     ///
     /// While the holder is one of ours (its text is an [`Owner`](super::Owner)'s or [`KEPT`](super::KEPT)), a
     /// waiter that is told when it goes sleeps until then. Behind any other holder, who tells nobody, the first
-    /// waiter polls.
+    /// waiter polls. A store that knows better says so: [`is_reported`](Self::is_reported),
+    /// [`is_not_reported`](Self::is_not_reported).
     pub fn by(holder: impl Into<String>) -> Self {
-        Busy { holder: Some(holder.into()), remaining: None, front: true }
+        Busy {
+            holder: Some(holder.into()),
+            release: HolderRelease::JudgedByText,
+            remaining: None,
+            front: true,
+        }
     }
 
     /// Held by one of ours; the reply does not say by whom.
     pub fn by_somebody() -> Self {
-        Busy { holder: None, remaining: None, front: true }
+        Busy { holder: None, release: HolderRelease::Reported, remaining: None, front: true }
+    }
+
+    /// The holder's release is reported to waiters by [`StoreEvents`](super::StoreEvents), whatever its text is:
+    /// for a store that watches its keys, and sees programs of any kind free them. Waiters sleep until then.
+    ///
+    /// If it is not true, the first waiter asks again only after its heartbeat, every 2 s or so.
+    ///
+    /// ```
+    /// use distlock::store::Busy;
+    ///
+    /// let busy = Busy::by("a shell script").is_reported();
+    /// # drop(busy);
+    /// ```
+    pub fn is_reported(self) -> Self {
+        Busy { release: HolderRelease::Reported, ..self }
+    }
+
+    /// The holder's release is not reported to waiters, although its text is that of one of ours: the first
+    /// waiter polls, at most every 100 ms in the end.
+    pub fn is_not_reported(self) -> Self {
+        Busy { release: HolderRelease::NotReported, ..self }
     }
 
     /// How long the lease lasts that is in the way, if it is not renewed. The first waiter asks again when it is

@@ -24,17 +24,19 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BoxFuture, Demand, Events, Failure, Inspection, Notice, Op, OpError, OpResult, Sending,
-    ServerTime, Token, Tuning,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, Notice, OpError, OpResult, Sending,
+    ServerTime, Token, Tuning, op,
 };
+use crate::backend::ConnectOn;
 use crate::clock;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::store::{Abilities, AcquireReply, LockStore, StoreError};
+use crate::protocol;
+use crate::store::{Abilities, AcquireReply, LockStore, Queue, StoreError};
 use command::{Queued, Started, Submitted, Turn, in_time};
 use lanes::{Added, Lanes};
 use reports::{Link, Reports};
-use translate::{Request, Translator};
+use translate::Translator;
 
 /// A store, with everything that makes a backend of it.
 pub(crate) struct StoreBackend<S> {
@@ -66,9 +68,11 @@ enum Need {
 
 type Answer<T> = oneshot::Receiver<Result<T, OpError>>;
 
+/// The result of an operation that has its place in the order.
+type Coming<T> = BoxFuture<OpResult<T>>;
+
 impl<S: LockStore> StoreBackend<S> {
-    /// `lazy`: the store is to connect with the first request.
-    pub(crate) fn new(store: S, client: Arc<str>, prefix: String, lazy: bool) -> Arc<Self> {
+    pub(crate) fn new(store: S, client: Arc<str>, prefix: String, connect: ConnectOn) -> Arc<Self> {
         let abilities = store.abilities();
         let translator = Translator::new(client, prefix, &abilities);
         let (start, started) = mpsc::unbounded_channel();
@@ -78,7 +82,7 @@ impl<S: LockStore> StoreBackend<S> {
             abilities,
             translator,
             link: Mutex::default(),
-            wanted: watch::Sender::new(!lazy),
+            wanted: watch::Sender::new(connect == ConnectOn::Start),
             lanes: Arc::default(),
             start,
             started: Mutex::new(Some(started)),
@@ -160,42 +164,39 @@ impl<S: LockStore> StoreBackend<S> {
         Ok(answer)
     }
 
-    /// Gives one operation of the engine its place in the order.
-    fn begin(&self, key: &Arc<str>, op: &Op) -> Result<BoxFuture<OpResult>, OpError> {
-        let keys: Arc<[Arc<str>]> = Arc::new([key.clone()]);
-        match self.translator.request(key, op)? {
-            Request::Acquire(token, request) => {
-                let (asked_for, key) = (request.clone(), key.clone());
-                let late =
-                    move |this: &Self, reply| this.late(&key, token, asked_for.queue.is_some(), &reply);
-                let sent = request.clone();
-                let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
-                let answer = self.submit(keys, Need::Session, call, late)?;
-                let this = self.this.clone();
-                Ok(Box::pin(async move {
-                    let (reply, asked) = answered(answer).await?;
-                    let this = this.upgrade().ok_or_else(ended)?;
-                    this.translator.acquired(&request, reply, asked)
-                }))
-            }
-            Request::Renew(request) => {
-                let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
-                let answer = self.submit(keys, Need::Connection, call, |_, _| {})?;
-                Ok(Box::pin(async {
-                    answered(answer).await.map(|(reply, asked)| Translator::renewed(reply, asked))
-                }))
-            }
-            Request::Release(request) => {
-                let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
-                let answer = self.submit(keys, Need::Connection, call, |_, _| {})?;
-                Ok(Box::pin(async { answered(answer).await.map(|(reply, _)| Translator::released(reply)) }))
-            }
-        }
+    fn begin_acquire(&self, key: &Arc<str>, op: op::Ask) -> Result<Coming<protocol::AcquireReply>, OpError> {
+        let (token, request) = (op.token(), self.translator.ask(key, op));
+        let (queue, name, sent) = (request.queue, key.clone(), request.clone());
+        let late = move |this: &Self, reply| this.late(&name, token, queue.as_ref(), &reply);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
+        let answer = self.submit(Arc::new([key.clone()]), Need::Session, call, late)?;
+        Ok(Box::pin(async move {
+            let (reply, asked) = answered(answer).await?;
+            Translator::acquired(&request, reply, asked)
+        }))
+    }
+
+    fn begin_release(
+        &self,
+        key: &Arc<str>,
+        op: op::Release,
+    ) -> Result<Coming<protocol::ReleaseReply>, OpError> {
+        let request = self.translator.release(key, op);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
+        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
+        Ok(Box::pin(async { answered(answer).await.map(|(reply, _)| Translator::released(reply)) }))
+    }
+
+    fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, OpError> {
+        let request = self.translator.renew(key, op);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
+        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
+        Ok(Box::pin(async { answered(answer).await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
-    fn late(&self, key: &Arc<str>, token: Token, queued: bool, reply: &AcquireReply) {
-        if reply.is_acquired() || (queued && matches!(reply, AcquireReply::Busy(_))) {
+    fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
+        if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
             let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
             if let Some(events) = events {
                 events.notice(Notice::Unproven { key: key.clone(), token });
@@ -228,23 +229,31 @@ impl<S> Drop for CloseWhenDropped<'_, S> {
 }
 
 impl<S: LockStore> Backend for StoreBackend<S> {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
-        match self.begin(key, &op) {
-            Ok(answer) => Sending::Pending(answer),
-            Err(error) => Sending::Ready(Err(error)),
-        }
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<protocol::AcquireReply> {
+        sending(self.begin_acquire(key, op))
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        self.begin_batch(batch)
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<protocol::ReleaseReply> {
+        sending(self.begin_release(key, op))
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<protocol::RenewReply> {
+        sending(self.begin_renew(key, op))
+    }
+
+    fn send_renew_all(
+        &self,
+        batch: Vec<(Arc<str>, op::Renew)>,
+    ) -> BoxFuture<Vec<OpResult<protocol::RenewReply>>> {
+        self.begin_renew_all(batch)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         keys.len().min(self.abilities.acquires_together)
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        self.begin_together(batch)
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
+        self.begin_acquire_all(batch)
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
@@ -287,6 +296,13 @@ impl<S: LockStore> Backend for StoreBackend<S> {
 impl<S: LockStore> fmt::Debug for StoreBackend<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreBackend").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+fn sending<T>(begun: Result<Coming<T>, OpError>) -> Sending<T> {
+    match begun {
+        Ok(answer) => Sending::Pending(answer),
+        Err(error) => Sending::Ready(Err(error)),
     }
 }
 

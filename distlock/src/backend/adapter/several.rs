@@ -2,33 +2,31 @@
 
 use std::sync::Arc;
 
-use super::translate::{Request, Translator};
+use super::translate::Translator;
 use super::{Need, StoreBackend, answered, boxed};
-use crate::backend::{BoxFuture, Op, OpError, OpResult, Reply, Token};
+use crate::backend::fail_all::fail_all;
+use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
 use crate::store::{Acquire, LockStore, Renew};
 
 /// Results to come, for operations next to each other in a batch.
-type Part = BoxFuture<Vec<OpResult>>;
+type Part<T> = BoxFuture<Vec<OpResult<T>>>;
 
 impl<S: LockStore> StoreBackend<S> {
-    /// Renewals go out together as far as the store takes them; everything else one by one. All of them have their
-    /// place in the order when this returns.
-    pub(super) fn begin_batch(&self, batch: Vec<(Arc<str>, Op)>) -> Part {
-        let mut parts: Vec<Part> = Vec::new();
+    /// Renewals go out together as far as the store takes them. All of them have their place in the order when
+    /// this returns.
+    pub(super) fn begin_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Part<RenewReply> {
+        let mut parts: Vec<Part<RenewReply>> = Vec::new();
         let mut renewals: Vec<(Arc<str>, Renew)> = Vec::new();
         for (key, op) in batch {
-            let renew = match self.translator.request(&key, &op) {
-                Ok(Request::Renew(renew)) if self.abilities.renews_together > 1 => renew,
-                _ => {
-                    self.begin_renewals(&mut renewals, &mut parts);
-                    parts.push(self.begin_alone(&key, &op));
-                    continue;
-                }
-            };
+            if self.abilities.renews_together <= 1 {
+                parts.push(self.begin_alone(&key, op));
+                continue;
+            }
             let is_full = renewals.len() >= self.abilities.renews_together;
             if is_full || renewals.iter().any(|(other, _)| *other == key) {
                 self.begin_renewals(&mut renewals, &mut parts);
             }
+            let renew = self.translator.renew(&key, op);
             renewals.push((key, renew));
         }
         self.begin_renewals(&mut renewals, &mut parts);
@@ -41,14 +39,14 @@ impl<S: LockStore> StoreBackend<S> {
         })
     }
 
-    fn begin_alone(&self, key: &Arc<str>, op: &Op) -> Part {
-        match self.begin(key, op) {
+    fn begin_alone(&self, key: &Arc<str>, op: op::Renew) -> Part<RenewReply> {
+        match self.begin_renew(key, op) {
             Ok(answer) => Box::pin(async { vec![answer.await] }),
             Err(error) => Box::pin(std::future::ready(vec![Err(error)])),
         }
     }
 
-    fn begin_renewals(&self, renewals: &mut Vec<(Arc<str>, Renew)>, parts: &mut Vec<Part>) {
+    fn begin_renewals(&self, renewals: &mut Vec<(Arc<str>, Renew)>, parts: &mut Vec<Part<RenewReply>>) {
         if renewals.is_empty() {
             return;
         }
@@ -74,44 +72,34 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     /// Takes several locks by one command; see [`LockStore::acquire_all`].
-    pub(super) fn begin_together(&self, batch: Vec<(Arc<str>, Op)>) -> Part {
+    pub(super) fn begin_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> Part<BatchReply> {
         let count = batch.len();
-        let mut asked_for: Vec<(Arc<str>, Token, Acquire)> = Vec::with_capacity(count);
-        for (key, op) in &batch {
-            if let Ok(Request::Acquire(token, request)) = self.translator.request(key, op) {
-                asked_for.push((key.clone(), token, request));
-            }
-        }
-        let keys: Arc<[Arc<str>]> = asked_for.iter().map(|(key, ..)| key.clone()).collect();
-        let requests: Vec<Acquire> = asked_for.iter().map(|(.., request)| request.clone()).collect();
-        let owners: Vec<(Arc<str>, Token)> =
-            asked_for.iter().map(|(key, token, _)| (key.clone(), *token)).collect();
+        let keys: Arc<[Arc<str>]> = batch.iter().map(|(key, _)| key.clone()).collect();
+        let requests: Vec<Acquire> =
+            batch.iter().map(|(key, op)| self.translator.acquire(key, *op)).collect();
+        let owners: Vec<(Arc<str>, Token)> = batch.into_iter().map(|(key, op)| (key, op.token)).collect();
         let late = move |this: &Self, replies: Vec<_>| {
             for ((key, token), reply) in owners.iter().zip(&replies) {
-                this.late(key, *token, false, reply);
+                this.late(key, *token, None, reply);
             }
         };
         let sent = requests.clone();
         let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire_all(&sent).await });
         let answer = self.submit(keys, Need::Session, call, late);
-        let this = self.this.clone();
         Box::pin(async move {
             let replies = match answer {
                 Ok(answer) => answered(answer).await,
                 Err(error) => Err(error),
             };
-            let (Some(this), Ok((replies, asked))) = (this.upgrade(), &replies) else {
-                return fail_all(count, &replies.err().unwrap_or_else(super::ended));
+            let (replies, asked) = match replies {
+                Ok(replies) => replies,
+                Err(error) => return fail_all(count, &error),
             };
-            let said = requests.iter().zip(replies.iter().cloned());
-            let said = said.map(|(request, reply)| this.translator.acquired(request, reply, *asked));
-            let mut results: Vec<OpResult> = said.collect();
-            results.resize_with(count, || Ok(Reply::Skipped));
+            let said = requests.iter().zip(replies);
+            let said = said.map(|(request, reply)| Translator::acquired(request, reply, asked));
+            let mut results: Vec<_> = said.map(|result| result.map(BatchReply::Tried)).collect();
+            results.resize_with(count, || Ok(BatchReply::Skipped));
             results
         })
     }
-}
-
-fn fail_all(count: usize, error: &OpError) -> Vec<OpResult> {
-    (0..count).map(|_| Err(error.clone())).collect()
 }

@@ -4,26 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, Clocks, Demand, Failure, Inspection, Kind, LeaseEnds, Op, OpError, OpResult, Remaining,
-    Reply, ServerTime, Token, Tuning,
+    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, OpError,
+    OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
 };
 use crate::error::LockError;
 use crate::protocol::session::Session;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Fencing, LeaseRule, Owner, Queue, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoredLock, Waiting,
+    self, Abilities, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew, StoreError,
+    StoredLock, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
 const SOMEBODY: &str = "dl1:unknown";
-
-/// What the engine asks, in the store's words.
-#[derive(Clone, Debug)]
-pub(super) enum Request {
-    Acquire(Token, Acquire),
-    Renew(Renew),
-    Release(Release),
-}
 
 /// What the requests to one store have in common.
 #[derive(Debug)]
@@ -82,35 +74,42 @@ impl Translator {
         round_up(d, self.granularity)
     }
 
-    pub(super) fn request(&self, key: &str, op: &Op) -> Result<Request, OpError> {
-        let key = self.full(key);
-        Ok(match *op {
-            Op::TryAcquire { token, ttl } => {
-                Request::Acquire(token, Acquire::new(key, &self.owner(token), self.rounded(ttl)))
+    pub(super) fn ask(&self, key: &str, op: op::Ask) -> Acquire {
+        match op {
+            op::Ask::Plain(op::TryAcquire { token, ttl }) => {
+                Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl))
             }
-            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
-                let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
-                let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
-                let request = Acquire::new(key, &self.owner(token), self.rounded(ttl));
-                Request::Acquire(token, Acquire { kind: kind.into(), fences, queue, ..request })
-            }
-            Op::Renew { token, kind, ttl } => {
-                let request = Renew::new(key, &self.owner(token), self.rounded(ttl));
-                Request::Renew(Renew { kind: kind.into(), ..request })
-            }
-            Op::Release { token, keep_taken_for, .. } => {
-                let keep = keep_taken_for.map(|time| self.rounded(time));
-                Request::Release(Release { keep, ..Release::new(key, &self.owner(token)) })
-            }
-            Op::Fence { .. } => {
-                return Err(OpError::new(Failure::Refused, "a store mints its fencing tokens by itself"));
-            }
-        })
+            op::Ask::Full(op) => self.acquire(key, op),
+        }
+    }
+
+    pub(super) fn acquire(&self, key: &str, op: op::Acquire) -> Acquire {
+        let op::Acquire { token, kind, ttl, claim, mode, fences } = op;
+        let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
+        let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
+        let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
+        let request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        Acquire { kind: kind.into(), fences, queue, ..request }
+    }
+
+    pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
+        let op::Renew { token, kind, ttl } = op;
+        let request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        Renew { kind: kind.into(), ..request }
+    }
+
+    pub(super) fn release(&self, key: &str, op: op::Release) -> Release {
+        let op::Release { token, keep_taken_for, .. } = op;
+        let keep = keep_taken_for.map(|time| self.rounded(time));
+        Release { keep, ..Release::new(self.full(key), &self.owner(token)) }
     }
 
     /// The answer to a request that the store was asked at `asked`.
-    pub(super) fn acquired(&self, request: &Acquire, reply: AcquireReply, asked: ServerTime) -> OpResult {
+    pub(super) fn acquired(
+        request: &Acquire,
+        reply: store::AcquireReply,
+        asked: ServerTime,
+    ) -> OpResult<AcquireReply> {
         let server_time = Some(asked);
         let fence = |fence: Option<u64>| match fence {
             _ if request.fences == 0 => Ok(None),
@@ -118,41 +117,52 @@ impl Translator {
             None => Err(broken(format!("no fencing token for `{}`, which was asked for", request.key))),
         };
         Ok(match reply {
-            AcquireReply::Acquired { fence: first } => Reply::Acquired { server_time, fence: fence(first)? },
-            AcquireReply::AlreadyHeld { fence: first } => {
-                Reply::AlreadyHeld { server_time, fence: fence(first)? }
+            store::AcquireReply::Acquired { fence: first } => {
+                AcquireReply::Acquired { server_time, fence: fence(first)? }
             }
-            AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
+            store::AcquireReply::AlreadyHeld { fence: first } => {
+                AcquireReply::AlreadyHeld { server_time, fence: fence(first)? }
+            }
+            store::AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
                 let owner = &request.owner;
                 return Err(broken(format!(
                     "`{}` is busy, held by {owner}, which is who asked",
                     request.key
                 )));
             }
-            AcquireReply::Busy(busy) => Reply::Busy {
+            store::AcquireReply::Busy(busy) => AcquireReply::Busy {
                 server_time,
-                holder: busy.holder.map_or_else(|| SOMEBODY.into(), Arc::from),
+                holder: current_holder(busy.holder, busy.release),
                 remaining: busy.remaining.map_or(Remaining::Unknown, Remaining::For),
                 front: busy.front,
             },
-            AcquireReply::WrongKind { found } => {
-                Reply::WrongKind { found: Kind::from(found).to_string().into() }
+            store::AcquireReply::WrongKind { found } => {
+                AcquireReply::WrongKind { found: Kind::from(found).to_string().into() }
             }
         })
     }
 
-    pub(super) fn renewed(reply: RenewReply, asked: ServerTime) -> Reply {
+    pub(super) fn renewed(reply: store::RenewReply, asked: ServerTime) -> RenewReply {
         match reply {
-            RenewReply::Renewed => Reply::Renewed { server_time: asked },
-            RenewReply::NotHeld => Reply::NotHeld,
+            store::RenewReply::Renewed => RenewReply::Renewed { server_time: asked },
+            store::RenewReply::NotHeld => RenewReply::NotHeld,
         }
     }
 
-    pub(super) fn released(reply: ReleaseReply) -> Reply {
+    pub(super) fn released(reply: store::ReleaseReply) -> ReleaseReply {
         match reply {
-            ReleaseReply::Released => Reply::Released { gap: false },
-            ReleaseReply::NotHeld => Reply::NotHeld,
+            store::ReleaseReply::Released => ReleaseReply::Released { gap: false },
+            store::ReleaseReply::NotHeld => ReleaseReply::NotHeld,
         }
+    }
+}
+
+fn current_holder(text: Option<String>, release: HolderRelease) -> CurrentHolder {
+    let judged = CurrentHolder::from(text.as_deref().unwrap_or(SOMEBODY));
+    match release {
+        HolderRelease::JudgedByText => judged,
+        HolderRelease::Reported => CurrentHolder { hands_over: true, ..judged },
+        HolderRelease::NotReported => CurrentHolder { hands_over: false, ..judged },
     }
 }
 

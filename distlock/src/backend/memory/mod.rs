@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use once_cell::sync::OnceCell;
 
-use super::{Backend, BoxFuture, Events, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes};
-use super::{Sending, ServerTime, Tuning};
+use super::{AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpError, OpResult};
+use super::{Push, Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use crate::clock::{self, Time};
 use server::{ModelServer, News, Note, Sender};
 
@@ -67,12 +67,12 @@ impl Memory {
         }
     }
 
-    fn apply(&self, key: &Arc<str>, op: &Op) -> OpResult {
-        let mut notes = Vec::new();
-        let from = Sender { client: &self.client, key };
-        let reply = self.server().apply(self.now(), &from, op, &mut notes);
-        self.deliver(notes);
-        Ok(reply)
+    fn sender<'a>(&'a self, key: &'a Arc<str>) -> Sender<'a> {
+        Sender { client: &self.client, key }
+    }
+
+    fn renew(&self, key: &Arc<str>, op: &op::Renew) -> RenewReply {
+        self.server().renew(self.now(), &self.sender(key), op)
     }
 }
 
@@ -83,12 +83,23 @@ impl fmt::Debug for Memory {
 }
 
 impl Backend for Memory {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
-        Sending::Ready(self.apply(key, &op))
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
+        Sending::Ready(Ok(self.server().acquire(self.now(), &self.sender(key), &op)))
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        let results = batch.iter().map(|(key, op)| self.apply(key, op)).collect();
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        let mut notes = Vec::new();
+        let reply = self.server().release(self.now(), &self.sender(key), &op, &mut notes);
+        self.deliver(notes);
+        Sending::Ready(Ok(reply))
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        Sending::Ready(Ok(self.renew(key, &op)))
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+        let results = batch.iter().map(|(key, op)| Ok(self.renew(key, op))).collect();
         Box::pin(std::future::ready(results))
     }
 
@@ -96,10 +107,8 @@ impl Backend for Memory {
         keys.len()
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        let mut notes = Vec::new();
-        let replies = self.server().apply_acquire_all(self.now(), &self.client, &batch, &mut notes);
-        self.deliver(notes);
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
+        let replies = self.server().acquire_all(self.now(), &self.client, &batch);
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }
 

@@ -14,11 +14,12 @@ pub(crate) use key_entry::{HOLD, Sender};
 pub(crate) use probe::{Queued, owner};
 
 use crate::backend::{
-    AcquireMode, Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, Tuning, kind_of, token_text,
+    AcquireMode, AcquireReply, BatchReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
+    Token, Tuning, kind_of, op, shared_token_text,
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
-use key_entry::{Admission, Ask, KeyEntry, QueueEntry, Value, plus, text};
+use key_entry::{Admission, KeyEntry, QueueEntry, Value, plus, text};
 
 /// A push and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,78 +68,96 @@ impl ModelServer {
     }
 
     /// Carries out one operation at `server_time`.
-    pub(crate) fn apply(
+    pub(crate) fn acquire(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        op: &Op,
-        notes: &mut Vec<Note>,
-    ) -> Reply {
+        op: &op::Ask,
+    ) -> AcquireReply {
         self.sweep(server_time);
         let reply = match *op {
-            Op::TryAcquire { token, ttl } => self.try_acquire(server_time, from, token, ttl),
-            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                self.acquire(server_time, from, Ask { token, kind, ttl, claim, mode, fences })
-            }
-            Op::Release { token, keep_taken_for, handoffs_began } => {
-                self.release(server_time, from, token, keep_taken_for, handoffs_began, notes)
-            }
-            Op::Renew { token, ttl, .. } => self.renew(server_time, from, token, ttl),
-            Op::Fence { token, first, count } => self.fence(server_time, from, token, first, count),
+            op::Ask::Plain(op) => self.try_acquire(server_time, from, op),
+            op::Ask::Full(op) => self.enter(server_time, from, op),
         };
-        if self.slots.get(from.key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
-            self.slots.remove(from.key);
-            shrink(&mut self.slots);
-        }
+        self.tidy(from.key);
+        reply
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        op: &op::Release,
+        notes: &mut Vec<Note>,
+    ) -> ReleaseReply {
+        self.sweep(server_time);
+        let reply = self.leave(server_time, from, *op, notes);
+        self.tidy(from.key);
+        reply
+    }
+
+    pub(crate) fn renew(&mut self, server_time: ServerTime, from: &Sender<'_>, op: &op::Renew) -> RenewReply {
+        self.sweep(server_time);
+        let reply = self.prolong(server_time, from, *op);
+        self.tidy(from.key);
         reply
     }
 
     /// Carries out operations that acquire locks, in order, up to the first that fails to.
-    pub(crate) fn apply_acquire_all(
+    pub(crate) fn acquire_all(
         &mut self,
         server_time: ServerTime,
         client: &Arc<str>,
-        batch: &[(Arc<str>, Op)],
-        notes: &mut Vec<Note>,
-    ) -> Vec<Reply> {
+        batch: &[(Arc<str>, op::Acquire)],
+    ) -> Vec<BatchReply> {
         let mut goes_on = true;
-        let one = |(key, op): &(Arc<str>, Op)| {
+        let one = |(key, op): &(Arc<str>, op::Acquire)| {
             if !goes_on {
-                return Reply::Skipped;
+                return BatchReply::Skipped;
             }
-            let reply = self.apply(server_time, &Sender { client, key }, op, notes);
+            let reply = self.acquire(server_time, &Sender { client, key }, &op::Ask::Full(*op));
             goes_on = reply.is_acquired();
-            reply
+            BatchReply::Tried(reply)
         };
         batch.iter().map(one).collect()
+    }
+
+    /// Forgets a key that is free and has no queue.
+    fn tidy(&mut self, key: &Arc<str>) {
+        if self.slots.get(key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
+            self.slots.remove(key);
+            shrink(&mut self.slots);
+        }
     }
 
     fn try_acquire(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        token: Token,
-        ttl: Duration,
-    ) -> Reply {
+        op: op::TryAcquire,
+    ) -> AcquireReply {
+        let op::TryAcquire { token, ttl } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
         match slot.live(server_time) {
             None => {
                 slot.value = Some(Value { holder: text, until: Some(plus(server_time, ttl)) });
-                Reply::Acquired { server_time: None, fence: None }
+                AcquireReply::Acquired { server_time: None, fence: None }
             }
-            Some(value) if value.holder == text => Reply::AlreadyHeld { server_time: None, fence: None },
-            Some(_) => Reply::Busy {
+            Some(value) if value.holder == text => {
+                AcquireReply::AlreadyHeld { server_time: None, fence: None }
+            }
+            Some(_) => AcquireReply::Busy {
                 server_time: None,
-                holder: slot.in_the_way(server_time, Kind::Exclusive),
+                holder: slot.in_the_way(server_time, Kind::Exclusive).into(),
                 remaining: Remaining::Unknown,
                 front: false,
             },
         }
     }
 
-    fn acquire(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: Ask) -> Reply {
-        let Ask { token, kind, claim, mode, fences, .. } = ask;
+    fn enter(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: op::Acquire) -> AcquireReply {
+        let op::Acquire { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(server_time, fences)).flatten();
         let until = plus(server_time, self.tuning.queue_entry_ttl);
         let slot = self.slot(from.key);
@@ -146,10 +165,10 @@ impl ModelServer {
             Admission::Acquired => (true, None),
             Admission::AlreadyHeld => (false, None),
             Admission::Full(remaining) => (false, Some(remaining)),
-            Admission::Clash(found) => return Reply::WrongKind { found },
+            Admission::Clash(found) => return AcquireReply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
-            let holder = slot.in_the_way(server_time, kind);
+            let holder = slot.in_the_way(server_time, kind).into();
             let mut front = false;
             if mode != AcquireMode::Try {
                 let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);
@@ -157,7 +176,7 @@ impl ModelServer {
                 let entry = QueueEntry { client, token, kind, until, claim, fences, listens, minted };
                 front = slot.enqueue(server_time, entry);
             }
-            return Reply::Busy { server_time: Some(server_time), holder, remaining, front };
+            return AcquireReply::Busy { server_time: Some(server_time), holder, remaining, front };
         }
         let again = matches!(mode, AcquireMode::WaitAgain | AcquireMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
@@ -165,25 +184,28 @@ impl ModelServer {
         }
         let fence = self.mint(server_time, fences);
         if fresh {
-            Reply::Acquired { server_time: Some(server_time), fence }
+            AcquireReply::Acquired { server_time: Some(server_time), fence }
         } else {
-            Reply::AlreadyHeld { server_time: Some(server_time), fence }
+            AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }
         }
     }
 
-    fn release(
+    fn leave(
         &mut self,
         server_time: ServerTime,
         from: &Sender<'_>,
-        token: Token,
-        keep_taken_for: Option<Duration>,
-        handoffs_began: ServerTime,
+        op: op::Release,
         notes: &mut Vec<Note>,
-    ) -> Reply {
+    ) -> ReleaseReply {
+        let op::Release { token, keep_taken_for, handoffs_began } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
-        if mutated!(CancelWithoutTestingKey) && handoffs_began == ServerTime(u64::MAX) {
-            return if slot.remove(from.client, token) { Reply::Cancelled } else { Reply::NotHeld };
+        if mutated!(CancelWithoutTestingKey) && handoffs_began == Some(ServerTime(u64::MAX)) {
+            return if slot.remove(from.client, token) {
+                ReleaseReply::Cancelled
+            } else {
+                ReleaseReply::NotHeld
+            };
         }
         if slot.is_marked(server_time) && slot.members.iter().any(|(member, _)| *member == text) {
             slot.members.retain(|(member, _)| *member != text);
@@ -196,25 +218,25 @@ impl ModelServer {
             }
             slot.drop_expired_members(server_time);
             self.serve(server_time, from.key, handoffs_began, notes);
-            return Reply::Released { gap: false };
+            return ReleaseReply::Released { gap: false };
         }
         let ours = slot.live(server_time).is_some_and(|value| value.holder == text);
         let blind = slot.value.is_some() && mutated!(ReleaseWithoutCompare);
         if !ours && !blind {
             if !slot.remove(from.client, token) {
-                return Reply::NotHeld;
+                return ReleaseReply::NotHeld;
             }
             // The waiters behind it may be able to acquire now.
             if slot.is_marked(server_time) && !mutated!(NoServeAfterCancel) {
                 slot.drop_expired_members(server_time);
                 self.serve(server_time, from.key, handoffs_began, notes);
             }
-            return Reply::Cancelled;
+            return ReleaseReply::Cancelled;
         }
         if let Some(keep_taken_for) = keep_taken_for {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
             slot.value = Some(Value { holder, until: Some(plus(server_time, keep_taken_for)) });
-            return Reply::Released { gap: false };
+            return ReleaseReply::Released { gap: false };
         }
         self.hand_over(server_time, from.key, handoffs_began, notes)
     }
@@ -224,26 +246,27 @@ impl ModelServer {
         &mut self,
         server_time: ServerTime,
         key: &Arc<str>,
-        handoffs_began: ServerTime,
+        handoffs_began: Option<ServerTime>,
         notes: &mut Vec<Note>,
-    ) -> Reply {
-        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
+    ) -> ReleaseReply {
+        let handoffs_began = handoffs_began.unwrap_or(server_time);
         let slot = self.slot(key);
         slot.value = None;
         slot.members.clear();
-        let pause = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
-        self.serve_run(server_time, key, handoffs_began, pause, notes)
+        let is_gap = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
+        let offer = if is_gap { Offer::Gap } else { Offer::Lock };
+        self.serve_run(server_time, key, handoffs_began, offer, notes)
     }
 
     fn serve(
         &mut self,
         server_time: ServerTime,
         key: &Arc<str>,
-        handoffs_began: ServerTime,
+        handoffs_began: Option<ServerTime>,
         notes: &mut Vec<Note>,
     ) {
-        let handoffs_began = if handoffs_began.0 == 0 { server_time } else { handoffs_began };
-        self.serve_run(server_time, key, handoffs_began, false, notes);
+        let handoffs_began = handoffs_began.unwrap_or(server_time);
+        self.serve_run(server_time, key, handoffs_began, Offer::Lock, notes);
     }
 
     /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
@@ -253,9 +276,9 @@ impl ModelServer {
         server_time: ServerTime,
         key: &Arc<str>,
         handoffs_began: ServerTime,
-        pause: bool,
+        offer: Offer,
         notes: &mut Vec<Note>,
-    ) -> Reply {
+    ) -> ReleaseReply {
         while let Some(entry) = self.slot(key).queue.pop_front() {
             if entry.until <= server_time && !mutated!(DeadEntriesNotSkipped) {
                 continue;
@@ -269,7 +292,7 @@ impl ModelServer {
             let fences = if entry.listens { entry.fences } else { 0 };
             if !self.is_heard(&entry) {
                 // The script learns this only after it has reserved the tokens.
-                self.mint(server_time, if pause { 0 } else { fences });
+                self.mint(server_time, if offer == Offer::Gap { 0 } else { fences });
                 continue;
             }
             let mut note = |news| {
@@ -277,26 +300,26 @@ impl ModelServer {
                     notes.push(Note { client: client.clone(), key: key.clone(), token, news });
                 }
             };
-            if pause {
+            if offer == Offer::Gap {
                 if self.tuning.poll_gap_interval.is_zero() {
                     if !entry.listens {
                         continue;
                     }
                     note(News::Grant { server_time, handoffs_began, fence: None });
-                    let holder = token_text(&client, token).into();
+                    let holder = shared_token_text(&client, token);
                     self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
                 } else {
                     note(News::Gap);
                     self.slot(key).queue.push_front(entry);
                 }
-                return Reply::Released { gap: true };
+                return ReleaseReply::Released { gap: true };
             }
             let fence = entry.minted.or_else(|| self.mint(server_time, fences));
             note(News::Grant { server_time, handoffs_began, fence });
-            let holder = token_text(&client, token).into();
+            let holder = shared_token_text(&client, token);
             self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
         }
-        Reply::Released { gap: false }
+        ReleaseReply::Released { gap: false }
     }
 
     /// Whether a grant would reach its client, as far as can be known.
@@ -309,7 +332,8 @@ impl ModelServer {
         if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
     }
 
-    fn renew(&mut self, server_time: ServerTime, from: &Sender<'_>, token: Token, ttl: Duration) -> Reply {
+    fn prolong(&mut self, server_time: ServerTime, from: &Sender<'_>, op: op::Renew) -> RenewReply {
+        let op::Renew { token, ttl, .. } = op;
         let text = text(from, token);
         let until = plus(server_time, ttl);
         let slot = self.slot(from.key);
@@ -320,7 +344,7 @@ impl ModelServer {
                 && slot.members.iter().any(|(member, old)| *member == text && *old > server_time)
         };
         if half {
-            return Reply::Renewed { server_time };
+            return RenewReply::Renewed { server_time };
         }
         let listed = slot.members.iter().find(|(member, _)| *member == text).map(|(_, until)| *until);
         if slot.is_marked(server_time)
@@ -329,38 +353,21 @@ impl ModelServer {
             if old < until {
                 slot.raise(server_time, &text, until);
             }
-            return Reply::Renewed { server_time };
+            return RenewReply::Renewed { server_time };
         }
         match slot.live(server_time) {
             Some(value) if value.holder == text => {
                 if mutated!(RenewShortens) || value.until.is_some_and(|old| old < until) {
                     value.until = Some(until);
                 }
-                Reply::Renewed { server_time }
+                RenewReply::Renewed { server_time }
             }
             None if mutated!(RenewCreates) => {
                 slot.value = Some(Value { holder: text, until: Some(until) });
-                Reply::Renewed { server_time }
+                RenewReply::Renewed { server_time }
             }
-            _ => Reply::NotHeld,
+            _ => RenewReply::NotHeld,
         }
-    }
-
-    fn fence(
-        &mut self,
-        server_time: ServerTime,
-        from: &Sender<'_>,
-        token: Token,
-        first: u64,
-        count: u32,
-    ) -> Reply {
-        let text = text(from, token);
-        if self.slot(from.key).live(server_time).is_none_or(|value| value.holder != text) {
-            return Reply::NotHeld;
-        }
-        let last = self.last_fence;
-        self.last_fence = last.max(first + u64::from(count) - 1);
-        Reply::Fenced { last }
     }
 
     fn mint(&mut self, server_time: ServerTime, fences: u32) -> Option<u64> {
@@ -403,7 +410,7 @@ impl ModelServer {
     ) -> bool {
         let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(server_time).is_some());
         if held {
-            self.hand_over(server_time, key, ServerTime(0), notes);
+            self.hand_over(server_time, key, None, notes);
         }
         held
     }
@@ -423,4 +430,12 @@ impl ModelServer {
         shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
+}
+
+/// What the queue is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    Lock,
+    /// The key is left free for plain pollers.
+    Gap,
 }

@@ -5,16 +5,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Failure, LATE_COMMANDS_BOUND, Op, OpError, OpResult, Reply, ServerTime, Token, Tuning};
-use super::effect::{Effect, Job, Now};
+use super::super::{
+    AcquireReply, Failure, FenceReply, LATE_COMMANDS_BOUND, OpError, OpResult, RenewReply, ServerTime, Token,
+    Tuning, op,
+};
+use super::effect::{Answer, AskJob, Command, Effect, FenceJob, Now, Outcome, ReleaseJob, Request};
 use super::formation::Formation;
-use super::member::{Member, PendingRelease};
+use super::member::{Member, Occasion, PendingRelease};
 use super::missing::Repairs;
 use super::queue::{Queues, order};
-use super::round::{Decision, Round, ServerReply};
+use super::round::{Before, Decision, Round, Standing};
+use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use super::tokens::Tokens;
-use crate::protocol::{Time, drift, mutated};
+use crate::protocol::{Time, When, drift, mutated};
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -63,44 +67,33 @@ impl Coordinator {
 
     /// Starts a round: sends an operation to all servers. Returns the number under which the round will be
     /// decided.
-    pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, op: Op) -> u64 {
+    pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, request: Request) -> u64 {
         let id = self.next_round;
         self.next_round += 1;
-        match op {
-            Op::TryAcquire { .. } | Op::Acquire { .. } => self.ask(now, id, key, op),
-            Op::Release { token, keep_taken_for, .. } => {
-                self.leave(
-                    now,
-                    id,
-                    key,
-                    Op::Release { token, keep_taken_for, handoffs_began: ServerTime(0) },
-                );
-            }
-            Op::Renew { token, ttl, .. } => {
-                self.longest_ttl = self.longest_ttl.max(ttl);
-                let lives = self.lives(ttl);
-                if let Some(entry) = self.tokens.get(token) {
+        match request {
+            Request::Ask(op) => self.ask(now, id, key, op),
+            Request::Release(op) => self.leave(now, id, key, op),
+            Request::Renew(op) => {
+                self.longest_ttl = self.longest_ttl.max(op.ttl);
+                let lives = self.lives(op.ttl);
+                if let Some(entry) = self.tokens.get(op.token) {
                     entry.until = entry.until.max(now.time.after(lives));
                     entry.rounds.push(id);
                 }
-                let round = self.round_of(now, key, op);
-                self.put(now, id, round, Servers::all());
-            }
-            Op::Fence { .. } => {
-                let round = self.round_of(now, key, op);
+                let round = self.round_of(now, key, request);
                 self.put(now, id, round, Servers::all());
             }
         }
         id
     }
 
-    pub(super) fn round_of(&self, now: Now, key: &Arc<str>, op: Op) -> Round {
-        Round::new(now.time, key.clone(), op, self.members.len())
+    pub(super) fn round_of(&self, now: Now, key: &Arc<str>, request: Request) -> Round {
+        Round::new(now.time, key.clone(), request, self.members.len())
     }
 
     /// The fencing tokens that a round proposes, if it wants any: the first, and their number.
-    pub(super) fn proposal(&mut self, now: Now, op: &Op) -> Option<(u64, u32)> {
-        let Op::Acquire { fences, .. } = *op else { return None };
+    pub(super) fn proposal(&mut self, now: Now, op: &op::Ask) -> Option<(u64, u32)> {
+        let op::Ask::Full(op::Acquire { fences, .. }) = *op else { return None };
         if fences == 0 {
             return None;
         }
@@ -110,14 +103,16 @@ impl Coordinator {
     }
 
     /// Starts a round that releases the lock, or cancels the attempt to acquire it.
-    fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
-        let token = op.token();
+    fn leave(&mut self, now: Now, id: u64, key: &Arc<str>, op: op::Release) {
+        let token = op.token;
         let entry = self.tokens.remove(token);
         if entry.as_ref().is_some_and(|entry| entry.held) {
             self.queues.releases(now.time, key, id);
         }
         self.queues.has_asked(token);
-        let mut round = self.round_of(now, key, op);
+        // Runs of hand-offs are not counted here: no gaps are made.
+        let op = op::Release { handoffs_began: None, ..op };
+        let mut round = self.round_of(now, key, Request::Release(op));
         round.left = true;
         let mut with = Servers::all();
         if let Some(entry) = entry {
@@ -156,7 +151,7 @@ impl Coordinator {
             if acquires {
                 round.not_asked.add(node);
             } else {
-                round.answered(node, Ok(Reply::NotHeld), true);
+                round.answered(node, ServerReply::NotHeld, Standing::Counts);
             }
         }
         self.rounds.insert(id, round);
@@ -178,99 +173,115 @@ impl Coordinator {
                 Some(cause) => format!("{}: {cause}", self.names[node]),
                 None => format!("not connected to {}", self.names[node]),
             };
-            round.answered(node, Err(OpError::new(Failure::NotSent, text)), true);
+            round.answered(node, failed(OpError::new(Failure::NotSent, text)), Standing::Counts);
             return;
         }
-        let (key, token, op, queue) = (round.key.clone(), round.token, round.op.clone(), round.queue);
-        let proposal = round.proposal.map(|(first, count)| Op::Fence { token, first, count });
+        let (key, token, request, queue) = (round.key.clone(), round.token, round.request, round.queue);
+        let proposal = round.proposal.map(|(first, count)| op::Fence { token, first, count });
         let ttl = round.ttl();
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
-        let acquires = round.acquires();
-        let op = self.as_told(&op, node, queue);
-        if acquires {
-            self.tokens.asks_server(token, node, id, &op);
-        }
+        let command = match request {
+            Request::Ask(op) => {
+                let op = self.as_told(op, node, queue);
+                self.tokens.asks_server(token, node, id, &op);
+                Command::Ask(AskJob::Vote(id), op)
+            }
+            Request::Release(op) => Command::Release(ReleaseJob::Vote(id), op),
+            Request::Renew(op) => Command::Renew(id, op),
+        };
         if let Some(ttl) = ttl {
             self.note_ttl(node, ttl);
         }
-        self.tell(now, node, Job::Vote(id), &key, op);
+        self.tell(now, node, &key, command);
         if let Some(op) = proposal {
-            self.tell(now, node, Job::Propose(id), &key, op);
+            self.tell(now, node, &key, Command::Fence(FenceJob::Propose(id), op));
         }
     }
 
-    pub(super) fn tell(&mut self, now: Now, node: usize, job: Job, key: &Arc<str>, op: Op) {
+    pub(super) fn tell(&mut self, now: Now, node: usize, key: &Arc<str>, command: Command) {
         if let Some(member) = self.members.get_mut(node) {
             if member.unanswered == 0 {
                 member.heard = now.time;
             }
             member.unanswered += 1;
         }
-        self.out.push(Effect::Send { node, job, key: key.clone(), op });
+        self.out.push(Effect::Send { node, key: key.clone(), command });
     }
 
     /// A server has replied, or will not reply any more.
-    pub(super) fn answered(&mut self, now: Now, node: usize, job: Job, result: OpResult) {
+    pub(super) fn answered(&mut self, now: Now, node: usize, answer: Answer) {
         if let Some(member) = self.members.get_mut(node) {
             member.heard = now.time;
             member.unanswered = member.unanswered.saturating_sub(1);
         }
-        if let Job::Vote(id) = job {
-            self.look_at_clock(now, node, id, &result);
-        }
-        let counts = self.members.get(node).is_some_and(Member::counts);
-        match job {
-            Job::Vote(id) => {
+        match answer {
+            Answer::Ask(AskJob::Vote(id), result) => self.has_voted_on_ask(now, node, id, result),
+            Answer::Ask(AskJob::Repair(token), result) => self.repaired(now, node, token, &result),
+            Answer::Release(ReleaseJob::Vote(id), result) => {
+                let standing = self.standing(node);
                 self.heard_release(now, node, id, &result);
-                if let (Some(round), Ok(reply)) =
-                    (self.rounds.get(&id).filter(|round| round.acquires()), &result)
-                {
-                    self.tokens.said(round.token, node, reply.is_acquired());
-                }
-                self.in_round(now, node, id, |round| round.answered(node, result, counts));
+                self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
-            Job::Propose(id) => {
-                if let Ok(Reply::Fenced { last }) = &result {
+            Answer::Release(ReleaseJob::Compensate { key, token, round, until }, result) => {
+                self.given_back(
+                    now,
+                    node,
+                    PendingRelease { key, token, round, at: When::OnLinkUp, until },
+                    &result,
+                );
+            }
+            Answer::Renew(id, result) => {
+                if let Ok(RenewReply::Renewed { server_time }) = result {
+                    self.look_at_clock(now, node, id, server_time);
+                }
+                let standing = self.standing(node);
+                self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
+            }
+            Answer::Fence(FenceJob::Propose(id), result) => {
+                if let Ok(FenceReply::Fenced { last }) = result {
                     self.fences = self.fences.max(last.saturating_add(1));
                     if let Some(member) = self.members.get_mut(node) {
-                        member.has_counter(*last);
+                        member.has_counter(last);
                     }
                 }
-                self.in_round(now, node, id, |round| round.fenced(node, result));
+                self.in_round(now, node, id, |round| round.fenced(node, &result));
             }
-            Job::WriteBack(id, first) => {
+            Answer::Fence(FenceJob::WriteBack(id, first), result) => {
                 self.in_round(now, node, id, |round| {
                     round.written(node, first, &result);
                     false
                 });
             }
-            Job::Compensate { key, token, round, until } => {
-                self.given_back(
-                    now,
-                    node,
-                    PendingRelease { key, token, round, at: Time::MAX, until },
-                    &result,
-                );
-            }
-            Job::Repair(token) => self.repaired(now, node, token, &result),
-            Job::Ignored => {}
+            Answer::Release(ReleaseJob::Ignored, _) | Answer::Fence(FenceJob::Ignored, _) => {}
         }
     }
 
-    fn look_at_clock(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
-        let server_time = match result {
-            Ok(
-                Reply::Acquired { server_time, .. }
-                | Reply::AlreadyHeld { server_time, .. }
-                | Reply::Busy { server_time, .. },
-            ) => *server_time,
-            Ok(Reply::Renewed { server_time }) => Some(*server_time),
-            _ => None,
-        };
-        if let (Some(server_time), Some(round), Some(member)) =
-            (server_time, self.rounds.get(&id), self.members.get_mut(node))
-        {
+    /// A server's reply in a round that asks for a lock.
+    fn has_voted_on_ask(&mut self, now: Now, node: usize, id: u64, result: OpResult<AcquireReply>) {
+        if let Ok(reply) = &result {
+            if let Some(server_time) = reply.server_time() {
+                self.look_at_clock(now, node, id, server_time);
+            }
+            if let Some(round) = self.rounds.get(&id) {
+                if reply.is_acquired() {
+                    self.tokens.is_ours(round.token, node);
+                } else {
+                    self.tokens.is_not_ours(round.token, node);
+                }
+            }
+        }
+        let standing = self.standing(node);
+        self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
+    }
+
+    fn standing(&self, node: usize) -> Standing {
+        let counts = self.members.get(node).is_some_and(Member::counts);
+        if counts { Standing::Counts } else { Standing::DoesNotCount }
+    }
+
+    fn look_at_clock(&mut self, now: Now, node: usize, id: u64, server_time: ServerTime) {
+        if let (Some(round), Some(member)) = (self.rounds.get(&id), self.members.get_mut(node)) {
             let memory = member.heard_time(server_time, round.sent, now.time);
             self.heard_of_memory(now, node, memory);
         }
@@ -298,11 +309,11 @@ impl Coordinator {
 
     pub(super) fn decide(&mut self, now: Now, id: u64) {
         let Some(round) = self.rounds.get(&id) else { return };
-        let held = self.tokens.is_held(round.token);
+        let before = if self.tokens.is_held(round.token) { Before::Held } else { Before::NotHeld };
         let given = self.tokens.fences_given(round.token);
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.above = given;
-        let decision = if round.decided { None } else { round.decision(now.server_time(), held) };
+        let decision = if round.decided { None } else { round.decision(now.server_time(), before) };
         match decision {
             Some(Decision::WriteBack { first }) => {
                 // Two rounds may have seen the same highest counter, but every block must be given out only
@@ -315,16 +326,14 @@ impl Coordinator {
                 // No server is left to ask: the round ends here.
                 return self.decide(now, id);
             }
-            Some(Decision::Succeeded(Reply::NotHeld)) => {
-                let lost = (matches!(round.op, Op::Renew { .. }) && !round.left)
+            Some(Decision::Done(outcome)) => {
+                let lost = (matches!(outcome, Outcome::Renew(Ok(RenewReply::NotHeld))) && !round.left)
                     .then(|| (round.key.clone(), round.token));
-                self.conclude(now, id, false, Ok(Reply::NotHeld));
+                self.conclude(now, id, outcome);
                 if let Some((key, token)) = lost {
                     self.give_back_what_is_left(now, id, &key, token);
                 }
             }
-            Some(Decision::Succeeded(reply)) => self.conclude(now, id, true, Ok(reply)),
-            Some(Decision::Rejected(result)) => self.conclude(now, id, false, result),
             None => {}
         }
         if let Some(round) = self.rounds.get(&id)
@@ -350,8 +359,8 @@ impl Coordinator {
             }
             if self.members[node].up {
                 round.under_way += 1;
-                let (key, op) = (round.key.clone(), Op::Fence { token: round.token, first, count });
-                self.tell(now, node, Job::WriteBack(id, first), &key, op);
+                let (key, op) = (round.key.clone(), op::Fence { token: round.token, first, count });
+                self.tell(now, node, &key, Command::Fence(FenceJob::WriteBack(id, first), op));
             } else {
                 round.written(node, first, &Err(OpError::new(Failure::NotSent, "not connected")));
             }
@@ -359,50 +368,50 @@ impl Coordinator {
     }
 
     /// The round is decided: reports it, and does the follow-up at the servers that have replied.
-    fn conclude(&mut self, now: Now, id: u64, succeeded: bool, result: OpResult) {
+    fn conclude(&mut self, now: Now, id: u64, outcome: Outcome) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
+        let succeeded = outcome.is_success();
         round.decided = true;
         round.succeeded = succeeded;
-        let (token, asks) = (round.token, round.acquires() && !round.left);
-        let renewed = matches!(round.op, Op::Renew { .. }) && succeeded;
-        if let Some(ttl) = round.ttl().filter(|_| renewed)
+        let (token, left) = (round.token, round.left);
+        if let (Outcome::Renew(_), true, Some(ttl)) = (&outcome, succeeded, round.ttl())
             && let Some(entry) = self.tokens.get(token)
         {
             entry.leased_until = entry.leased_until.max(round.sent.after(ttl));
         }
         let rounds = &self.rounds;
         self.queues.keep_waiting_for(|round| rounds.get(&round).is_some_and(|round| !round.decided));
-        let result = match (asks, succeeded) {
-            (true, true) => {
-                self.now_held(id, &result);
-                result
+        let mut failed_ask = None;
+        let outcome = match outcome {
+            Outcome::Ask(Ok(
+                reply @ (AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. }),
+            )) if !left => {
+                self.now_held(id, fence);
+                Outcome::Ask(Ok(reply))
             }
-            (true, false) => {
+            Outcome::Ask(result) if !left => {
                 if let Some(entry) = self.tokens.get(token) {
                     entry.open = entry.open.saturating_sub(1);
                 }
-                self.asked_in_vain(now, id, result)
+                failed_ask = Some(token);
+                Outcome::Ask(self.asked_in_vain(now, id, result))
             }
-            (false, _) => result,
+            other => other,
         };
-        self.out.push(Effect::Done { round: id, result });
+        self.out.push(Effect::Done { round: id, outcome });
         for node in 0..self.members.len() {
             self.follow_up(now, id, node);
         }
-        if asks && !succeeded {
+        if let Some(token) = failed_ask {
             self.give_up_in_vain(now, id);
             self.forget_if_idle(token);
         }
     }
 
     /// This round has acquired the lock.
-    fn now_held(&mut self, id: u64, result: &OpResult) {
+    fn now_held(&mut self, id: u64, fence: Option<u64>) {
         let Some(round) = self.rounds.get(&id) else { return };
         let Some(entry) = self.tokens.get(round.token) else { return };
-        let fence = match result {
-            Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => *fence,
-            _ => None,
-        };
         if let (Some(first), Some((_, count))) = (fence, round.proposal) {
             entry.fences_given = entry.fences_given.max(first.saturating_add(u64::from(count)));
             entry.fence_block = Some((first, count));
@@ -453,7 +462,7 @@ impl Coordinator {
         self.fire_queues(now);
         self.fire_repairs(now);
         for node in 0..self.members.len() {
-            self.retry_releases(now, node, false);
+            self.retry_releases(now, node, Occasion::Timer);
         }
         self.fire_membership(now);
     }

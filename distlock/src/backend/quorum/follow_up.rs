@@ -5,22 +5,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Kind, Op, OpResult, ServerTime, Token};
+use super::super::{AcquireMode, Failure, Kind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::{Job, Now};
-use super::member::PendingRelease;
-use super::round::ServerReply;
-use crate::protocol::Time;
+use super::effect::{Command, Now, ReleaseJob, Request};
+use super::member::{Occasion, PendingRelease};
+use super::server_reply::ServerReply;
 use crate::protocol::mutated;
+use crate::protocol::{Time, When};
 
-pub(super) fn leave(token: Token) -> Op {
-    Op::Release { token, keep_taken_for: None, handoffs_began: ServerTime(0) }
+pub(super) fn leave(token: Token) -> op::Release {
+    op::Release { token, keep_taken_for: None, handoffs_began: None }
 }
 
-/// Acquires the lock if it is free and does nothing else. Unlike [`Op::TryAcquire`] its reply always tells
+/// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells
 /// the server's time.
-pub(super) fn take(token: Token, ttl: Duration) -> Op {
-    Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
+pub(super) fn take(token: Token, ttl: Duration) -> op::Acquire {
+    op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
 
 impl Coordinator {
@@ -29,45 +29,43 @@ impl Coordinator {
         let Some(round) = self.round(id) else { return };
         let (key, token, touched) = (round.key.clone(), round.token, round.touched.has(node));
         let (succeeded, abandoned) = (round.succeeded, round.left);
-        let (op, reply) = (round.op.clone(), round.reply(node).clone());
+        let (request, reply) = (round.request, round.reply(node).clone());
         let latest = !self.tokens.asked_later(token, node, id);
         let held = self.tokens.is_held(token);
         // Another round of this token may rely on what this one has acquired.
         let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
-        match (op, reply) {
-            (Op::Release { .. }, ServerReply::Failed(error))
+        match (request, reply) {
+            (Request::Release(_), ServerReply::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::Release { .. }, ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
+            (Request::Release(_), ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
                 if touched =>
             {
                 let until = self.gone_by(now);
                 self.give_back_once_more(
                     now,
                     node,
-                    PendingRelease { key, token, round: id, at: Time::MAX, until },
+                    PendingRelease { key, token, round: id, at: When::OnLinkUp, until },
                 );
             }
             // The operation that released the token has done the rest, or it is pending.
             _ if abandoned => {}
-            (Op::Renew { .. }, ServerReply::NotHeld) => {
+            (Request::Renew(_), ServerReply::NotHeld) => {
                 self.look_now(now);
                 self.repair(now, node, &key, token);
             }
-            (Op::Renew { .. }, ServerReply::Renewed) => self.is_not_missing(node, token),
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. }) if succeeded => {
-                self.is_not_missing(node, token)
-            }
+            (Request::Renew(_), ServerReply::Renewed) => self.is_not_missing(node, token),
+            (Request::Ask(_), ServerReply::Ours { .. }) if succeeded => self.is_not_missing(node, token),
             // If a later round asks this server for the lock, that round handles what this one leaves behind.
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Busy { .. }) if succeeded && latest => {
+            (Request::Ask(_), ServerReply::Busy { .. }) if succeeded && latest => {
                 if self.tokens.is_queued(token, node) && self.is_there(node) {
-                    self.tell(now, node, Job::Ignored, &key, leave(token));
+                    self.tell(now, node, &key, Command::Release(ReleaseJob::Ignored, leave(token)));
                 }
                 self.repair(now, node, &key, token);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Ours { .. })
+            (Request::Ask(_), ServerReply::Ours { .. })
                 if !succeeded
                     && !held
                     && !counted_on
@@ -76,12 +74,10 @@ impl Coordinator {
             {
                 self.give_back(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(error))
-                if error.kind == Failure::Unknown && !held =>
-            {
+            (Request::Ask(_), ServerReply::Failed(error)) if error.kind == Failure::Unknown && !held => {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Op::TryAcquire { .. } | Op::Acquire { .. }, ServerReply::Failed(_)) if succeeded && latest => {
+            (Request::Ask(_), ServerReply::Failed(_)) if succeeded && latest => {
                 self.repair_later(now, token);
             }
             _ => {}
@@ -110,9 +106,9 @@ impl Coordinator {
     /// Releases what this round has left of a token at one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
-        self.tokens.said(token, node, false);
+        self.tokens.is_not_ours(token, node);
         if self.is_there(node) {
-            self.compensate(now, node, PendingRelease { key, token, round, at: Time::MAX, until });
+            self.compensate(now, node, PendingRelease { key, token, round, at: When::OnLinkUp, until });
         } else {
             self.schedule_release(now, node, key, token, round);
         }
@@ -133,10 +129,17 @@ impl Coordinator {
 
     fn compensate(&mut self, now: Now, node: usize, release: PendingRelease) {
         let PendingRelease { key, token, round, until, .. } = release;
-        self.tell(now, node, Job::Compensate { key: key.clone(), token, round, until }, &key, leave(token));
+        let job = ReleaseJob::Compensate { key: key.clone(), token, round, until };
+        self.tell(now, node, &key, Command::Release(job, leave(token)));
     }
 
-    pub(super) fn given_back(&mut self, now: Now, node: usize, release: PendingRelease, result: &OpResult) {
+    pub(super) fn given_back(
+        &mut self,
+        now: Now,
+        node: usize,
+        release: PendingRelease,
+        result: &OpResult<ReleaseReply>,
+    ) {
         match result {
             Ok(_) => self.give_back_once_more(now, node, release),
             Err(error) if error.kind == Failure::Refused => {}
@@ -152,10 +155,10 @@ impl Coordinator {
     /// when they cannot arrive any more.
     fn give_back_once_more(&mut self, now: Now, node: usize, release: PendingRelease) {
         if let Some(member) = self.members.get_mut(node)
-            && member.former_commands_until > now.time
+            && let Some(until) = member.former_commands_until.filter(|until| *until > now.time)
             && !mutated!(LateCommandsForgotten)
         {
-            member.schedule_release_at(member.former_commands_until, release);
+            member.schedule_release_at(When::At(until), release);
         }
     }
 
@@ -164,7 +167,8 @@ impl Coordinator {
         if let Some(member) = self.members.get_mut(node)
             && !mutated!(NoPendingReleases)
         {
-            member.schedule_release(now.time, PendingRelease { key, token, round, at: Time::MAX, until });
+            member
+                .schedule_release(now.time, PendingRelease { key, token, round, at: When::OnLinkUp, until });
         }
     }
 
@@ -175,9 +179,9 @@ impl Coordinator {
 
     /// Retries the pending releases of a server that are due, unless the lock is held by now or was requested
     /// again.
-    pub(super) fn retry_releases(&mut self, now: Now, node: usize, came_up: bool) {
+    pub(super) fn retry_releases(&mut self, now: Now, node: usize, occasion: Occasion) {
         let Some(member) = self.members.get_mut(node) else { return };
-        for release in member.take_due(now.time, came_up) {
+        for release in member.take_due(now.time, occasion) {
             let again = self.tokens.asked_later(release.token, node, release.round);
             if again || self.tokens.is_held(release.token) || !self.is_there(node) {
                 continue;

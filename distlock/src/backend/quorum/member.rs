@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::super::redis::Origin;
 use super::super::{OpError, Pushes, ServerTime, Token};
-use crate::protocol::Time;
+use super::effect::Writing;
 use crate::protocol::mutated;
 use crate::protocol::server_clock::{ServerClock, Step};
+use crate::protocol::{Time, When};
 
 /// The pause between two attempts to release what is left of a token on a connected server.
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -23,8 +24,8 @@ pub(super) struct PendingRelease {
     pub(super) token: Token,
     /// The round that left it.
     pub(super) round: u64,
-    /// When to send the release; `Time::MAX`: as soon as the server is connected.
-    pub(super) at: Time,
+    /// When to send the release.
+    pub(super) at: When,
     /// When nothing of the token can be left any more.
     pub(super) until: Time,
 }
@@ -56,7 +57,7 @@ pub(super) struct Member {
     /// One for each token.
     pub(super) pending_releases: BTreeMap<Token, PendingRelease>,
     /// Until when commands of a former connection may arrive.
-    pub(super) former_commands_until: Time,
+    pub(super) former_commands_until: Option<Time>,
     /// The number of commands without a reply.
     pub(super) unanswered: u32,
     /// When it last replied, or when it was asked after it had replied to everything.
@@ -84,6 +85,15 @@ pub(super) struct Member {
     pub(super) fences: u64,
 }
 
+/// Why pending releases are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// A timer has fired.
+    Timer,
+    /// The server has just been connected.
+    Connected,
+}
+
 /// What a server's reply tells about its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
@@ -104,7 +114,7 @@ impl Member {
             misconfigured: None,
             cause: None,
             pending_releases: BTreeMap::new(),
-            former_commands_until: Time(0),
+            former_commands_until: None,
             unanswered: 0,
             heard: Time(0),
             noted: None,
@@ -194,7 +204,7 @@ impl Member {
     }
 
     /// A note that it counts was written, or could not be.
-    pub(super) fn was_noted(&mut self, now: Time, run_id: &str, written: bool, after: Duration) {
+    pub(super) fn was_noted(&mut self, now: Time, run_id: &str, writing: Writing, after: Duration) {
         if self.run_id.as_deref() != Some(run_id) {
             return;
         }
@@ -205,7 +215,7 @@ impl Member {
             Eligibility::Eligible => true,
             Eligibility::Unknown => false,
         };
-        if written && grown {
+        if writing == Writing::Done && grown {
             self.eligibility = Eligibility::Eligible;
             self.noted = Some(now);
         }
@@ -242,31 +252,36 @@ impl Member {
 
     /// Schedules a release: after a pause if the server is connected, otherwise as soon as it is.
     pub(super) fn schedule_release(&mut self, now: Time, release: PendingRelease) {
-        let at = if self.up { now.after(RELEASE_RETRY_PAUSE) } else { Time::MAX };
+        let at = if self.up { When::At(now.after(RELEASE_RETRY_PAUSE)) } else { When::OnLinkUp };
         if release.until > now {
             self.schedule_release_at(at, release);
         }
     }
 
-    pub(super) fn schedule_release_at(&mut self, at: Time, release: PendingRelease) {
+    pub(super) fn schedule_release_at(&mut self, at: When, release: PendingRelease) {
         let known = self
             .pending_releases
             .entry(release.token)
             .or_insert_with(|| PendingRelease { at, ..release.clone() });
-        known.at = known.at.min(at);
+        known.at = known.at.or_earlier(at);
         known.round = known.round.max(release.round);
         known.until = known.until.max(release.until);
     }
 
     /// The releases that are due now: none while the server is not connected, all of them when it has just
     /// connected.
-    pub(super) fn take_due(&mut self, now: Time, came_up: bool) -> Vec<PendingRelease> {
+    pub(super) fn take_due(&mut self, now: Time, occasion: Occasion) -> Vec<PendingRelease> {
         let (mut due, up) = (Vec::new(), self.up);
         self.pending_releases.retain(|_, release| {
-            if !up && release.at <= now {
-                release.at = Time::MAX;
+            let has_come = release.at.time().is_some_and(|at| at <= now);
+            if has_come && !up {
+                release.at = When::OnLinkUp;
             }
-            if release.at <= now || (came_up && release.at == Time::MAX) {
+            let is_due = match release.at {
+                When::At(_) => has_come,
+                When::OnLinkUp => occasion == Occasion::Connected,
+            };
+            if is_due {
                 due.push(release.clone());
                 return false;
             }
@@ -276,6 +291,8 @@ impl Member {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.pending_releases.values().map(|release| release.at.min(release.until)).min()
+        let due =
+            |release: &PendingRelease| release.at.time().map_or(release.until, |at| at.min(release.until));
+        self.pending_releases.values().map(due).min()
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, OpError, Pushes, ServerTime};
 use super::coordinator::Coordinator;
-use super::effect::{Effect, Now};
+use super::effect::{Effect, Now, Writing};
 use super::formation::Stage;
-use super::member::{Eligibility, Member, Memory};
+use super::member::{Eligibility, Member, Memory, Occasion};
 use super::round::majority;
 use crate::protocol::mutated;
 use crate::protocol::{Time, drift};
@@ -49,7 +49,7 @@ impl Coordinator {
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
         if !former_links_dead {
-            member.former_commands_until = now.time.after(LATE_COMMANDS_BOUND);
+            member.former_commands_until = Some(now.time.after(LATE_COMMANDS_BOUND));
         }
         member.misconfigured = None;
         member.cause = None;
@@ -60,7 +60,7 @@ impl Coordinator {
         self.grow_up(now);
         self.keep_notes(now, node);
         self.look_soon(now);
-        self.retry_releases(now, node, true);
+        self.retry_releases(now, node, Occasion::Connected);
         self.refill(now, node);
         self.gather(now, None);
     }
@@ -116,14 +116,14 @@ impl Coordinator {
     }
 
     /// A note on a server was written, or could not be.
-    pub(super) fn noted(&mut self, now: Now, node: usize, note: &Note, written: bool) {
+    pub(super) fn noted(&mut self, now: Now, node: usize, note: &Note, writing: Writing) {
         let after = self.grown_after();
         let Some(member) = self.members.get_mut(node) else { return };
-        if !written {
+        if writing == Writing::Failed {
             member.longest_ttl = Duration::ZERO;
         }
         if note.mark == Mark::Count {
-            member.was_noted(now.time, &note.run_id, written, after);
+            member.was_noted(now.time, &note.run_id, writing, after);
         }
     }
 

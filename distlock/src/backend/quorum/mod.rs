@@ -60,6 +60,7 @@ mod missing;
 mod queue;
 mod repair;
 mod round;
+mod server_reply;
 mod servers;
 #[cfg(test)]
 mod sim;
@@ -82,12 +83,12 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig};
 use super::{
-    Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, Op, OpError, OpResult, Push,
-    Pushes, Sending, Tuning,
+    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, OpError,
+    OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, Tuning, op,
 };
 use crate::clock::{self, Time};
 use coordinator::Coordinator;
-use effect::Job;
+use effect::{Answer, Writing};
 use servers::Servers;
 use worker::Worker;
 
@@ -106,11 +107,13 @@ pub(crate) struct QuorumBackend {
 
 /// The input of the coordinator.
 enum Input {
-    Op { key: Arc<str>, op: Op, reply: oneshot::Sender<OpResult> },
-    Answer { node: usize, job: Job, result: OpResult },
+    Ask { key: Arc<str>, op: op::Ask, reply: oneshot::Sender<OpResult<AcquireReply>> },
+    Release { key: Arc<str>, op: op::Release, reply: oneshot::Sender<OpResult<ReleaseReply>> },
+    Renew { key: Arc<str>, op: op::Renew, reply: oneshot::Sender<OpResult<RenewReply>> },
+    Answer { node: usize, answer: Answer },
     Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
     Probed { node: usize, sent: Time, origin: Origin },
-    Noted { node: usize, note: Note, written: bool },
+    Noted { node: usize, note: Note, writing: Writing },
     Left { node: usize, cause: OpError },
     Listens { node: usize, pushes: Pushes },
     Pushed { node: usize, push: Push },
@@ -155,11 +158,23 @@ impl QuorumBackend {
         OpError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
     }
 
-    fn submit(&self, key: Arc<str>, op: Op) -> oneshot::Receiver<OpResult> {
+    fn submit<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> oneshot::Receiver<T> {
         let (reply, receiver) = oneshot::channel();
         // If the coordinator is gone, the receiver learns so.
-        drop(self.inbox.send(Input::Op { key, op, reply }));
+        drop(self.inbox.send(input(reply)));
         receiver
+    }
+
+    /// An operation, if a majority is connected.
+    fn send<T: Send + 'static>(
+        &self,
+        input: impl FnOnce(oneshot::Sender<OpResult<T>>) -> Input,
+    ) -> Sending<T> {
+        if !self.up.load(Ordering::Acquire) {
+            return Sending::Ready(Err(self.not_up()));
+        }
+        let receiver = self.submit(input);
+        Sending::Pending(Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(ended())) }))
     }
 }
 
@@ -206,20 +221,25 @@ fn ended() -> OpError {
 }
 
 impl Backend for QuorumBackend {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
-        if !self.up.load(Ordering::Acquire) {
-            return Sending::Ready(Err(self.not_up()));
-        }
-        let receiver = self.submit(key.clone(), op);
-        Sending::Pending(Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(ended())) }))
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
+        self.send(|reply| Input::Ask { key: key.clone(), op, reply })
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        self.send(|reply| Input::Release { key: key.clone(), op, reply })
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        self.send(|reply| Input::Renew { key: key.clone(), op, reply })
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
         if !self.up.load(Ordering::Acquire) {
             let error = self.not_up();
             return Box::pin(async move { fail_all(batch.len(), &error) });
         }
-        let receivers: Vec<_> = batch.into_iter().map(|(key, op)| self.submit(key, op)).collect();
+        let submit = |(key, op)| self.submit(|reply| Input::Renew { key, op, reply });
+        let receivers: Vec<_> = batch.into_iter().map(submit).collect();
         Box::pin(async move {
             let mut results = Vec::with_capacity(receivers.len());
             for receiver in receivers {

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Op, OpResult, Remaining, Reply, Token};
+use super::super::{AcquireReply, OpResult, Remaining, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::{Job, Now};
+use super::effect::{AskJob, Command, FenceJob, Now};
 use super::follow_up::take;
 use super::missing::Missing;
 use crate::protocol::Time;
@@ -46,21 +46,21 @@ impl Coordinator {
         entry.missing.asked.add(node);
         let longest = entry.ttl;
         self.note_ttl(node, longest);
-        self.tell(now, node, Job::Repair(token), key, take(token, ttl));
+        self.tell(now, node, key, Command::Ask(AskJob::Repair(token), take(token, ttl).into()));
         if let Some((first, count)) = fences {
-            self.tell(now, node, Job::Ignored, key, Op::Fence { token, first, count });
+            self.tell(now, node, key, Command::Fence(FenceJob::Ignored, op::Fence { token, first, count }));
         }
     }
 
     /// The reply of a server to such an acquisition.
-    pub(super) fn repaired(&mut self, now: Now, node: usize, token: Token, result: &OpResult) {
+    pub(super) fn repaired(&mut self, now: Now, node: usize, token: Token, result: &OpResult<AcquireReply>) {
         let Some(entry) = self.tokens.get(token) else { return };
         entry.missing.asked.remove(node);
         if matches!(result, Ok(reply) if reply.is_acquired()) {
             entry.missing.at.remove(node);
         } else if !mutated!(RepairedOnce) {
             let expires = match result {
-                Ok(Reply::Busy { remaining: Remaining::For(left), .. }) => {
+                Ok(AcquireReply::Busy { remaining: Remaining::For(left), .. }) => {
                     Some(now.time.after(*left + EXPIRED))
                 }
                 _ => None,

@@ -3,33 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Op, OpError, OpResult, Remaining, Reply, ServerTime, Token};
+use super::super::{
+    AcquireReply, CurrentHolder, Failure, FenceReply, OpError, OpResult, ReleaseReply, Remaining, RenewReply,
+    ServerTime, Token,
+};
+use super::effect::{Outcome, Request};
+use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// What one server has replied to an operation.
-#[derive(Clone, Debug)]
-pub(super) enum ServerReply {
-    Open,
-    /// The lock is ours there. `last`: the highest fencing token that the server knew before, if that was
-    /// asked and answered.
-    Ours {
-        fresh: bool,
-        last: Option<u64>,
-    },
-    Busy {
-        holder: Arc<str>,
-        remaining: Remaining,
-        front: bool,
-    },
+/// Whether a server's acquisitions are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Counts,
+    /// It may have forgotten locks.
+    DoesNotCount,
+}
+
+/// What was known of a token before a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// A majority has said that it holds the lock.
+    Held,
     NotHeld,
-    /// Our place in the queue is gone.
-    Cancelled,
-    Released,
-    Renewed,
-    WrongKind(Arc<str>),
-    Failed(OpError),
 }
 
 /// One server's part in a round.
@@ -40,24 +37,25 @@ pub(super) struct Answer {
     /// other.
     half: Option<Half>,
     /// Whether the server counted when it replied.
-    pub(super) counts: bool,
+    pub(super) standing: Standing,
 }
 
 #[derive(Clone, Debug)]
 enum Half {
-    Entered { fresh: bool },
-    Fenced(ServerReply),
+    Entered {
+        fresh: bool,
+    },
+    /// The highest fencing token that the server knew before, if the proposal was stored.
+    Fenced(Option<u64>),
 }
 
 /// The result of a round.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// A majority has acquired, released or renewed.
-    Succeeded(Reply),
+    /// A majority has replied one way or the other, or a majority is impossible.
+    Done(Outcome),
     /// A majority is ours, but its counters know higher tokens: higher ones must be written first.
     WriteBack { first: u64 },
-    /// A majority is impossible.
-    Rejected(OpResult),
 }
 
 /// The second half of an acquisition whose proposed tokens were too low.
@@ -71,7 +69,7 @@ pub(super) struct WriteBack {
 pub(super) struct Round {
     pub(super) sent: Time,
     pub(super) key: Arc<str>,
-    pub(super) op: Op,
+    pub(super) request: Request,
     pub(super) token: Token,
     /// The first proposed fencing token, and their number.
     pub(super) proposal: Option<(u64, u32)>,
@@ -101,14 +99,20 @@ pub(super) fn majority(servers: usize) -> usize {
     if mutated!(HalfIsEnough) { servers / 2 } else { servers / 2 + 1 }
 }
 
+impl Answer {
+    fn counts(&self) -> bool {
+        self.standing == Standing::Counts
+    }
+}
+
 impl Round {
-    pub(super) fn new(sent: Time, key: Arc<str>, op: Op, servers: usize) -> Round {
-        let answer = Answer { reply: ServerReply::Open, half: None, counts: true };
+    pub(super) fn new(sent: Time, key: Arc<str>, request: Request, servers: usize) -> Round {
+        let answer = Answer { reply: ServerReply::Open, half: None, standing: Standing::Counts };
         Round {
             sent,
             key,
-            token: op.token(),
-            op,
+            token: request.token(),
+            request,
             proposal: None,
             above: 0,
             answers: vec![answer; servers],
@@ -125,20 +129,21 @@ impl Round {
     }
 
     pub(super) fn acquires(&self) -> bool {
-        matches!(self.op, Op::TryAcquire { .. } | Op::Acquire { .. })
+        matches!(self.request, Request::Ask(_))
     }
 
     /// The ttl that it asks for, if it asks for the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
-        match self.op {
-            Op::TryAcquire { ttl, .. } | Op::Acquire { ttl, .. } | Op::Renew { ttl, .. } => Some(ttl),
-            Op::Release { .. } | Op::Fence { .. } => None,
+        match self.request {
+            Request::Ask(op) => Some(op.ttl()),
+            Request::Renew(op) => Some(op.ttl),
+            Request::Release(_) => None,
         }
     }
 
     /// Whether servers that are busy queue the token.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.op, Op::Acquire { mode, .. } if mode != AcquireMode::Try)
+        matches!(self.request, Request::Ask(op) if op.queues())
     }
 
     pub(super) fn reply(&self, node: usize) -> &ServerReply {
@@ -147,7 +152,7 @@ impl Round {
 
     /// The operation is not sent to this server.
     pub(super) fn not_sent(&mut self, node: usize) {
-        self.answered(node, Err(OpError::new(Failure::NotSent, "not asked")), true);
+        self.answered(node, failed(OpError::new(Failure::NotSent, "not asked")), Standing::Counts);
     }
 
     /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
@@ -164,14 +169,13 @@ impl Round {
     }
 
     /// Takes in the reply to the operation itself. True if the server's reply is complete.
-    pub(super) fn answered(&mut self, node: usize, result: OpResult, counts: bool) -> bool {
+    pub(super) fn answered(&mut self, node: usize, reply: ServerReply, standing: Standing) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
-        answer.counts = counts;
-        let reply = server_reply_of(result);
+        answer.standing = standing;
         match (reply, answer.half.take()) {
-            (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(fence))) => {
-                answer.reply = with_fence(fresh, fence)
+            (ServerReply::Ours { fresh, .. }, Some(Half::Fenced(last))) => {
+                answer.reply = ServerReply::Ours { fresh, last }
             }
             (ServerReply::Ours { fresh, .. }, _) if fenced => {
                 answer.half = Some(Half::Entered { fresh });
@@ -183,16 +187,19 @@ impl Round {
     }
 
     /// Takes in the reply to the fencing proposal. True if the server's reply is complete.
-    pub(super) fn fenced(&mut self, node: usize, result: OpResult) -> bool {
+    pub(super) fn fenced(&mut self, node: usize, result: &OpResult<FenceReply>) -> bool {
         let Some(answer) = self.answers.get_mut(node) else { return false };
-        let fence = match result {
-            Ok(Reply::Fenced { last }) => ServerReply::Ours { fresh: false, last: Some(last) },
-            other => server_reply_of(other),
+        let last = match result {
+            Ok(FenceReply::Fenced { last }) => Some(*last),
+            Ok(FenceReply::NotHeld) => None,
+            Err(_) => mutated!(ErrorsAreConsent).then_some(0),
         };
         match (&answer.reply, answer.half.take()) {
-            (ServerReply::Open, Some(Half::Entered { fresh })) => answer.reply = with_fence(fresh, fence),
+            (ServerReply::Open, Some(Half::Entered { fresh })) => {
+                answer.reply = ServerReply::Ours { fresh, last }
+            }
             (ServerReply::Open, _) => {
-                answer.half = Some(Half::Fenced(fence));
+                answer.half = Some(Half::Fenced(last));
                 return false;
             }
             // The lock was not acquired there.
@@ -202,14 +209,14 @@ impl Round {
     }
 
     /// Takes in the reply to a write-back.
-    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult) {
+    pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult<FenceReply>) {
         if let Some(reply) = self
             .write_back
             .as_mut()
             .filter(|back| back.first == first)
             .and_then(|back| back.votes.get_mut(node))
         {
-            *reply = Some(matches!(result, Ok(Reply::Fenced { .. })));
+            *reply = Some(matches!(result, Ok(FenceReply::Fenced { .. })));
         }
     }
 
@@ -218,7 +225,7 @@ impl Round {
         let fenced = self.proposal.is_some();
         let ours = self.answers.iter().filter(|answer| match answer.reply {
             // If the proposal may not have been stored there, the lock is ours but does not count.
-            ServerReply::Ours { last, .. } => answer.counts && (last.is_some() || !fenced),
+            ServerReply::Ours { last, .. } => answer.counts() && (last.is_some() || !fenced),
             _ => false,
         });
         let open = if self.overdue { 0 } else { self.count(|reply| matches!(reply, ServerReply::Open)) };
@@ -229,40 +236,44 @@ impl Round {
         self.answers.iter().filter(|answer| of(&answer.reply)).count()
     }
 
-    /// The decision that follows from the replies so far, if one does. `held`: the token was found to be the
-    /// holder before.
-    pub(super) fn decision(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
-        match self.op {
-            Op::TryAcquire { .. } | Op::Acquire { .. } => self.acquired(server_time, held),
-            Op::Release { .. } => self.given_back(),
-            Op::Renew { .. } | Op::Fence { .. } => self.renewed(server_time),
+    /// The decision that follows from the replies so far, if one does. `before`: what was known
+    /// of the token.
+    pub(super) fn decision(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
+        match self.request {
+            Request::Ask(_) => self.acquired(server_time, before),
+            Request::Release(_) => self.given_back().map(|result| Decision::Done(Outcome::Release(result))),
+            Request::Renew(_) => {
+                self.renewed(server_time).map(|result| Decision::Done(Outcome::Renew(result)))
+            }
         }
     }
 
-    fn acquired(&self, server_time: ServerTime, held: bool) -> Option<Decision> {
+    fn acquired(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
         let wrong = self.answers.iter().find_map(|answer| match &answer.reply {
             ServerReply::WrongKind(found) => Some(found.clone()),
             _ => None,
         });
         if let Some(found) = wrong {
-            return Some(Decision::Rejected(Ok(Reply::WrongKind { found })));
+            return Some(asked(Ok(AcquireReply::WrongKind { found })));
         }
         let most = majority(self.answers.len());
         let (ours, open) = self.ours();
         if let Some(back) = &self.write_back {
-            return self.written_back(back, server_time, held);
+            return self.written_back(back, server_time, before);
         }
         if ours.len() < most {
             // Servers that were not asked yet are open, too.
             return (ours.len() + open < most || self.is_queued())
-                .then(|| Decision::Rejected(self.rejection(server_time)));
+                .then(|| asked(self.rejection(server_time)));
         }
-        let Some((first, count)) = self.proposal else { return Some(self.entered(server_time, held, None)) };
+        let Some((first, count)) = self.proposal else {
+            return Some(self.entered(server_time, before, None));
+        };
         let known = |reply: &&&ServerReply| matches!(reply, ServerReply::Ours { last: Some(last), .. } if *last < first);
         let agreed =
             ours.iter().filter(known).count() >= most && (first >= self.above || mutated!(BlockBelowAnother));
         if agreed || mutated!(ProposalAlwaysTaken) {
-            return Some(self.entered(server_time, held, Some(first)));
+            return Some(self.entered(server_time, before, Some(first)));
         }
         let highest = ours.iter().filter_map(|reply| match reply {
             ServerReply::Ours { last, .. } => *last,
@@ -272,18 +283,18 @@ impl Round {
         Some(Decision::WriteBack { first: above.saturating_add(1) })
     }
 
-    fn written_back(&self, back: &WriteBack, server_time: ServerTime, held: bool) -> Option<Decision> {
+    fn written_back(&self, back: &WriteBack, server_time: ServerTime, before: Before) -> Option<Decision> {
         let most = majority(self.answers.len());
-        let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts);
+        let votes = || back.votes.iter().zip(&self.answers).filter(|(_, answer)| answer.counts());
         let done = votes().filter(|(reply, _)| **reply == Some(true)).count();
         let open = votes().filter(|(reply, answer)| reply.is_none() && may_be_ours(&answer.reply)).count();
         if done >= most && back.first < self.above {
             Some(Decision::WriteBack { first: self.above })
         } else if done >= most {
-            Some(self.entered(server_time, held, Some(back.first)))
+            Some(self.entered(server_time, before, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
-            Some(Decision::Rejected(Err(OpError::new(Failure::Later, text))))
+            Some(asked(Err(OpError::new(Failure::Later, text))))
         } else {
             None
         }
@@ -294,26 +305,26 @@ impl Round {
     }
 
     /// A majority is ours. A majority must also confirm whether it was ours before.
-    fn entered(&self, server_time: ServerTime, held: bool, fence: Option<u64>) -> Decision {
+    fn entered(&self, server_time: ServerTime, before: Before, fence: Option<u64>) -> Decision {
         let most = majority(self.answers.len());
         let count = |new: bool| {
             self.answers
                 .iter()
-                .filter(|a| a.counts && matches!(a.reply, ServerReply::Ours { fresh, .. } if fresh == new))
+                .filter(|a| a.counts() && matches!(a.reply, ServerReply::Ours { fresh, .. } if fresh == new))
                 .count()
         };
         if count(false) >= most {
-            Decision::Succeeded(Reply::AlreadyHeld { server_time: Some(server_time), fence })
-        } else if held && count(true) < most {
+            asked(Ok(AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }))
+        } else if before == Before::Held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
-            Decision::Rejected(Err(OpError::new(Failure::Later, text)))
+            asked(Err(OpError::new(Failure::Later, text)))
         } else {
-            Decision::Succeeded(Reply::Acquired { server_time: Some(server_time), fence })
+            asked(Ok(AcquireReply::Acquired { server_time: Some(server_time), fence }))
         }
     }
 
     /// The holder reported by most servers, and by how many.
-    fn holder(&self) -> Option<(Arc<str>, usize)> {
+    fn holder(&self) -> Option<(CurrentHolder, usize)> {
         let busy = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
                 ServerReply::Busy { holder, .. } => Some(holder),
@@ -331,7 +342,7 @@ impl Round {
     }
 
     /// Why there is no majority.
-    fn rejection(&self, server_time: ServerTime) -> OpResult {
+    fn rejection(&self, server_time: ServerTime) -> OpResult<AcquireReply> {
         let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
         let busy = || {
             self.answers.iter().filter_map(|answer| match answer.reply {
@@ -347,7 +358,7 @@ impl Round {
         } else {
             until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
         };
-        Ok(Reply::Busy {
+        Ok(AcquireReply::Busy {
             server_time: Some(server_time),
             holder,
             remaining,
@@ -375,8 +386,11 @@ impl Round {
         };
         let all = self.answers.len();
         let good = self.count(|reply| !matches!(reply, ServerReply::Failed(_) | ServerReply::Open));
-        let young =
-            self.answers.iter().filter(|a| !a.counts && matches!(a.reply, ServerReply::Ours { .. })).count();
+        let young = self
+            .answers
+            .iter()
+            .filter(|a| !a.counts() && matches!(a.reply, ServerReply::Ours { .. }))
+            .count();
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
@@ -390,39 +404,39 @@ impl Round {
         OpError::new(kind, text)
     }
 
-    fn given_back(&self) -> Option<Decision> {
+    fn given_back(&self) -> Option<OpResult<ReleaseReply>> {
         let most = majority(self.answers.len());
         let released = self.count(|reply| matches!(reply, ServerReply::Released));
         let cancelled = self.count(|reply| matches!(reply, ServerReply::Cancelled));
         let not_ours = cancelled + self.count(|reply| matches!(reply, ServerReply::NotHeld));
         let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if released >= most || (open == 0 && released > 0 && not_ours < most) {
-            return Some(Decision::Succeeded(Reply::Released { gap: false }));
+            return Some(Ok(ReleaseReply::Released { gap: false }));
         }
         if not_ours >= most || (open == 0 && not_ours > 0) {
-            return Some(Decision::Succeeded(if cancelled > 0 { Reply::Cancelled } else { Reply::NotHeld }));
+            return Some(Ok(if cancelled > 0 { ReleaseReply::Cancelled } else { ReleaseReply::NotHeld }));
         }
-        (open == 0).then(|| Decision::Rejected(Err(self.failure())))
+        (open == 0).then(|| Err(self.failure()))
     }
 
-    fn renewed(&self, server_time: ServerTime) -> Option<Decision> {
+    fn renewed(&self, server_time: ServerTime) -> Option<OpResult<RenewReply>> {
         let most = majority(self.answers.len());
         let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
         // A server that has forgotten our lock does not count yet, so no other process can rely on having
         // acquired it there.
         let not_ours = |young: bool| {
             let forgot =
-                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts != young;
+                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts() != young;
             self.answers.iter().filter(forgot).count()
         };
         let too_many = self.answers.len() - most;
         let open = self.count(|reply| matches!(reply, ServerReply::Open));
         if renewed >= most {
-            Some(Decision::Succeeded(Reply::Renewed { server_time }))
+            Some(Ok(RenewReply::Renewed { server_time }))
         } else if not_ours(false) > too_many || not_ours(true) > too_many {
-            Some(Decision::Succeeded(Reply::NotHeld))
+            Some(Ok(RenewReply::NotHeld))
         } else {
-            (open == 0).then(|| Decision::Rejected(Err(self.failure())))
+            (open == 0).then(|| Err(self.failure()))
         }
     }
 }
@@ -449,29 +463,7 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
     }
 }
 
-fn server_reply_of(result: OpResult) -> ServerReply {
-    match result {
-        Ok(Reply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
-        Ok(Reply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
-        Ok(Reply::Busy { holder, remaining, front, .. }) => ServerReply::Busy { holder, remaining, front },
-        Ok(Reply::WrongKind { found }) => ServerReply::WrongKind(found),
-        Ok(Reply::Released { .. }) => ServerReply::Released,
-        Ok(Reply::Cancelled) => ServerReply::Cancelled,
-        // A server is never asked for several locks at once.
-        Ok(Reply::NotHeld | Reply::Skipped) => ServerReply::NotHeld,
-        Ok(Reply::Renewed { .. } | Reply::Fenced { .. }) => ServerReply::Renewed,
-        Err(error) if mutated!(ErrorsAreConsent) => {
-            drop(error);
-            ServerReply::Ours { fresh: true, last: Some(0) }
-        }
-        Err(error) => ServerReply::Failed(error),
-    }
-}
-
-/// A server that has let us in, and what its counter says.
-fn with_fence(fresh: bool, fence: ServerReply) -> ServerReply {
-    match fence {
-        ServerReply::Ours { last, .. } => ServerReply::Ours { fresh, last },
-        _ => ServerReply::Ours { fresh, last: None },
-    }
+/// The decision about a round that asks for a lock.
+fn asked(result: OpResult<AcquireReply>) -> Decision {
+    Decision::Done(Outcome::Ask(result))
 }

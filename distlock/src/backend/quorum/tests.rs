@@ -372,7 +372,7 @@ async fn the_longest_ttl_is_noted_on_the_servers() {
     let manager = servers.manager().await;
     let guard = manager.lock("k").ttl(LONG * 3).acquire().await.unwrap();
     wait_until("every server has noted it", LONG, || {
-        servers.0.iter().all(|server| server.run::<u64>("GET dl1:run:ttl") == 60_000)
+        servers.0.iter().all(|server| server.try_run("GET dl1:run:ttl") == Some(60_000_u64))
     });
     drop(guard);
     drop(servers.manager().await.lock("k2").acquire().await.unwrap());

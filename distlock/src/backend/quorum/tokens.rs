@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Op, Token};
+use super::super::{Token, op};
 use super::missing::Missing;
 use super::servers::Servers;
 use crate::protocol::Time;
@@ -143,10 +143,10 @@ impl Tokens {
     }
 
     /// This round asks this server for the lock.
-    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &Op) {
+    pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &op::Ask) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.touched.add(node);
-            if matches!(op, Op::Acquire { mode, .. } if *mode != AcquireMode::Try) {
+            if op.queues() {
                 entry.queued.add(node);
             }
             if let Some(asked) = entry.asked.get_mut(node) {
@@ -166,10 +166,17 @@ impl Tokens {
         self.entries.get(&token).is_some_and(|entry| entry.open > 0)
     }
 
-    /// A server's reply when it was asked for the lock.
-    pub(super) fn said(&mut self, token: Token, node: usize, ours: bool) {
+    /// This server has said that the lock is ours there.
+    pub(super) fn is_ours(&mut self, token: Token, node: usize) {
         if let Some(entry) = self.entries.get_mut(&token) {
-            if ours { entry.ours.add(node) } else { entry.ours.remove(node) }
+            entry.ours.add(node);
+        }
+    }
+
+    /// This server has said that the lock is not ours there, or is asked to release it.
+    pub(super) fn is_not_ours(&mut self, token: Token, node: usize) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.ours.remove(node);
         }
     }
 

@@ -16,12 +16,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Op, OpResult, Push, Pushes, Reply, ServerTime};
+use super::super::{AcquireMode, AcquireReply, OpResult, Push, Pushes, ReleaseReply, op};
 use super::coordinator::Coordinator;
-use super::effect::{Effect, Job, Now};
+use super::effect::{Command, Effect, Now, ReleaseJob, Request};
 use super::follow_up::leave;
 use super::queue::{SILENT, order};
-use super::round::ServerReply;
+use super::server_reply::ServerReply;
 use super::servers::Servers;
 use crate::protocol::mutated;
 
@@ -53,8 +53,8 @@ impl Coordinator {
     }
 
     /// Starts a round that asks for the lock.
-    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: Op) {
-        let (Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. }) = op else { return };
+    pub(super) fn ask(&mut self, now: Now, id: u64, key: &Arc<str>, op: op::Ask) {
+        let (token, ttl) = (op.token(), op.ttl());
         self.longest_ttl = self.longest_ttl.max(ttl);
         let lives = self.lives(ttl);
         self.tokens.asks(now.time, key, token, id, ttl, lives);
@@ -66,9 +66,9 @@ impl Coordinator {
         }
         let queue = self.queue_server(now, key);
         let alone = queue.filter(|_| self.asks_alone(now, key, &op));
-        let mut round = self.round_of(now, key, op);
+        let mut round = self.round_of(now, key, Request::Ask(op));
         round.queue = queue;
-        round.proposal = self.proposal(now, &round.op);
+        round.proposal = self.proposal(now, &op);
         self.put(now, id, round, alone.map_or(Servers::all(), Servers::only));
         if self.round(id).is_some_and(|round| !round.decided) {
             self.queues.expects(now.time, id);
@@ -76,24 +76,24 @@ impl Coordinator {
     }
 
     /// Whether the queue server is asked before the others.
-    fn asks_alone(&self, now: Now, key: &str, op: &Op) -> bool {
+    fn asks_alone(&self, now: Now, key: &str, op: &op::Ask) -> bool {
         let stands_back = self.queues.stands_back(now.time, key);
-        match *op {
-            Op::Acquire { token, mode: AcquireMode::Wait, .. } => {
-                (stands_back || self.queues.is_wanted(now.time, key)) && !self.tokens.is_held(token)
-            }
-            Op::Acquire { token, mode: AcquireMode::Try, .. } | Op::TryAcquire { token, .. } => {
-                stands_back && !self.tokens.is_held(token)
-            }
-            _ => false,
-        }
+        let mode = match op {
+            op::Ask::Plain(_) => AcquireMode::Try,
+            op::Ask::Full(op) => op.mode,
+        };
+        let others_first = match mode {
+            AcquireMode::Wait => stands_back || self.queues.is_wanted(now.time, key),
+            AcquireMode::Try => stands_back,
+            AcquireMode::Poll | AcquireMode::WaitAgain | AcquireMode::PollAgain => false,
+        };
+        others_first && !self.tokens.is_held(op.token())
     }
 
     /// The command for one server: only the queue server queues the token, or a server that has queued it
     /// before.
-    pub(super) fn as_told(&self, op: &Op, node: usize, queue: Option<usize>) -> Op {
-        let mut op = op.clone();
-        if let Op::Acquire { token, mode, fences, .. } = &mut op {
+    pub(super) fn as_told(&self, mut op: op::Ask, node: usize, queue: Option<usize>) -> op::Ask {
+        if let op::Ask::Full(op::Acquire { token, mode, fences, .. }) = &mut op {
             *fences = 0;
             let hears = self.members.get(node).is_some_and(|member| member.pushes == Pushes::On);
             let waits = queue == Some(node) || self.tokens.is_queued(*token, node);
@@ -123,12 +123,12 @@ impl Coordinator {
     }
 
     /// A server's reply in a round that releases the lock.
-    pub(super) fn heard_release(&mut self, now: Now, node: usize, id: u64, result: &OpResult) {
+    pub(super) fn heard_release(&mut self, now: Now, node: usize, id: u64, result: &OpResult<ReleaseReply>) {
         let Some(key) = self.round(id).filter(|round| round.left).map(|round| round.key.clone()) else {
             return;
         };
         match result {
-            Ok(Reply::Released { gap: true }) => self.queues.others_want(now.time, &key),
+            Ok(ReleaseReply::Released { gap: true }) => self.queues.others_want(now.time, &key),
             Ok(_) if self.queue_server(now, &key) == Some(node) => self.queues.nobody_waits(&key, id),
             _ => {}
         }
@@ -141,7 +141,7 @@ impl Coordinator {
         let Some(entry) = self.tokens.get(token) else {
             // Too late for us: it goes to the next waiter.
             if self.is_there(node) {
-                self.tell(now, node, Job::Ignored, &key, leave(token));
+                self.tell(now, node, &key, Command::Release(ReleaseJob::Ignored, leave(token)));
             }
             return;
         };
@@ -160,7 +160,12 @@ impl Coordinator {
 
     /// A round that asked for the lock has failed: makes sure that the waiter asks again in time. Returns the
     /// waiter's result.
-    pub(super) fn asked_in_vain(&mut self, now: Now, id: u64, result: OpResult) -> OpResult {
+    pub(super) fn asked_in_vain(
+        &mut self,
+        now: Now,
+        id: u64,
+        result: OpResult<AcquireReply>,
+    ) -> OpResult<AcquireReply> {
         let Some(round) = self.round(id) else { return result };
         let (token, key, queues) = (round.token, round.key.clone(), round.queues());
         let queue = round.queue.filter(|_| queues);
@@ -174,7 +179,7 @@ impl Coordinator {
             return result;
         }
         let told = std::mem::take(&mut entry.woken);
-        let is_busy = matches!(result, Ok(Reply::Busy { .. }));
+        let is_busy = matches!(result, Ok(AcquireReply::Busy { .. }));
         let Some(node) = queue.filter(|node| is_busy && entry.ours.has(*node)) else {
             (entry.again, entry.aside, entry.kept) = (0, 0, Servers::default());
             if told {
@@ -224,14 +229,9 @@ impl Coordinator {
             let pause = FIRST_ASIDE.saturating_mul(1 << entry.aside.min(8)).min(LONGEST_ASIDE);
             entry.aside = entry.aside.saturating_add(1);
             entry.ours.remove(node);
-            let job = Job::Compensate { key: key.clone(), token, round: id, until };
-            self.tell(
-                now,
-                node,
-                job,
-                &key,
-                Op::Release { token, keep_taken_for: Some(pause), handoffs_began: ServerTime(0) },
-            );
+            let job = ReleaseJob::Compensate { key: key.clone(), token, round: id, until };
+            let op = op::Release { keep_taken_for: Some(pause), ..leave(token) };
+            self.tell(now, node, &key, Command::Release(job, op));
             let pause = pause + YIELD + self.at_most(SPREAD);
             self.queues.ask_again_at(now.time.after(pause), token);
         }

@@ -10,9 +10,11 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::redis::Note;
-use super::super::{Backend as _, BoxFuture, Events, LinkEvent, Op, OpResult, Sending};
+use super::super::{
+    AcquireReply, Backend as _, BoxFuture, Events, LinkEvent, OpResult, ReleaseReply, RenewReply, Sending, op,
+};
 use super::coordinator::Coordinator;
-use super::effect::{Effect, Job, Now};
+use super::effect::{Answer, Command, Effect, Now, Outcome, Request, Writing};
 use super::follow_up::take;
 use super::{Input, QuorumBackend};
 use crate::clock;
@@ -25,14 +27,14 @@ const BATCH: usize = 500;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One command for one server.
-type Letter = (Job, Arc<str>, Op);
+type Letter = (Arc<str>, Command);
 
 /// The coordinator's worker on the I/O thread.
 pub(super) struct Worker<'a> {
     quorum: &'a QuorumBackend,
     coordinator: Coordinator,
     events: Arc<dyn Events>,
-    replies: HashMap<u64, oneshot::Sender<OpResult>>,
+    requesters: Requesters,
 }
 
 impl Worker<'_> {
@@ -41,7 +43,7 @@ impl Worker<'_> {
         coordinator: Coordinator,
         events: Arc<dyn Events>,
     ) -> Worker<'_> {
-        Worker { quorum, coordinator, events, replies: HashMap::new() }
+        Worker { quorum, coordinator, events, requesters: Requesters::default() }
     }
 
     pub(super) async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
@@ -66,16 +68,24 @@ impl Worker<'_> {
     fn handle(&mut self, input: Input) {
         let coordinator = &mut self.coordinator;
         match input {
-            Input::Op { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, op);
-                self.replies.insert(round, reply);
+            Input::Ask { key, op, reply } => {
+                let round = coordinator.begin(now(), &key, Request::Ask(op));
+                self.requesters.asks.insert(round, reply);
             }
-            Input::Answer { node, job, result } => coordinator.answered(now(), node, job, result),
+            Input::Release { key, op, reply } => {
+                let round = coordinator.begin(now(), &key, Request::Release(op));
+                self.requesters.releases.insert(round, reply);
+            }
+            Input::Renew { key, op, reply } => {
+                let round = coordinator.begin(now(), &key, Request::Renew(op));
+                self.requesters.renewals.insert(round, reply);
+            }
+            Input::Answer { node, answer } => coordinator.answered(now(), node, answer),
             Input::Joined { node, sent, former_links_dead, pushes, origin } => {
                 coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
             }
             Input::Probed { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
-            Input::Noted { node, note, written } => coordinator.noted(now(), node, &note, written),
+            Input::Noted { node, note, writing } => coordinator.noted(now(), node, &note, writing),
             Input::Left { node, cause } => coordinator.member_left(now(), node, cause),
             Input::Listens { node, pushes } => coordinator.listens(now(), node, pushes),
             Input::Pushed { node, push } => coordinator.heard(now(), node, push),
@@ -93,18 +103,13 @@ impl Worker<'_> {
             let mut commands: Vec<(usize, Vec<Letter>)> = Vec::new();
             for effect in effects {
                 match effect {
-                    Effect::Send { node, job, key, op } => {
+                    Effect::Send { node, key, command } => {
                         match commands.iter_mut().find(|(to, _)| *to == node) {
-                            Some((_, commands)) => commands.push((job, key, op)),
-                            None => commands.push((node, vec![(job, key, op)])),
+                            Some((_, commands)) => commands.push((key, command)),
+                            None => commands.push((node, vec![(key, command)])),
                         }
                     }
-                    Effect::Done { round, result } => {
-                        if let Some(reply) = self.replies.remove(&round) {
-                            // Fails only if the requester is gone.
-                            drop(reply.send(result));
-                        }
-                    }
+                    Effect::Done { round, outcome } => self.requesters.answer(round, outcome),
                     Effect::Link(event) => {
                         self.quorum.up.store(!matches!(event, LinkEvent::Down { .. }), Ordering::Release);
                         self.events.link(event);
@@ -136,13 +141,13 @@ impl Worker<'_> {
         let Some(node) = self.quorum.nodes.get(at) else { return };
         let mut future = node.note(note.clone());
         match first_poll(&mut future).await {
-            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, result.is_ok()),
+            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, Writing::of(&result)),
             Poll::Pending => {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
-                    let written = future.await.is_ok();
+                    let writing = Writing::of(&future.await);
                     // Fails only when the coordinator has ended, with the manager.
-                    drop(inbox.send(Input::Noted { node: at, note, written }));
+                    drop(inbox.send(Input::Noted { node: at, note, writing }));
                 });
             }
         }
@@ -152,23 +157,23 @@ impl Worker<'_> {
     async fn send_commands(&mut self, node: usize, commands: Vec<Letter>) {
         let backend = &self.quorum.nodes[node];
         if commands.len() < WORTH_A_BATCH {
-            for (job, key, op) in commands {
-                let mut future = match backend.send(&key, op) {
-                    Sending::Ready(result) => {
-                        self.coordinator.answered(now(), node, job, result);
-                        continue;
+            for (key, command) in commands {
+                match command {
+                    Command::Ask(job, op) => {
+                        let sending = backend.send_acquire(&key, op);
+                        self.follow(node, sending, move |result| Answer::Ask(job, result)).await;
                     }
-                    Sending::Pending(future) => future,
-                };
-                match first_poll(&mut future).await {
-                    Poll::Ready(result) => self.coordinator.answered(now(), node, job, result),
-                    Poll::Pending => {
-                        let inbox = self.quorum.inbox.clone();
-                        tokio::spawn(async move {
-                            let result = future.await;
-                            // Fails only when the coordinator has ended, with the manager.
-                            drop(inbox.send(Input::Answer { node, job, result }));
-                        });
+                    Command::Release(job, op) => {
+                        let sending = backend.send_release(&key, op);
+                        self.follow(node, sending, move |result| Answer::Release(job, result)).await;
+                    }
+                    Command::Renew(round, op) => {
+                        let sending = backend.send_renew(&key, op);
+                        self.follow(node, sending, move |result| Answer::Renew(round, result)).await;
+                    }
+                    Command::Fence(job, op) => {
+                        let sending = backend.send_fence(&key, op);
+                        self.follow(node, sending, move |result| Answer::Fence(job, result)).await;
                     }
                 }
             }
@@ -176,30 +181,85 @@ impl Worker<'_> {
         }
         let mut commands = commands.into_iter();
         loop {
-            let (mut jobs, mut batch) = (Vec::new(), Vec::new());
-            for (job, key, op) in commands.by_ref().take(BATCH) {
-                jobs.push(job);
-                batch.push((key, if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op }));
-            }
-            if jobs.is_empty() {
+            let batch: Vec<Letter> = commands.by_ref().take(BATCH).map(with_time).collect();
+            if batch.is_empty() {
                 return;
             }
+            let sent: Vec<Command> = batch.iter().map(|(_, command)| command.clone()).collect();
             let mut future = backend.send_batch(batch);
             match first_poll(&mut future).await {
                 Poll::Ready(results) => {
-                    for (job, result) in jobs.into_iter().zip(results) {
-                        self.coordinator.answered(now(), node, job, result);
+                    for answer in answers(sent, results) {
+                        self.coordinator.answered(now(), node, answer);
                     }
                 }
                 Poll::Pending => {
                     let inbox = self.quorum.inbox.clone();
                     tokio::spawn(async move {
-                        for (job, result) in jobs.into_iter().zip(future.await) {
-                            drop(inbox.send(Input::Answer { node, job, result }));
+                        for answer in answers(sent, future.await) {
+                            drop(inbox.send(Input::Answer { node, answer }));
                         }
                     });
                 }
             }
+        }
+    }
+
+    /// Gives one command its place in the order. The coordinator gets the answer, now or later.
+    async fn follow<T: Send + 'static>(
+        &mut self,
+        node: usize,
+        sending: Sending<T>,
+        answer: impl FnOnce(OpResult<T>) -> Answer + Send + 'static,
+    ) {
+        let mut future = match sending {
+            Sending::Ready(result) => return self.coordinator.answered(now(), node, answer(result)),
+            Sending::Pending(future) => future,
+        };
+        match first_poll(&mut future).await {
+            Poll::Ready(result) => self.coordinator.answered(now(), node, answer(result)),
+            Poll::Pending => {
+                let inbox = self.quorum.inbox.clone();
+                tokio::spawn(async move {
+                    let answer = answer(future.await);
+                    // Fails only when the coordinator has ended, with the manager.
+                    drop(inbox.send(Input::Answer { node, answer }));
+                });
+            }
+        }
+    }
+}
+
+/// The same command; one that asks for a lock in a form whose reply tells the server's time.
+fn with_time((key, command): Letter) -> Letter {
+    let command = match command {
+        Command::Ask(job, op::Ask::Plain(op)) => Command::Ask(job, take(op.token, op.ttl).into()),
+        other => other,
+    };
+    (key, command)
+}
+
+/// What became of commands that were sent together.
+fn answers(sent: Vec<Command>, results: Vec<OpResult<Answer>>) -> impl Iterator<Item = Answer> {
+    let results = sent.into_iter().zip(results);
+    results.map(|(command, result)| result.unwrap_or_else(|error| command.failed(error)))
+}
+
+/// Who waits for the rounds that are not decided.
+#[derive(Default)]
+struct Requesters {
+    asks: HashMap<u64, oneshot::Sender<OpResult<AcquireReply>>>,
+    releases: HashMap<u64, oneshot::Sender<OpResult<ReleaseReply>>>,
+    renewals: HashMap<u64, oneshot::Sender<OpResult<RenewReply>>>,
+}
+
+impl Requesters {
+    fn answer(&mut self, round: u64, outcome: Outcome) {
+        // Sending fails only if the requester is gone.
+        match outcome {
+            Outcome::Ask(result) => drop(self.asks.remove(&round).map(|reply| reply.send(result))),
+            Outcome::Release(result) => drop(self.releases.remove(&round).map(|reply| reply.send(result))),
+            Outcome::Renew(result) => drop(self.renewals.remove(&round).map(|reply| reply.send(result))),
         }
     }
 }

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, Backend, Kind, Op, Remaining, Reply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Backend, Kind, Remaining, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-fn enter(token: u64, kind: Kind, mode: AcquireMode) -> Op {
-    Op::Acquire { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
+fn enter(token: u64, kind: Kind, mode: AcquireMode) -> op::Acquire {
+    op::Acquire { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
 }
 
-/// Takes the three keys with the tokens `first`, `first + 1` and `first + 2`.
-fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Reply> {
+/// Takes the three keys with the tokens `first`, `first + 1` and `first + 2`. `None`: not tried.
+fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Option<AcquireReply>> {
     let ops = (first..).map(|token| enter(token, kind, AcquireMode::Try));
     let batch = KEYS.iter().map(|key| Arc::from(*key)).zip(ops).collect();
-    block_on(rig.backend.send_acquire_all(batch)).into_iter().map(Result::unwrap).collect()
+    let results = block_on(rig.backend.send_acquire_all(batch));
+    results.into_iter().map(|result| result.unwrap().tried().cloned()).collect()
 }
 
 #[test]
@@ -26,7 +27,9 @@ fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written(
     let rig = Rig::up(&server, "x");
     let replies = take(&rig, 1, Kind::Exclusive);
     assert!(
-        replies.iter().all(|reply| matches!(reply, Reply::Acquired { server_time: Some(_), fence: None }))
+        replies
+            .iter()
+            .all(|reply| matches!(reply, Some(AcquireReply::Acquired { server_time: Some(_), fence: None })))
     );
     for (key, token) in KEYS.iter().zip(1..) {
         assert_eq!(server.run::<String>(&format!("GET {key}")), format!("dl1:x:{token}"));
@@ -43,30 +46,25 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
     for kind in [Kind::Exclusive, Kind::Shared] {
         let replies = take(&one, 1, kind);
         let [
-            Reply::Acquired { .. },
-            Reply::Busy { server_time: Some(_), holder, remaining, front },
-            Reply::Skipped,
+            Some(AcquireReply::Acquired { .. }),
+            Some(AcquireReply::Busy { server_time: Some(_), holder, remaining, front }),
+            None,
         ] = &replies[..]
         else {
             panic!("{kind}: {replies:?}")
         };
-        assert_eq!((&**holder, *front), ("dl1:y:9", false));
+        assert_eq!((&*holder.text, *front), ("dl1:y:9", false));
         assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
         assert!(!server.run::<bool>("EXISTS c"));
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
-        one.send(
-            "a",
-            Op::Release {
-                token: Token(1),
-                keep_taken_for: None,
-                handoffs_began: crate::backend::ServerTime(0),
-            },
-        )
-        .unwrap();
+        one.send("a", op::Release { token: Token(1), keep_taken_for: None, handoffs_began: None }).unwrap();
     }
     server.run::<()>("PERSIST b");
     let replies = take(&one, 1, Kind::Exclusive);
-    assert!(matches!(&replies[1], Reply::Busy { remaining: Remaining::Forever, .. }), "{replies:?}");
+    assert!(
+        matches!(&replies[1], Some(AcquireReply::Busy { remaining: Remaining::Forever, .. })),
+        "{replies:?}"
+    );
 }
 
 #[test]
@@ -82,9 +80,10 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
             }
             let replies = take(&rig, 1, kind);
             assert!(
-                replies
-                    .iter()
-                    .all(|reply| matches!(reply, Reply::AlreadyHeld { server_time: Some(_), fence: None })),
+                replies.iter().all(|reply| matches!(
+                    reply,
+                    Some(AcquireReply::AlreadyHeld { server_time: Some(_), fence: None })
+                )),
                 "{kind}: {replies:?}"
             );
             // That of a shared one is a marker, which lives as long as its members say.
@@ -103,7 +102,7 @@ fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer
         for kind in [Kind::Exclusive, Kind::Shared] {
             let replies = take(&rig, 1, kind);
             assert!(
-                matches!(&replies[..], [reply, Reply::WrongKind { .. }, Reply::Skipped] if reply.is_acquired()),
+                matches!(&replies[..], [Some(reply), Some(AcquireReply::WrongKind { .. }), None] if reply.is_acquired()),
                 "{kind}: {replies:?}"
             );
             server.run::<()>("DEL a");
@@ -120,13 +119,13 @@ fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer
 fn readers_share_the_locks_unless_a_writer_waits() {
     let server = TestServer::start(&[]);
     let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
-    assert!(take(&one, 1, Kind::Shared).iter().all(Reply::is_acquired));
-    assert!(take(&other, 1, Kind::Shared).iter().all(Reply::is_acquired));
+    assert!(take(&one, 1, Kind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3);
+    assert!(take(&other, 1, Kind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3);
     let writer = other.send("b", enter(9, Kind::Exclusive, AcquireMode::Wait)).unwrap();
-    assert!(matches!(writer, Reply::Busy { front: true, .. }), "{writer:?}");
+    assert!(matches!(writer, AcquireReply::Busy { front: true, .. }), "{writer:?}");
     let replies = take(&one, 11, Kind::Shared);
     assert!(
-        matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]),
+        matches!(&replies[..], [Some(AcquireReply::Acquired { .. }), Some(AcquireReply::Busy { .. }), None]),
         "{replies:?}"
     );
 }

@@ -7,14 +7,14 @@ use redis::{Cmd, RedisWrite};
 
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
-use crate::backend::{AcquireMode, Kind, MARK, Op, Token, Tuning};
+use crate::backend::{AcquireMode, Kind, MARK, Token, Tuning, op};
 
 /// The most holders of a lock that are listed.
 const MOST_HOLDERS: isize = 1000;
 
 /// Turns operations into commands. Fixed for the life of a backend.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
     /// The lifetime of a queue entry in milliseconds.
@@ -27,7 +27,7 @@ pub(super) struct Wire {
 
 /// How a command names its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScriptRef {
+pub(crate) enum ScriptRef {
     /// By its hash: EVALSHA.
     Hash,
     /// By its text, which the server stores: EVAL, for a server that does not know the hash.
@@ -62,56 +62,55 @@ impl Wire {
     }
 
     /// `SET NX GET`: replies with the holder in the same round trip, on servers from 7.0.
-    pub(super) fn set(&self, key: &str, token: Token, ttl: Duration) -> Cmd {
+    pub(super) fn set(&self, key: &str, op: &op::TryAcquire) -> Cmd {
         let lock = self.names.lock(key);
         let mut cmd = Cmd::with_capacity(7, 64 + lock.len() + self.client.len());
         cmd.arg("SET");
         cmd.write_arg_fmt(lock);
-        self.token(&mut cmd, token);
-        cmd.arg("NX").arg("GET").arg("PX").arg(millis(ttl));
+        self.token(&mut cmd, op.token);
+        cmd.arg("NX").arg("GET").arg("PX").arg(millis(op.ttl));
         cmd
     }
 
-    /// `op` as a call of its script; [`Op::TryAcquire`] as an `enter` that does not queue. `from`: how the
-    /// server is named in the grants that it pushes.
-    pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &Op, from: Option<&str>) -> Cmd {
-        match *op {
-            Op::TryAcquire { token, ttl } => {
-                self.enter(script_ref, key, token, Kind::Exclusive, ttl, ttl, AcquireMode::Try, 0)
-            }
-            Op::Acquire { token, kind, ttl, claim, mode, fences } => {
-                self.enter(script_ref, key, token, kind, ttl, claim, mode, fences)
-            }
-            Op::Release { token, keep_taken_for, handoffs_began } => {
-                let mut cmd = self.on_queue(script_ref, &SCRIPTS.leave, key);
-                self.token(&mut cmd, token);
-                cmd.arg(keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began.0).arg(&self.settings);
-                if let Some(from) = from {
-                    cmd.arg(from);
-                }
-                cmd
-            }
-            Op::Renew { token, kind, ttl } => {
-                let room = 64 + self.client.len();
-                let lock = self.names.lock(key);
-                let mut cmd = if kind == Kind::Exclusive {
-                    call(script_ref, &SCRIPTS.renew, &[lock], room)
-                } else {
-                    let members = self.names.members(self.names.tag(key), key);
-                    call(script_ref, &SCRIPTS.renew_n, &[lock, members], room)
-                };
-                self.token(&mut cmd, token);
-                cmd.arg(millis(ttl));
-                cmd
-            }
-            Op::Fence { token, first, count } => {
-                let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
-                let mut cmd = call(script_ref, &SCRIPTS.fence, &names, 96 + self.client.len());
-                self.token(&mut cmd, token);
-                cmd.arg(first).arg(count);
-                cmd
-            }
+    /// `from`: how the server is named in the grants that it pushes.
+    pub(super) fn leave(
+        &self,
+        script_ref: ScriptRef,
+        key: &str,
+        op: &op::Release,
+        from: Option<&str>,
+    ) -> Cmd {
+        let mut cmd = self.on_queue(script_ref, &SCRIPTS.leave, key);
+        self.token(&mut cmd, op.token);
+        // To the script, zero means "none".
+        let handoffs_began = op.handoffs_began.map_or(0, |began| began.0);
+        cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began).arg(&self.settings);
+        if let Some(from) = from {
+            cmd.arg(from);
         }
+        cmd
+    }
+
+    pub(super) fn renew(&self, script_ref: ScriptRef, key: &str, op: &op::Renew) -> Cmd {
+        let room = 64 + self.client.len();
+        let lock = self.names.lock(key);
+        let mut cmd = if op.kind == Kind::Exclusive {
+            call(script_ref, &SCRIPTS.renew, &[lock], room)
+        } else {
+            let members = self.names.members(self.names.tag(key), key);
+            call(script_ref, &SCRIPTS.renew_n, &[lock, members], room)
+        };
+        self.token(&mut cmd, op.token);
+        cmd.arg(millis(op.ttl));
+        cmd
+    }
+
+    pub(super) fn fence(&self, script_ref: ScriptRef, key: &str, op: &op::Fence) -> Cmd {
+        let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
+        let mut cmd = call(script_ref, &SCRIPTS.fence, &names, 96 + self.client.len());
+        self.token(&mut cmd, op.token);
+        cmd.arg(op.first).arg(op.count);
+        cmd
     }
 
     /// The keys, apart from the lock, to which a waiter writes.
@@ -125,18 +124,8 @@ impl Wire {
             .collect()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are the script's own")]
-    fn enter(
-        &self,
-        script_ref: ScriptRef,
-        key: &str,
-        token: Token,
-        kind: Kind,
-        ttl: Duration,
-        claim: Duration,
-        mode: AcquireMode,
-        fences: u32,
-    ) -> Cmd {
+    pub(super) fn enter(&self, script_ref: ScriptRef, key: &str, op: &op::Acquire) -> Cmd {
+        let op::Acquire { token, kind, ttl, claim, mode, fences } = *op;
         let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
         let mut cmd = self.on_queue(script_ref, script, key);
         self.token(&mut cmd, token);
@@ -200,12 +189,9 @@ impl Wire {
     }
 
     /// Operations `Acquire` of one kind and ttl that do not queue, as one command.
-    pub(super) fn enter_all(&self, script_ref: ScriptRef, batch: &[(Arc<str>, Op)]) -> Cmd {
-        let wanted = batch.iter().find_map(|(_, op)| match op {
-            Op::Acquire { kind, ttl, .. } => Some((*kind, *ttl)),
-            _ => None,
-        });
-        let (kind, ttl) = wanted.unwrap_or((Kind::Exclusive, Duration::ZERO));
+    pub(super) fn enter_all(&self, script_ref: ScriptRef, batch: &[(Arc<str>, op::Acquire)]) -> Cmd {
+        let (kind, ttl) =
+            batch.first().map_or((Kind::Exclusive, Duration::ZERO), |(_, op)| (op.kind, op.ttl));
         let mut names = Vec::with_capacity(4 * batch.len());
         for (key, _) in batch {
             names.push(self.names.lock(key));
@@ -221,21 +207,9 @@ impl Wire {
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
         for (_, op) in batch {
-            self.token(&mut cmd, op.token());
+            self.token(&mut cmd, op.token);
         }
         cmd
-    }
-
-    /// The hash of the script that carries out `op`.
-    pub(super) fn script_of(op: &Op) -> &'static str {
-        match op {
-            Op::TryAcquire { .. } | Op::Acquire { kind: Kind::Exclusive, .. } => &SCRIPTS.enter.hash,
-            Op::Acquire { .. } => &SCRIPTS.enter_n.hash,
-            Op::Release { .. } => &SCRIPTS.leave.hash,
-            Op::Renew { kind: Kind::Exclusive, .. } => &SCRIPTS.renew.hash,
-            Op::Renew { .. } => &SCRIPTS.renew_n.hash,
-            Op::Fence { .. } => &SCRIPTS.fence.hash,
-        }
     }
 
     fn on_queue(&self, script_ref: ScriptRef, script: &Lua, key: &str) -> Cmd {
@@ -296,7 +270,7 @@ mod tests {
     #[test]
     fn set_is_one_plain_command_on_exactly_the_users_key() {
         let wire = Wire::new(Names::new("shop:".into()), "c".into(), &Tuning::default());
-        let cmd = wire.set("order:42", Token(7), Duration::from_secs(10));
+        let cmd = wire.set("order:42", &op::TryAcquire { token: Token(7), ttl: Duration::from_secs(10) });
         let text = String::from_utf8(cmd.get_packed_command()).unwrap();
         let words: Vec<_> = text.split("\r\n").skip(2).step_by(2).collect();
         assert_eq!(words, ["SET", "shop:order:42", "dl1:c:7", "NX", "GET", "PX", "10000"]);

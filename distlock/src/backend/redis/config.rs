@@ -13,6 +13,7 @@ use super::tls::Tls;
 #[cfg(feature = "tls")]
 use super::url::Transport;
 use super::url::{Kind, Url};
+use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
 use crate::connection::{AddressMap, ConnectionOptions};
 #[cfg(feature = "tls")]
@@ -82,8 +83,7 @@ pub(crate) struct RedisConfig {
     pub(super) sentinels_every: Duration,
     /// How many replicas must confirm an acquisition before it counts; zero: none.
     pub(crate) replicas: u32,
-    /// Connects when the first operation is sent instead of at once.
-    pub(crate) lazy: bool,
+    pub(crate) connect: ConnectOn,
     /// One of several independent servers.
     pub(super) member: bool,
 }
@@ -154,7 +154,7 @@ impl RedisConfig {
             connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(3)),
             sentinels_every: Duration::from_secs(1),
             replicas,
-            lazy: false,
+            connect: ConnectOn::Start,
             member: false,
         })
     }

@@ -11,22 +11,23 @@ use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
 use super::test_server::{Rig, Seen, TestServer, is_command_connection, let_pass, wait_until};
 use crate::backend::{
-    AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Pushes, Reply, ServerTime, Token,
+    AcquireMode, AcquireReply, Backend, Failure, Kind, LinkEvent, Push, Pushes, ReleaseReply, RenewReply,
+    ServerTime, Token, op,
 };
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, kind: Kind) -> Op {
+fn enter(token: u64, kind: Kind) -> op::Acquire {
     let (mode, claim) = (AcquireMode::Wait, Duration::from_secs(3));
-    Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
+    op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 fn config(url: &str, client: &str) -> RedisConfig {
@@ -143,10 +144,10 @@ fn a_cluster_that_is_hidden_is_noticed_before_a_lock_is_taken() {
         assert!(a.send("k", enter(1, kind)).unwrap().is_acquired());
         // A writer waits behind readers.
         let next = if kind == Kind::Shared { Kind::Exclusive } else { kind };
-        assert!(matches!(b.send("k", enter(2, next)), Ok(Reply::Busy { .. })));
-        assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+        assert!(matches!(b.send("k", enter(2, next)), Ok(AcquireReply::Busy { .. })));
+        assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
         assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-        assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
+        assert_eq!(b.send("k", leave(2)).unwrap(), ReleaseReply::Released { gap: false });
     }
     assert_eq!(server.run::<i64>("DBSIZE"), 0);
 }
@@ -181,8 +182,8 @@ fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_ti
     let rig = Rig::start(config(&server.url(), "a"));
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
-    let renew = Op::Renew { token: Token(9), kind: Kind::Exclusive, ttl: TTL };
-    assert!(matches!(rig.send("k", renew), Ok(Reply::Renewed { server_time: ServerTime(5) })));
+    let renew = op::Renew { token: Token(9), kind: Kind::Exclusive, ttl: TTL };
+    assert!(matches!(rig.send("k", renew), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     // Such a proxy may share the keys out by the first one of a command.
     let keys = ["a", "b"].map(Arc::from);
     assert_eq!(rig.backend.acquires_all(&keys), 1);
@@ -301,6 +302,6 @@ fn pushes_follow_the_commands_to_another_server_even_where_servers_do_not_tell_w
     wait_until("the new server has a listener", Duration::from_secs(10), || {
         new.client_ids(|line| line.contains(" sub=1 ")).len() == 1
     });
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
     assert_eq!(new.run::<String>("GET k"), "dl1:a:1");
 }

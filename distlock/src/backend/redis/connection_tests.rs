@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::test_cluster::Cluster;
 use super::test_sentinels::Guarded;
-use super::test_server::{LONG, Rig, TestServer, finish, wait_until};
+use super::test_server::{LONG, Rig, TestServer, wait_until};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{Backend, Op, Pushes, Reply, Token};
+use crate::backend::{AcquireReply, Pushes, Token, op};
 use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
 /// A user `app` of `server`, whose password is what this says.
@@ -71,7 +71,7 @@ fn a_connection_that_is_made_anew_shows_what_counts_then() {
     }
     rig.wait_for_down();
     rig.wait_until_up();
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn credentials_that_end_are_renewed_on_the_connections_that_are_open() {
     let auths = log.lines().find_map(|line| line.strip_prefix("cmdstat_auth:calls=")?.split(',').next());
     assert!(auths.unwrap().parse::<usize>().unwrap() >= 2, "{log}");
     assert_eq!(server.client_ids(|line| line.contains("user=app")), before, "the same connections");
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_subscription_that_cannot_show_new_credentials_is_made_anew() {
         let now = listener();
         !now.is_empty() && now != first
     });
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn the_nodes_that_a_cluster_announces_are_reached_where_the_map_says() {
     let rig = start(&options);
     rig.wait_until_up();
     assert!(asked.load(Ordering::SeqCst) > 0);
-    let reply = finish(rig.backend.send(&Arc::from(cluster.key_at(0)), set(1)));
-    assert!(matches!(reply, Ok(Reply::Acquired { .. })), "{reply:?}");
+    let reply = rig.send(&cluster.key_at(0), set(1));
+    assert!(matches!(reply, Ok(AcquireReply::Acquired { .. })), "{reply:?}");
     let (_, nowhere) = by("nowhere.invalid");
     let cause = start(&nowhere).wait_for_down().to_string();
     assert!(cause.contains("nowhere.invalid"), "{cause}");

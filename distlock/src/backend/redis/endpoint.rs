@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
+use crate::backend::Pushes;
 
 /// What the connections for commands and for pushes to one server have in common.
 pub(super) trait Connects: Send + Sync {
@@ -27,5 +28,31 @@ impl Endpoint {
     pub(super) fn is_elsewhere(&self, other: &Endpoint) -> bool {
         let known = self.run_id.is_some() && other.run_id.is_some();
         self.address != other.address || (known && self.run_id != other.run_id)
+    }
+}
+
+/// Which servers the two connections lead to. Changed on the I/O thread only.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) up: bool,
+    /// The server that runs our commands.
+    pub(super) at: Option<Endpoint>,
+    pub(super) subscribed: bool,
+    /// The server that sends our pushes.
+    pub(super) push_at: Option<Endpoint>,
+    /// The command link was made again after the push connection, and it is not known whether both lead to
+    /// the same server: the address may lead to another one by now.
+    pub(super) push_is_older: bool,
+}
+
+impl State {
+    /// Pushes count only if they come from the server that runs our commands, as far as this is known.
+    pub(super) fn pushes(&self) -> Pushes {
+        if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
+    }
+
+    pub(super) fn split(&self) -> bool {
+        self.push_is_older
+            || matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
     }
 }

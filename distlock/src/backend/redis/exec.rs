@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use redis::{Cmd, Pipeline, ServerError, Value};
 
 use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
 use super::link::Link;
+use super::operation::{Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{Failure, Inspection, Op, OpError, OpResult, Reply, Token};
+use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, op};
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;
@@ -56,61 +56,69 @@ impl Exec {
         self.from.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &Op) -> Cmd {
-        self.wire.script(script_ref, key, op, self.name().as_deref())
+    pub(super) fn script(&self, script_ref: ScriptRef, key: &str, op: &dyn Encode) -> Cmd {
+        op.script(&self.wire, script_ref, key, self.name().as_deref())
     }
 
     pub(super) fn force_cmd(&self, script_ref: ScriptRef, key: &str) -> Cmd {
         self.wire.force(script_ref, key, self.name().as_deref())
     }
 
-    pub(super) fn encode(&self, key: &str, op: &Op) -> (Cmd, Encoding) {
-        match *op {
-            Op::TryAcquire { token, ttl } if self.set_get.load(Ordering::Relaxed) => {
-                (self.wire.set(key, token, ttl), Encoding::Native)
-            }
-            _ => (self.script(ScriptRef::Hash, key, op), Encoding::Script),
+    pub(super) fn encode(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
+        let native = if self.set_get.load(Ordering::Relaxed) { op.native(&self.wire, key) } else { None };
+        match native {
+            Some(cmd) => (cmd, Encoding::Native),
+            None => (self.script(ScriptRef::Hash, key, op), Encoding::Script),
         }
     }
 
-    pub(super) async fn carry_out(
+    pub(super) async fn carry_out<O: Operation>(
         self: Arc<Self>,
         link: Arc<Link>,
         key: Arc<str>,
-        op: Op,
+        op: O,
         (cmd, encoding): (Cmd, Encoding),
-    ) -> OpResult {
+    ) -> OpResult<O::Reply> {
         match link.request(&cmd).await {
             // Boxed because it is rare: it would double the size of every operation.
             Ok(value) if self.needs_resend(&value, encoding) => {
                 Box::pin(self.resend_as_text(&link, &key, &op)).await
             }
-            Ok(value) => match self.decode(&link, &key, &op, encoding, value)? {
-                reply if reply.names_a_marker() => Ok(Box::pin(self.named(&link, &key, reply)).await),
-                reply => Ok(reply),
-            },
+            Ok(value) => self.decode(&link, &key, &op, encoding, value),
             Err(error) => Err(broken(&link, error)),
         }
     }
 
-    /// If a reply has only the marker of a shared or limited lock, replaces the marker by a holder's token.
-    pub(super) async fn named(&self, link: &Link, key: &str, reply: Reply) -> Reply {
-        let Reply::Busy { server_time, holder, remaining, front } = reply else { return reply };
-        let found = link.request(&self.wire.last_member(key)).await;
-        let holder = found.ok().as_ref().and_then(reply::of_last_member).unwrap_or(holder);
-        Reply::Busy { server_time, holder, remaining, front }
+    /// Asks for a lock. The reply names a holder, whatever kind of lock the key is used for.
+    pub(super) async fn acquire(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        key: Arc<str>,
+        op: op::Ask,
+        encoded: (Cmd, Encoding),
+    ) -> OpResult<AcquireReply> {
+        let reply = Arc::clone(&self).carry_out(Arc::clone(&link), Arc::clone(&key), op, encoded).await?;
+        Ok(if reply.names_a_marker() { Box::pin(self.named(&link, &key, reply)).await } else { reply })
     }
 
-    /// [`Op::TryAcquire`], with the server's time in the reply: the cheapest way to get that time.
+    /// If a reply has only the marker of a shared or limited lock, replaces the marker by a holder's token.
+    pub(super) async fn named(&self, link: &Link, key: &str, reply: AcquireReply) -> AcquireReply {
+        let AcquireReply::Busy { server_time, holder, remaining, front } = reply else { return reply };
+        let found = link.request(&self.wire.last_member(key)).await;
+        let member = found.ok().as_ref().and_then(reply::of_last_member);
+        let holder = member.map_or(holder, CurrentHolder::from);
+        AcquireReply::Busy { server_time, holder, remaining, front }
+    }
+
+    /// The same, with the server's time in the reply: the cheapest way to get that time.
     pub(super) async fn set_with_time(
         self: Arc<Self>,
         link: Arc<Link>,
         key: Arc<str>,
-        token: Token,
-        ttl: Duration,
-    ) -> OpResult {
-        let op = Op::TryAcquire { token, ttl };
-        let (cmd, encoding) = self.encode(&key, &op);
+        op: op::TryAcquire,
+    ) -> OpResult<AcquireReply> {
+        let op = op::Ask::Plain(op);
+        let (cmd, encoding) = self.encode(&key, op.encoder());
         let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
         let time = answers.pop().as_ref().and_then(reply::of_time);
         let Some(answer) = answers.pop() else { return Err(garbled(&link)) };
@@ -119,9 +127,9 @@ impl Exec {
         } else {
             self.decode(&link, &key, &op, encoding, answer)?
         };
-        if let Reply::Acquired { server_time, .. }
-        | Reply::AlreadyHeld { server_time, .. }
-        | Reply::Busy { server_time, .. } = &mut reply
+        if let AcquireReply::Acquired { server_time, .. }
+        | AcquireReply::AlreadyHeld { server_time, .. }
+        | AcquireReply::Busy { server_time, .. } = &mut reply
         {
             *server_time = server_time.or(time);
         }
@@ -129,8 +137,8 @@ impl Exec {
     }
 
     /// Sends an operation by the text of its script.
-    async fn resend_as_text(&self, link: &Link, key: &str, op: &Op) -> OpResult {
-        let value = self.ask(link, &self.script(ScriptRef::Text, key, op)).await?;
+    async fn resend_as_text<O: Operation>(&self, link: &Link, key: &str, op: &O) -> OpResult<O::Reply> {
+        let value = self.ask(link, &self.script(ScriptRef::Text, key, op.encoder())).await?;
         self.decode(link, key, op, Encoding::Script, value)
     }
 
@@ -158,33 +166,50 @@ impl Exec {
         }
     }
 
-    pub(super) fn decode(
+    pub(super) fn decode<O: Operation>(
         &self,
         link: &Link,
         key: &str,
-        op: &Op,
+        op: &O,
         encoding: Encoding,
         value: Value,
-    ) -> OpResult {
-        let client = &self.wire.client;
-        let reply = match (value, encoding, op) {
-            (Value::ServerError(error), Encoding::Native, _) if error.code() == "WRONGTYPE" => {
-                Ok(reply::wrong_type())
+    ) -> OpResult<O::Reply> {
+        let value = match value {
+            Value::ServerError(error) => {
+                let is_read = encoding == Encoding::Native && error.code() == "WRONGTYPE";
+                if !is_read {
+                    return Err(self.refused(link, key, op.encoder(), encoding, error));
+                }
+                Value::ServerError(error)
             }
-            // The script has checked the lock itself before, so another key is the cause.
-            (Value::ServerError(error), Encoding::Script, Op::Acquire { kind, .. })
-                if errors::is_wrong_type(&error) =>
-            {
-                return Err(errors::foreign_value(&self.wire.names_of_waiting(key, *kind), error));
-            }
-            (Value::ServerError(error), ..) => return Err(failed(link, error)),
-            (value, Encoding::Native, Op::TryAcquire { token, .. }) => reply::of_set(client, *token, &value),
-            (value, ..) => reply::of_script(client, op, &value),
+            value => value,
         };
-        reply.map_err(|reply::Garbled| garbled(link))
+        op.read(&self.wire.client, encoding, &value).map_err(|reply::Garbled| garbled(link))
     }
 
-    pub(super) async fn batch(self: Arc<Self>, link: Arc<Link>, batch: Vec<(Arc<str>, Op)>) -> Vec<OpResult> {
+    /// An error reply to an operation.
+    fn refused(
+        &self,
+        link: &Link,
+        key: &str,
+        op: &dyn Encode,
+        encoding: Encoding,
+        error: ServerError,
+    ) -> OpError {
+        match op.queues_for().filter(|_| encoding == Encoding::Script) {
+            // The script has checked the lock itself before, so another key is the cause.
+            Some(kind) if errors::is_wrong_type(&error) => {
+                errors::foreign_value(&self.wire.names_of_waiting(key, kind), error)
+            }
+            _ => failed(link, error),
+        }
+    }
+
+    pub(super) async fn batch<O: Operation>(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        batch: Vec<(Arc<str>, O)>,
+    ) -> Vec<OpResult<O::Reply>> {
         let mut results = Vec::with_capacity(batch.len());
         for piece in batch.chunks(PIECE) {
             if link.pulse.has_ended() {
@@ -205,13 +230,13 @@ impl Exec {
         results
     }
 
-    pub(super) async fn piece(
+    async fn piece<O: Operation>(
         &self,
         link: &Link,
-        piece: &[(Arc<str>, Op)],
+        piece: &[(Arc<str>, O)],
     ) -> Result<Vec<(Encoding, Value)>, OpError> {
         let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
-            piece.iter().map(|(key, op)| self.encode(key, op)).unzip();
+            piece.iter().map(|(key, op)| self.encode(key, op.encoder())).unzip();
         let values = self.ask_all(link, cmds).await?;
         let mut answers: Vec<_> = encodings.into_iter().zip(values).collect();
         let again: Vec<usize> = answers
@@ -226,10 +251,10 @@ impl Exec {
         // The first text of a script loads it on the server for the rest of the pipeline.
         let mut taught = Vec::new();
         let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
-            let script = Wire::script_of(op);
+            let script = op.encoder().script_hash();
             let script_ref = if taught.contains(&script) { ScriptRef::Hash } else { ScriptRef::Text };
             taught.push(script);
-            self.script(script_ref, key, op)
+            self.script(script_ref, key, op.encoder())
         });
         let values = self.ask_all(link, cmds.collect()).await?;
         for (at, value) in again.into_iter().zip(values) {
@@ -254,8 +279,8 @@ impl Exec {
     pub(super) async fn acquires_all(
         self: Arc<Self>,
         link: Arc<Link>,
-        batch: Vec<(Arc<str>, Op)>,
-    ) -> Vec<OpResult> {
+        batch: Vec<(Arc<str>, op::Acquire)>,
+    ) -> Vec<OpResult<BatchReply>> {
         match self.ask_acquire_all(&link, &batch).await {
             Ok(replies) => self.all_named(&link, &batch, replies).await.into_iter().map(Ok).collect(),
             Err(error) => fail_all(batch.len(), &error),
@@ -266,18 +291,24 @@ impl Exec {
     pub(super) async fn all_named(
         &self,
         link: &Link,
-        batch: &[(Arc<str>, Op)],
-        mut replies: Vec<Reply>,
-    ) -> Vec<Reply> {
+        batch: &[(Arc<str>, op::Acquire)],
+        mut replies: Vec<BatchReply>,
+    ) -> Vec<BatchReply> {
         for ((key, _), reply) in batch.iter().zip(&mut replies) {
-            if reply.names_a_marker() {
-                *reply = self.named(link, key, reply.clone()).await;
+            if let BatchReply::Tried(tried) = reply
+                && tried.names_a_marker()
+            {
+                *tried = self.named(link, key, tried.clone()).await;
             }
         }
         replies
     }
 
-    async fn ask_acquire_all(&self, link: &Link, batch: &[(Arc<str>, Op)]) -> Result<Vec<Reply>, OpError> {
+    async fn ask_acquire_all(
+        &self,
+        link: &Link,
+        batch: &[(Arc<str>, op::Acquire)],
+    ) -> OpResult<Vec<BatchReply>> {
         let mut value = self.ask(link, &self.wire.enter_all(ScriptRef::Hash, batch)).await?;
         if self.needs_resend(&value, Encoding::Script) {
             value = self.ask(link, &self.wire.enter_all(ScriptRef::Text, batch)).await?;
@@ -288,9 +319,9 @@ impl Exec {
     pub(super) fn decode_acquire_all(
         &self,
         link: &Link,
-        batch: &[(Arc<str>, Op)],
+        batch: &[(Arc<str>, op::Acquire)],
         value: &Value,
-    ) -> Result<Vec<Reply>, OpError> {
+    ) -> OpResult<Vec<BatchReply>> {
         match value {
             Value::ServerError(error) => Err(failed(link, error.clone())),
             value => {
@@ -324,14 +355,6 @@ impl Exec {
             value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
         }
     }
-}
-
-/// How an operation was encoded as a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
-    /// As a plain command.
-    Native,
-    Script,
 }
 
 /// An error reply. If it shows that this is the wrong server, the link is replaced.

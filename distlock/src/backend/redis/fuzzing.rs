@@ -13,7 +13,7 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
-use crate::backend::{AcquireMode, Kind, Op, Token, Tuning};
+use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -71,19 +71,16 @@ fn reply(bytes: &[u8]) {
     let Ok(value) = redis::parse_redis_value(bytes) else { return };
     let token = Token(7);
     let (ttl, claim) = (Duration::from_secs(10), Duration::from_secs(3));
-    let enter = |kind| Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
-    let ops = [
-        Op::TryAcquire { token, ttl },
-        enter(Kind::Exclusive),
-        enter(Kind::Shared),
-        Op::Release { token, keep_taken_for: None, handoffs_began: crate::backend::ServerTime(0) },
-        Op::Renew { token, kind: Kind::Exclusive, ttl },
-    ];
-    for op in &ops {
-        drop(reply::of_script(CLIENT, op, &value));
+    let enter = |kind| op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        drop(reply::of_acquire(CLIENT, &enter(kind), &value));
+        drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
     }
+    let leave = op::Release { token, keep_taken_for: None, handoffs_began: None };
+    drop(reply::of_release(CLIENT, &leave, &value));
+    drop(reply::of_fence(CLIENT, &op::Fence { token, first: 1, count: 1 }, &value));
     drop(reply::of_set(CLIENT, token, &value));
-    let batch: Vec<(Arc<str>, Op)> = ops.into_iter().map(|op| (Arc::from("k"), op)).collect();
+    let batch: Vec<(Arc<str>, op::Acquire)> = (0..5).map(|_| (Arc::from("k"), enter(Kind::Shared))).collect();
     if let Ok(replies) = reply::of_enter_all(CLIENT, &batch, &value) {
         assert!(replies.len() <= batch.len());
     }

@@ -26,6 +26,7 @@ mod login;
 mod membership;
 mod names;
 mod news;
+mod operation;
 mod pace;
 mod push;
 mod replicas;
@@ -61,6 +62,8 @@ mod sentinel_tests;
 #[cfg(test)]
 mod test_cluster;
 #[cfg(test)]
+mod test_operations;
+#[cfg(test)]
 #[cfg(feature = "tls")]
 mod test_papers;
 #[cfg(test)]
@@ -79,5 +82,7 @@ pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
 pub(crate) use config_error::ConfigError;
 pub(crate) use membership::{Mark, Note, Origin};
+pub(crate) use operation::{Encode, Encoding, Operation};
+pub(crate) use reply::Garbled;
 pub(crate) use standalone::RedisBackend;
 pub(crate) use url::is_quorum;

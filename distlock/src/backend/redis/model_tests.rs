@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::backend::{AcquireMode, Kind, Op, ServerTime, Token};
+use super::test_operations::AnyOp;
+use crate::backend::{AcquireMode, Kind, ServerTime, Token, op};
 use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
 
 /// Operations in one run.
@@ -43,12 +44,12 @@ pub(super) enum Deed {
     Send {
         client: usize,
         key: &'static str,
-        op: Op,
+        op: AnyOp,
     },
     /// One command for several keys.
     Together {
         client: usize,
-        batch: Vec<(Arc<str>, Op)>,
+        batch: Vec<(Arc<str>, op::Acquire)>,
     },
     ForceRelease {
         client: usize,
@@ -102,7 +103,7 @@ fn token(rng: &mut Rng, sides: &Sides, key: &str) -> (usize, Token) {
     (rng.usize(0..CLIENTS.len()), Token(rng.u64(1..9)))
 }
 
-fn enter(rng: &mut Rng, key: &str, token: Token) -> Op {
+fn enter(rng: &mut Rng, key: &str, token: Token) -> op::Acquire {
     let kind = kind_of_token(key, token);
     let (ttl, claim) = (seconds(rng, &[60, 120, 300]), seconds(rng, &[40, 90]));
     let modes = [
@@ -115,40 +116,40 @@ fn enter(rng: &mut Rng, key: &str, token: Token) -> Op {
     ];
     let mode = pick(rng, &modes);
     let fences = if kind == Kind::Exclusive { pick(rng, &[0, 0, 1, 5]) } else { 0 };
-    Op::Acquire { token, kind, ttl, claim, mode, fences }
+    op::Acquire { token, kind, ttl, claim, mode, fences }
 }
 
-fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> Op {
+fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
     match rng.u32(0..20) {
-        0..9 => enter(rng, key, token),
+        0..9 => enter(rng, key, token).into(),
         9..15 => {
             let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, in the future (no gap is due, whenever the command arrives), or so long ago that one is.
-            let handoffs_began = pick(rng, &[0, now.0 + 60_000_000, now.0 - 60_000_000]);
-            Op::Release { token, keep_taken_for, handoffs_began: ServerTime(handoffs_began) }
+            let handoffs_began = pick(rng, &[None, Some(now.0 + 60_000_000), Some(now.0 - 60_000_000)]);
+            op::Release { token, keep_taken_for, handoffs_began: handoffs_began.map(ServerTime) }.into()
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
-            Op::Renew { token, kind: kind_of_token(key, token), ttl }
+            op::Renew { token, kind: kind_of_token(key, token), ttl }.into()
         }
         18 if kind_of_token(key, token) == Kind::Exclusive => {
-            Op::TryAcquire { token, ttl: seconds(rng, &[60, 120, 300]) }
+            op::TryAcquire { token, ttl: seconds(rng, &[60, 120, 300]) }.into()
         }
-        18 => enter(rng, key, token),
+        18 => enter(rng, key, token).into(),
         _ => {
             let first = FIRST_FENCE + rng.u64(0..3_000);
-            Op::Fence { token, first, count: rng.u32(1..9) }
+            AnyOp::Fence(op::Fence { token, first, count: rng.u32(1..9) })
         }
     }
 }
 
 /// Exclusive or shared locks, in the order of the keys.
-fn together(rng: &mut Rng) -> Vec<(Arc<str>, Op)> {
+fn together(rng: &mut Rng) -> Vec<(Arc<str>, op::Acquire)> {
     let kind = pick(rng, &[Kind::Exclusive, Kind::Shared]);
     let ttl = seconds(rng, &[60, 120]);
     let one = |(key, number): (&str, u64)| {
         let (token, claim) = (Token(number), Duration::from_secs(40));
-        (Arc::from(key), Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 })
+        (Arc::from(key), op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 })
     };
     // Of tokens that ask for this kind, wherever they are used.
     let number = 5 * rng.u64(1..3) + if kind == Kind::Exclusive { 2 } else { 0 };
@@ -201,13 +202,13 @@ fn a_real_server_and_the_model_of_one_do_the_same() {
     }
 }
 
-fn enter_for_long(number: u64, mode: AcquireMode) -> Op {
+fn enter_for_long(number: u64, mode: AcquireMode) -> op::Acquire {
     let (token, ttl) = (Token(number), Duration::from_secs(60));
-    Op::Acquire { token, kind: kind_of_token("s", token), ttl, claim: ttl, mode, fences: 0 }
+    op::Acquire { token, kind: kind_of_token("s", token), ttl, claim: ttl, mode, fences: 0 }
 }
 
-fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> Op {
-    Op::Release { token: Token(number), keep_taken_for, handoffs_began: ServerTime(0) }
+fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> op::Release {
+    op::Release { token: Token(number), keep_taken_for, handoffs_began: None }
 }
 
 /// A command that is carried out late may let in a token that has left with a `keep_taken_for` before.
@@ -217,7 +218,7 @@ fn a_token_that_leaves_twice_with_a_hold_is_one_holder() {
     sides.begin(0);
     for keep_taken_for in [200, 50] {
         let leave = leave_for(5, Some(Duration::from_secs(keep_taken_for)));
-        for op in [enter_for_long(5, AcquireMode::Try), leave] {
+        for op in [enter_for_long(5, AcquireMode::Try).into(), leave.into()] {
             sides.both(Deed::Send { client: 0, key: "s", op });
         }
         assert_eq!(sides.texts("s"), ["dl1:hold:dl1:a:5"]);
@@ -230,13 +231,13 @@ fn of_holders_whose_leases_end_together_both_sides_name_the_same() {
     let mut sides = Sides::start();
     sides.begin(0);
     let deeds = [
-        (0, enter_for_long(2, AcquireMode::Try)),
-        (1, enter_for_long(3, AcquireMode::Wait)),
-        (2, enter_for_long(1, AcquireMode::Wait)),
-        (0, enter_for_long(4, AcquireMode::Wait)),
+        (0, AnyOp::from(enter_for_long(2, AcquireMode::Try))),
+        (1, enter_for_long(3, AcquireMode::Wait).into()),
+        (2, enter_for_long(1, AcquireMode::Wait).into()),
+        (0, enter_for_long(4, AcquireMode::Wait).into()),
         // Three readers come in at one instant. A writer waits for the last of them.
-        (0, leave_for(2, None)),
-        (0, enter_for_long(7, AcquireMode::Wait)),
+        (0, leave_for(2, None).into()),
+        (0, enter_for_long(7, AcquireMode::Wait).into()),
     ];
     for (client, op) in deeds {
         sides.both(Deed::Send { client, key: "s", op });
@@ -252,7 +253,11 @@ fn who_asks_again_while_all_places_are_taken_keeps_its_own_in_the_queue() {
     let ttl = Duration::from_secs(60);
     let ask = |client, number| {
         let (token, kind, mode) = (Token(number), Kind::Limited(2), AcquireMode::Wait);
-        Deed::Send { client, key: "p", op: Op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 } }
+        Deed::Send {
+            client,
+            key: "p",
+            op: op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 }.into(),
+        }
     };
     for (client, number) in [(0, 1), (1, 2), (0, 3), (2, 8)] {
         sides.both(ask(client, number));

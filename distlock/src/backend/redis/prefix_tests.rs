@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, Backend, Kind, Op, OpResult, Reply, ServerTime, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, Kind, OpResult, ReleaseReply, RenewReply, Token, op,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 const KINDS: [Kind; 2] = [Kind::Shared, Kind::Limited(1)];
@@ -29,23 +31,23 @@ impl Speller {
         [Speller::start(server, "a", "", "shop:k"), Speller::start(server, "b", "shop:", "k")]
     }
 
-    fn enter(&self, token: u64, kind: Kind, mode: AcquireMode) -> OpResult {
+    fn enter(&self, token: u64, kind: Kind, mode: AcquireMode) -> OpResult<AcquireReply> {
         let claim = Duration::from_secs(3);
-        self.rig.send(self.key, Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
+        self.rig.send(self.key, op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
     }
 
-    fn leave(&self, token: u64) -> Reply {
-        let op = Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) };
+    fn leave(&self, token: u64) -> ReleaseReply {
+        let op = op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None };
         self.rig.send(self.key, op).unwrap()
     }
 
-    fn renew(&self, token: u64, kind: Kind) -> Reply {
-        self.rig.send(self.key, Op::Renew { token: Token(token), kind, ttl: TTL }).unwrap()
+    fn renew(&self, token: u64, kind: Kind) -> RenewReply {
+        self.rig.send(self.key, op::Renew { token: Token(token), kind, ttl: TTL }).unwrap()
     }
 }
 
-fn fresh(result: OpResult) {
-    assert!(matches!(result, Ok(Reply::Acquired { .. })), "{result:?}");
+fn fresh(result: OpResult<AcquireReply>) {
+    assert!(matches!(result, Ok(AcquireReply::Acquired { .. })), "{result:?}");
 }
 
 #[test]
@@ -57,13 +59,15 @@ fn shared_and_limited_locks_of_the_other_spelling_are_of_another_kind_in_both_di
             fresh(first.enter(1, kind, AcquireMode::Try));
             for mode in [AcquireMode::Try, AcquireMode::Wait] {
                 match second.enter(2, kind, mode) {
-                    Ok(Reply::WrongKind { found }) => assert!(found.contains("another prefix"), "{found}"),
+                    Ok(AcquireReply::WrongKind { found }) => {
+                        assert!(found.contains("another prefix"), "{found}")
+                    }
                     other => panic!("{kind}: {other:?}"),
                 }
             }
-            assert!(matches!(first.leave(1), Reply::Released { .. }));
+            assert!(matches!(first.leave(1), ReleaseReply::Released { .. }));
             fresh(second.enter(3, kind, AcquireMode::Try));
-            assert!(matches!(second.leave(3), Reply::Released { .. }));
+            assert!(matches!(second.leave(3), ReleaseReply::Released { .. }));
             assert_eq!(server.run::<i64>("DBSIZE"), 0);
         }
     }
@@ -78,14 +82,17 @@ fn whoever_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
         match kind {
             // A writer may wait for readers, whatever their prefix.
             Kind::Shared => {
-                assert!(matches!(b.enter(2, Kind::Exclusive, AcquireMode::Wait), Ok(Reply::Busy { .. })));
-                assert_eq!(b.leave(2), Reply::Cancelled);
+                assert!(matches!(
+                    b.enter(2, Kind::Exclusive, AcquireMode::Wait),
+                    Ok(AcquireReply::Busy { .. })
+                ));
+                assert_eq!(b.leave(2), ReleaseReply::Cancelled);
             }
-            _ => assert_eq!(b.leave(2), Reply::NotHeld),
+            _ => assert_eq!(b.leave(2), ReleaseReply::NotHeld),
         }
         assert_eq!(server.run::<i64>("EXISTS shop:k"), 1, "{kind}");
-        assert!(matches!(a.renew(1, kind), Reply::Renewed { .. }));
-        assert!(matches!(a.leave(1), Reply::Released { .. }));
+        assert!(matches!(a.renew(1, kind), RenewReply::Renewed { .. }));
+        assert!(matches!(a.leave(1), ReleaseReply::Released { .. }));
     }
 }
 
@@ -101,11 +108,11 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
         }
         assert!(block_on(a.rig.backend.force_release(&Arc::from(a.key))).unwrap());
         fresh(a.enter(2, kind, AcquireMode::Try));
-        assert_eq!(b.renew(1, kind), Reply::NotHeld, "{kind}");
-        assert!(matches!(b.enter(3, kind, AcquireMode::Try), Ok(Reply::WrongKind { .. })), "{kind}");
-        assert_eq!(b.leave(1), Reply::NotHeld, "{kind}");
-        assert!(matches!(a.renew(2, kind), Reply::Renewed { .. }), "{kind}");
-        assert!(matches!(a.leave(2), Reply::Released { .. }), "{kind}");
+        assert_eq!(b.renew(1, kind), RenewReply::NotHeld, "{kind}");
+        assert!(matches!(b.enter(3, kind, AcquireMode::Try), Ok(AcquireReply::WrongKind { .. })), "{kind}");
+        assert_eq!(b.leave(1), ReleaseReply::NotHeld, "{kind}");
+        assert!(matches!(a.renew(2, kind), RenewReply::Renewed { .. }), "{kind}");
+        assert!(matches!(a.leave(2), ReleaseReply::Released { .. }), "{kind}");
         server.run::<()>("FLUSHALL");
     }
 }
@@ -116,9 +123,9 @@ fn exclusive_locks_of_both_spellings_exclude_each_other() {
     let [a, b] = Speller::pair(&server);
     fresh(a.enter(1, Kind::Exclusive, AcquireMode::Try));
     for kind in [Kind::Exclusive, Kind::Shared] {
-        assert!(matches!(b.enter(2, kind, AcquireMode::Try), Ok(Reply::Busy { .. })));
+        assert!(matches!(b.enter(2, kind, AcquireMode::Try), Ok(AcquireReply::Busy { .. })));
     }
-    assert!(matches!(a.leave(1), Reply::Released { .. }));
+    assert!(matches!(a.leave(1), ReleaseReply::Released { .. }));
     fresh(b.enter(3, Kind::Exclusive, AcquireMode::Try));
 }
 
@@ -133,7 +140,7 @@ fn locks_that_the_first_release_wrote_are_shared_with_it() {
         server.run::<i64>(&format!("PEXPIREAT shop:dl1:m:k {ends}000"));
         fresh(b.enter(1, kind, AcquireMode::Try));
         assert_eq!(server.run::<String>("GET shop:k"), marker);
-        assert!(matches!(b.leave(1), Reply::Released { .. }));
+        assert!(matches!(b.leave(1), ReleaseReply::Released { .. }));
         assert_eq!(server.run::<Vec<String>>("ZRANGE shop:dl1:m:k 0 -1"), ["dl1:old:1"]);
         server.run::<()>("FLUSHALL");
     }

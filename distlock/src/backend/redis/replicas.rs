@@ -26,7 +26,7 @@ use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::{errors, info};
-use crate::backend::{Failure, OpError, OpResult, Reply};
+use crate::backend::{Failure, OpError, OpResult};
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -69,20 +69,28 @@ impl Replicas {
     }
 
     /// Passes on the reply that came over `link`; if it is an acquisition, once it is confirmed.
-    pub(super) async fn confirm_replicated(&self, link: &Link, result: OpResult) -> OpResult {
-        if acquires(&result) { self.confirm(link).await.and(result) } else { result }
+    pub(super) async fn confirm_replicated<T>(
+        &self,
+        link: &Link,
+        result: OpResult<T>,
+        acquires: impl Fn(&T) -> bool,
+    ) -> OpResult<T> {
+        let is_acquired = result.as_ref().is_ok_and(acquires);
+        if is_acquired { self.confirm(link).await.and(result) } else { result }
     }
 
     /// The same for many replies.
-    pub(super) async fn confirm_all_replicated(
+    pub(super) async fn confirm_all_replicated<T>(
         &self,
         link: &Link,
-        mut results: Vec<OpResult>,
-    ) -> Vec<OpResult> {
-        if results.iter().any(acquires)
+        mut results: Vec<OpResult<T>>,
+        acquires: impl Fn(&T) -> bool,
+    ) -> Vec<OpResult<T>> {
+        let is_acquired = |result: &OpResult<T>| result.as_ref().is_ok_and(&acquires);
+        if results.iter().any(is_acquired)
             && let Err(error) = self.confirm(link).await
         {
-            for result in results.iter_mut().filter(|result| acquires(result)) {
+            for result in results.iter_mut().filter(|result| is_acquired(result)) {
                 *result = Err(error.clone());
             }
         }
@@ -205,10 +213,6 @@ impl Replicas {
         );
         Err(errors::found(Failure::Unknown, text))
     }
-}
-
-fn acquires(result: &OpResult) -> bool {
-    matches!(result, Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }))
 }
 
 impl Line {

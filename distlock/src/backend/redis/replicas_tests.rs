@@ -1,29 +1,27 @@
 //! Acquisitions that replicas confirm, held against real processes.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
-use super::test_server::{LONG, Rig, Seen, TestServer, finish, wait_until};
-use crate::backend::Backend;
-use crate::backend::{AcquireMode, Failure, Kind, Op, Pushes, Reply, ServerTime, Token};
+use super::test_server::{LONG, Rig, Seen, TestServer, wait_until};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Pushes, Token, op};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(30);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: AcquireMode) -> Op {
+fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
     let claim = Duration::from_secs(3);
-    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
+    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 /// A master with two replicas.
@@ -82,7 +80,7 @@ impl Trio {
 fn an_acquisition_counts_once_the_replicas_have_it() {
     let trio = Trio::start();
     let rig = trio.rig("a", 2, LONG);
-    assert!(matches!(rig.send("k", set(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
     for replica in &trio.replicas {
         assert_eq!(replica.run::<String>("GET k"), "dl1:a:1");
     }
@@ -91,10 +89,10 @@ fn an_acquisition_counts_once_the_replicas_have_it() {
     wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
     assert!(!pending.is_finished());
     trio.resume_replicas();
-    assert!(matches!(pending.join().unwrap(), Ok(Reply::Acquired { .. })));
+    assert!(matches!(pending.join().unwrap(), Ok(AcquireReply::Acquired { .. })));
     // What does not acquire is not confirmed.
     trio.stop_replicas();
-    assert!(matches!(rig.send("j", set(3)), Ok(Reply::Busy { .. })));
+    assert!(matches!(rig.send("j", set(3)), Ok(AcquireReply::Busy { .. })));
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();
     assert_eq!(trio.master.run::<i64>("DBSIZE"), 0, "no residue");
@@ -116,7 +114,7 @@ fn too_few_confirmations_are_counted_in_the_reason() {
     trio.replicas[0].resume();
     // The engine asks again.
     wait_until("the replica has caught up", LONG, || {
-        matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. }))
+        matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(AcquireReply::AlreadyHeld { .. }))
     });
 }
 
@@ -168,7 +166,7 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     let lines = trio.master.client_ids(|line| line.contains(" cmd=wait "));
     assert_eq!(lines.len(), 1, "{lines:?}");
     trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &lines[0]]);
-    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("j", set(2)), Ok(AcquireReply::Acquired { .. })));
     // While WAIT is under way.
     trio.stop_replicas();
     let pending = rig.begin("k", set(3));
@@ -178,7 +176,7 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     wait_until("it waits for them elsewhere", LONG, || trio.blocked().iter().any(|line| !cut.contains(line)));
     assert!(!pending.is_finished());
     trio.resume_replicas();
-    assert!(matches!(pending.join().unwrap(), Ok(Reply::Acquired { .. })));
+    assert!(matches!(pending.join().unwrap(), Ok(AcquireReply::Acquired { .. })));
 }
 
 #[test]
@@ -199,7 +197,7 @@ fn a_line_that_falls_silent_is_given_up() {
     trio.master.run::<()>("CLIENT UNPAUSE");
     trio.resume_replicas();
     wait_until("the replicas confirm again", LONG, || {
-        matches!(rig.send("j", enter(2, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. }))
+        matches!(rig.send("j", enter(2, AcquireMode::Try)), Ok(AcquireReply::AlreadyHeld { .. }))
     });
 }
 
@@ -229,7 +227,7 @@ fn a_lost_link_ends_the_wait_for_its_replicas() {
     trio.resume_replicas();
     let error = pending.join().unwrap().unwrap_err();
     assert_eq!(error.kind, Failure::Unknown, "{error}");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(AcquireReply::AlreadyHeld { .. })));
 }
 
 #[test]
@@ -237,7 +235,7 @@ fn a_grant_is_delivered_once_the_replicas_have_it() {
     let trio = Trio::start();
     let (a, b) = (trio.rig("a", 0, LONG), trio.rig("b", 2, LONG));
     a.send("k", enter(1, AcquireMode::Try)).unwrap();
-    assert!(matches!(b.send("k", enter(2, AcquireMode::Wait)), Ok(Reply::Busy { .. })));
+    assert!(matches!(b.send("k", enter(2, AcquireMode::Wait)), Ok(AcquireReply::Busy { .. })));
     trio.stop_replicas();
     a.send("k", leave(1)).unwrap();
     wait_until("the grant waits for the replicas", LONG, || !trio.blocked().is_empty());
@@ -258,7 +256,7 @@ fn acquisitions_of_one_moment_share_a_confirmation() {
     });
     trio.resume_replicas();
     for reply in pending {
-        assert!(matches!(reply.join().unwrap(), Ok(Reply::Acquired { .. })));
+        assert!(matches!(reply.join().unwrap(), Ok(AcquireReply::Acquired { .. })));
     }
     let stats: String = trio.master.run("INFO commandstats");
     let waits = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next());
@@ -298,7 +296,7 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     let confirmed = thread::scope(|scope| {
         let acquiring = scope.spawn(|| {
             let acquired = |number: &u64| {
-                matches!(rig.send(&format!("k{number}"), set(*number)), Ok(Reply::Acquired { .. }))
+                matches!(rig.send(&format!("k{number}"), set(*number)), Ok(AcquireReply::Acquired { .. }))
             };
             (1..).take_while(acquired).count()
         });
@@ -313,11 +311,10 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     }
     // The new master has no replica before the old one is back.
     guarded.servers[0].start_again();
-    let key = Arc::from("k");
     wait_until("locks are confirmed again", LONG * 2, || {
         matches!(
-            finish(rig.backend.send(&key, enter(0, AcquireMode::Try))),
-            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })
+            rig.send("k", enter(0, AcquireMode::Try)),
+            Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. })
         )
     });
     assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:0");

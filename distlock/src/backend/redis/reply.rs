@@ -6,69 +6,69 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::backend::{Inspection, Kind, Op, Remaining, Reply, ServerTime, Token, kind_of, parse_token};
+use crate::backend::{
+    AcquireReply, BatchReply, FenceReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
+    Token, kind_of, op, parse_token,
+};
 
 /// A reply that cannot belong to the command.
 #[derive(Debug)]
-pub(super) struct Garbled;
+pub(crate) struct Garbled;
 
 /// What a key of another type is reported as: the server's error does not name the type.
 const OTHER_TYPE: &str = "a value that is not a string";
 
-pub(super) fn wrong_type() -> Reply {
-    Reply::WrongKind { found: Arc::from(OTHER_TYPE) }
+fn wrong_type() -> AcquireReply {
+    AcquireReply::WrongKind { found: Arc::from(OTHER_TYPE) }
 }
 
 /// The reply to `SET NX GET`.
-pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<Reply, Garbled> {
+pub(super) fn of_set(client: &str, token: Token, value: &Value) -> Result<AcquireReply, Garbled> {
     match value {
-        Value::Nil => Ok(Reply::Acquired { server_time: None, fence: None }),
+        Value::Nil => Ok(AcquireReply::Acquired { server_time: None, fence: None }),
         Value::BulkString(holder) => {
             let holder = String::from_utf8_lossy(holder);
             if parse_token(client, &holder) == Some(token) {
-                return Ok(Reply::AlreadyHeld { server_time: None, fence: None });
+                return Ok(AcquireReply::AlreadyHeld { server_time: None, fence: None });
             }
-            Ok(Reply::Busy {
+            Ok(AcquireReply::Busy {
                 server_time: None,
-                holder: Arc::from(holder),
+                holder: (&*holder).into(),
                 remaining: Remaining::Unknown,
                 front: false,
             })
         }
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(wrong_type()),
         _ => Err(Garbled),
     }
 }
 
-/// The reply of the script that carries out `op`.
-pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, Garbled> {
-    if let (Op::Release { token, .. }, Value::BulkString(_)) = (op, value) {
-        let released = text(Some(value))?.strip_prefix("RELEASED ").ok_or(Garbled)?;
-        let ours = parse_token(client, released) == Some(*token);
-        return if ours { Ok(Reply::Released { gap: false }) } else { Err(Garbled) };
-    }
+/// The status of a script's reply, and what follows the token.
+fn parts<'a>(client: &str, token: Token, value: &'a Value) -> Result<(&'a str, &'a [Value]), Garbled> {
     let Value::Array(fields) = value else { return Err(Garbled) };
     let status = text(fields.first())?;
-    if parse_token(client, text(fields.get(1))?) != Some(op.token()) {
+    if parse_token(client, text(fields.get(1))?) != Some(token) {
         return Err(Garbled);
     }
-    let rest = fields.get(2..).unwrap_or_default();
-    match (op, status) {
-        (Op::TryAcquire { .. } | Op::Acquire { .. }, "FRESH") => {
+    Ok((status, fields.get(2..).unwrap_or_default()))
+}
+
+/// The reply of the scripts that acquire.
+pub(super) fn of_acquire(client: &str, op: &op::Acquire, value: &Value) -> Result<AcquireReply, Garbled> {
+    let (status, rest) = parts(client, op.token, value)?;
+    match (status, rest) {
+        ("FRESH", rest) => {
             let (server_time, fence) = won(rest)?;
-            Ok(Reply::Acquired { server_time, fence })
+            Ok(AcquireReply::Acquired { server_time, fence })
         }
-        (Op::TryAcquire { .. } | Op::Acquire { .. }, "MINE") => {
+        ("MINE", rest) => {
             let (server_time, fence) = won(rest)?;
-            Ok(Reply::AlreadyHeld { server_time, fence })
+            Ok(AcquireReply::AlreadyHeld { server_time, fence })
         }
-        (Op::TryAcquire { .. } | Op::Acquire { .. }, "BUSY") => {
-            let [server_time, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)] = rest
-            else {
-                return Err(Garbled);
-            };
-            Ok(Reply::Busy {
+        ("BUSY", [server_time, Value::BulkString(holder), Value::Int(remaining), Value::Int(front)]) => {
+            Ok(AcquireReply::Busy {
                 server_time: Some(parse_server_time(server_time)?),
-                holder: Arc::from(String::from_utf8_lossy(holder)),
+                holder: (&*String::from_utf8_lossy(holder)).into(),
                 remaining: match *remaining {
                     -1 => Remaining::Forever,
                     // -2: it expired between two commands of the script.
@@ -77,27 +77,45 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
                 front: *front == 1,
             })
         }
-        (Op::TryAcquire { .. } | Op::Acquire { .. }, "WRONGTYPE") => Ok(wrong_type()),
-        (Op::TryAcquire { .. } | Op::Acquire { .. }, "WRONGKIND") => match rest {
-            [_, Value::BulkString(holder)] => {
-                Ok(Reply::WrongKind { found: other_kind(op, &String::from_utf8_lossy(holder)) })
-            }
-            _ => Err(Garbled),
-        },
-        (Op::Release { .. }, "RELEASED") => match rest {
-            [Value::Int(gap)] => Ok(Reply::Released { gap: *gap == 1 }),
-            _ => Err(Garbled),
-        },
-        (Op::Release { .. }, "CANCELLED") => Ok(Reply::Cancelled),
-        (Op::Release { .. } | Op::Renew { .. } | Op::Fence { .. }, "NOT_YOURS") => Ok(Reply::NotHeld),
-        (Op::Fence { .. }, "FENCED") => match rest {
-            [last] => Ok(Reply::Fenced { last: number(last)? }),
-            _ => Err(Garbled),
-        },
-        (Op::Renew { .. }, "RENEWED") => match rest {
-            [server_time] => Ok(Reply::Renewed { server_time: parse_server_time(server_time)? }),
-            _ => Err(Garbled),
-        },
+        ("WRONGTYPE", _) => Ok(wrong_type()),
+        ("WRONGKIND", [_, Value::BulkString(holder)]) => {
+            Ok(AcquireReply::WrongKind { found: other_kind(op.kind, &String::from_utf8_lossy(holder)) })
+        }
+        _ => Err(Garbled),
+    }
+}
+
+/// The reply of the script that releases.
+pub(super) fn of_release(client: &str, op: &op::Release, value: &Value) -> Result<ReleaseReply, Garbled> {
+    if let Value::BulkString(_) = value {
+        let released = text(Some(value))?.strip_prefix("RELEASED ").ok_or(Garbled)?;
+        let ours = parse_token(client, released) == Some(op.token);
+        return if ours { Ok(ReleaseReply::Released { gap: false }) } else { Err(Garbled) };
+    }
+    match parts(client, op.token, value)? {
+        ("RELEASED", [Value::Int(gap)]) => Ok(ReleaseReply::Released { gap: *gap == 1 }),
+        ("CANCELLED", _) => Ok(ReleaseReply::Cancelled),
+        ("NOT_YOURS", _) => Ok(ReleaseReply::NotHeld),
+        _ => Err(Garbled),
+    }
+}
+
+/// The reply of the scripts that renew.
+pub(super) fn of_renew(client: &str, op: &op::Renew, value: &Value) -> Result<RenewReply, Garbled> {
+    match parts(client, op.token, value)? {
+        ("RENEWED", [server_time]) => {
+            Ok(RenewReply::Renewed { server_time: parse_server_time(server_time)? })
+        }
+        ("NOT_YOURS", _) => Ok(RenewReply::NotHeld),
+        _ => Err(Garbled),
+    }
+}
+
+/// The reply of the script that raises the counter of fencing tokens.
+pub(super) fn of_fence(client: &str, op: &op::Fence, value: &Value) -> Result<FenceReply, Garbled> {
+    match parts(client, op.token, value)? {
+        ("FENCED", [last]) => Ok(FenceReply::Fenced { last: number(last)? }),
+        ("NOT_YOURS", _) => Ok(FenceReply::NotHeld),
         _ => Err(Garbled),
     }
 }
@@ -106,23 +124,28 @@ pub(super) fn of_script(client: &str, op: &Op, value: &Value) -> Result<Reply, G
 /// acquired.
 pub(super) fn of_enter_all(
     client: &str,
-    batch: &[(Arc<str>, Op)],
+    batch: &[(Arc<str>, op::Acquire)],
     value: &Value,
-) -> Result<Vec<Reply>, Garbled> {
+) -> Result<Vec<BatchReply>, Garbled> {
     let Value::Array(values) = value else { return Err(Garbled) };
     if values.is_empty() || values.len() > batch.len() {
         return Err(Garbled);
     }
     let mut replies = Vec::with_capacity(batch.len());
+    let mut taken = 0;
     for ((_, op), value) in batch.iter().zip(values) {
-        replies.push(of_script(client, op, value)?);
+        let reply = of_acquire(client, op, value)?;
+        // It must end at the first that was not acquired.
+        if taken < replies.len() {
+            return Err(Garbled);
+        }
+        taken += usize::from(reply.is_acquired());
+        replies.push(BatchReply::Tried(reply));
     }
-    // It must end at the first that was not acquired.
-    let taken = replies.iter().take_while(|reply| reply.is_acquired()).count();
     if values.len() != batch.len().min(taken + 1) {
         return Err(Garbled);
     }
-    replies.resize(batch.len(), Reply::Skipped);
+    replies.resize(batch.len(), BatchReply::Skipped);
     Ok(replies)
 }
 
@@ -144,15 +167,13 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
     Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
 }
 
-/// What the key of a lock is used for, if that excludes `op`.
-fn other_kind(op: &Op, holder: &str) -> Arc<str> {
+/// What the key of a lock is used for, if that excludes a lock of kind `wanted`.
+fn other_kind(wanted: Kind, holder: &str) -> Arc<str> {
     let found = kind_of(holder);
-    match op {
-        Op::Acquire { kind, .. } if *kind == found => {
-            format!("{found} of managers that spell the key with another prefix").into()
-        }
-        _ => found.to_string().into(),
+    if wanted == found {
+        return format!("{found} of managers that spell the key with another prefix").into();
     }
+    found.to_string().into()
 }
 
 /// The replies to GET, PTTL, LLEN and ZREVRANGE.
@@ -258,19 +279,19 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_another_token_is_garbled() {
-        let op = Op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
+        let op = op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
         assert_eq!(
-            of_script("c", &op, &reply("dl1:c:7")).unwrap(),
-            Reply::Renewed { server_time: ServerTime(5) }
+            of_renew("c", &op, &reply("dl1:c:7")).unwrap(),
+            RenewReply::Renewed { server_time: ServerTime(5) }
         );
-        assert!(of_script("c", &op, &reply("dl1:c:8")).is_err());
-        assert!(of_script("d", &op, &reply("dl1:c:7")).is_err());
+        assert!(of_renew("c", &op, &reply("dl1:c:8")).is_err());
+        assert!(of_renew("d", &op, &reply("dl1:c:7")).is_err());
     }
 
     #[test]
     fn a_reply_of_another_shape_is_garbled() {
-        let leave = Op::Release { token: Token(7), keep_taken_for: None, handoffs_began: ServerTime(0) };
+        let leave = op::Release { token: Token(7), keep_taken_for: None, handoffs_began: None };
         for value in [
             Value::Nil,
             Value::Okay,
@@ -281,7 +302,7 @@ mod tests {
             Value::Array(vec![bulk("RELEASED"), bulk("dl1:c:7")]),
             Value::Array(vec![bulk("FRESH"), bulk("dl1:c:7"), bulk("5")]),
         ] {
-            assert!(of_script("c", &leave, &value).is_err(), "{value:?}");
+            assert!(of_release("c", &leave, &value).is_err(), "{value:?}");
         }
         assert!(of_set("c", Token(7), &Value::Okay).is_err());
     }
@@ -311,7 +332,7 @@ mod tests {
         let ops = [7, 8, 9].map(|token| {
             let (ttl, kind) = (Duration::from_secs(1), Kind::Exclusive);
             let mode = crate::backend::AcquireMode::Try;
-            let op = Op::Acquire { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
+            let op = op::Acquire { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
             (Arc::from("k"), op)
         });
         let fresh = |token: &str| Value::Array(vec![bulk("FRESH"), bulk(token), bulk("5")]);
@@ -321,9 +342,16 @@ mod tests {
         };
         let read = |values: Vec<Value>| of_enter_all("c", &ops, &Value::Array(values));
         let replies = read(vec![fresh("dl1:c:7"), busy("dl1:c:8")]).unwrap();
-        assert!(matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]));
+        assert!(matches!(
+            &replies[..],
+            [
+                BatchReply::Tried(AcquireReply::Acquired { .. }),
+                BatchReply::Tried(AcquireReply::Busy { .. }),
+                BatchReply::Skipped
+            ]
+        ));
         let replies = read(vec![fresh("dl1:c:7"), fresh("dl1:c:8"), fresh("dl1:c:9")]).unwrap();
-        assert!(replies.iter().all(Reply::is_acquired));
+        assert!(replies.iter().all(|reply| reply.tried().is_some_and(AcquireReply::is_acquired)));
         for odd in [
             vec![],
             vec![fresh("dl1:c:7")],
@@ -337,12 +365,14 @@ mod tests {
 
     #[test]
     fn a_key_without_expiry_is_told_from_one_about_to_expire() {
-        let op = Op::TryAcquire { token: Token(7), ttl: Duration::from_secs(1) };
+        let (kind, ttl) = (Kind::Exclusive, Duration::from_secs(1));
+        let mode = crate::backend::AcquireMode::Try;
+        let op = op::Acquire { token: Token(7), kind, ttl, claim: ttl, mode, fences: 0 };
         let busy = |pttl| {
             let fields =
                 vec![bulk("BUSY"), bulk("dl1:c:7"), bulk("5"), bulk("x"), Value::Int(pttl), Value::Int(0)];
-            match of_script("c", &op, &Value::Array(fields)).unwrap() {
-                Reply::Busy { remaining, .. } => remaining,
+            match of_acquire("c", &op, &Value::Array(fields)).unwrap() {
+                AcquireReply::Busy { remaining, .. } => remaining,
                 other => panic!("{other:?}"),
             }
         };

@@ -8,29 +8,36 @@ use std::time::{Duration, Instant};
 use distlock_fixtures::SentinelGroup;
 
 use super::dial::{BlackHole, names};
+use super::test_operations::SendTo;
 use super::test_scripted::{Answer, Scripted};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
 use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
-use crate::backend::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, ServerTime, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply, Token, op,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
 /// Sends until it succeeds.
-fn persist(backend: &RedisBackend, key: &str, op: &Op) -> (Reply, Duration) {
+fn persist<O: SendTo<RedisBackend> + Copy>(
+    backend: &RedisBackend,
+    key: &str,
+    op: &O,
+) -> (O::Reply, Duration) {
     let start = Instant::now();
     let key = Arc::from(key);
     loop {
-        match finish(backend.send(&key, op.clone())) {
+        match finish(op.send_to(backend, &key)) {
             Ok(reply) => return (reply, start.elapsed()),
             Err(error) => assert!(start.elapsed() < LONG, "{error}"),
         }
@@ -107,8 +114,8 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
     let (reply, took) =
-        persist(&a.backend, "k", &Op::Renew { token: Token(1), kind: Kind::Exclusive, ttl: TTL });
-    assert!(matches!(reply, Reply::Renewed { .. }), "{reply:?}");
+        persist(&a.backend, "k", &op::Renew { token: Token(1), kind: Kind::Exclusive, ttl: TTL });
+    assert!(matches!(reply, RenewReply::Renewed { .. }), "{reply:?}");
     let promoted = wait_until("promoted", LONG, || is_master(&guarded.servers[1]));
     eprintln!(
         "master killed -9, sentinels' down-after 1 s: {took:?} until the next reply ({promoted:?} off)"
@@ -116,7 +123,7 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     // Grants are pushed by the new master.
     b.wait_for_down();
     b.wait_until_up();
-    let enter = Op::Acquire {
+    let enter = op::Acquire {
         token: Token(2),
         kind: Kind::Exclusive,
         ttl: TTL,
@@ -124,12 +131,12 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
         mode: AcquireMode::Wait,
         fences: 0,
     };
-    assert!(matches!(b.send("k", enter), Ok(Reply::Busy { .. })));
+    assert!(matches!(b.send("k", enter), Ok(AcquireReply::Busy { .. })));
     wait_until("b listens at the new master", LONG, || {
         // The sentinels subscribe too, but not over RESP3.
         guarded.servers[1].client_ids(|line| line.contains("sub=1") && line.contains("resp=3")).len() == 2
     });
-    assert!(matches!(a.send("k", leave(1)), Ok(Reply::Released { .. })));
+    assert!(matches!(a.send("k", leave(1)), Ok(ReleaseReply::Released { .. })));
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     b.send("k", leave(2)).unwrap();
     assert_eq!(guarded.servers[1].run::<i64>("DBSIZE"), 0, "no residue");
@@ -157,7 +164,7 @@ fn a_demoted_master_is_left_long_before_it_refuses() {
         back + demoted
     );
     assert!(left < Duration::from_secs(3), "{left:?}");
-    assert!(matches!(rig.send("j", set(2)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("j", set(2)), Ok(AcquireReply::Acquired { .. })));
     assert_eq!(guarded.servers[1].run::<String>("GET j"), "dl1:a:2");
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();

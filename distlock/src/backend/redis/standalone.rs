@@ -9,20 +9,23 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
-use super::endpoint::{Connects, Endpoint};
+use super::endpoint::{Connects, Endpoint, State};
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
 use super::link::Link;
 use super::membership::{Note, Origin};
 use super::names::Names;
+use super::operation::Operation;
 use super::push::Listener;
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::supervisor::{Connected, LinkOwner};
 use super::{ConfigError, errors, push, supervisor};
+use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    Backend, BoxFuture, Events, Failure, Inspection, LinkEvent, Op, OpError, OpResult, Push, Pushes, Sending,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
+    OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, op,
 };
 use crate::observe::{Notice, notice};
 
@@ -69,6 +72,40 @@ impl RedisBackend {
         }
     }
 
+    /// Raises the counter of fencing tokens, if the lock is ours.
+    pub(crate) fn send_fence(&self, key: &Arc<str>, op: op::Fence) -> Sending<FenceReply> {
+        self.send(key, op)
+    }
+
+    /// An operation that does not acquire.
+    fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
+        match self.shared.link_or_connect() {
+            Ok(link) => {
+                let exec = Arc::clone(&self.shared.exec);
+                let encoded = exec.encode(key, op.encoder());
+                Sending::Pending(Box::pin(exec.carry_out(link, Arc::clone(key), op, encoded)))
+            }
+            Err(error) => Sending::Ready(Err(error)),
+        }
+    }
+
+    /// Many operations, in one round trip if possible. Returns one result for each, in order.
+    pub(crate) fn send_batch<O: Operation>(
+        &self,
+        batch: Vec<(Arc<str>, O)>,
+    ) -> BoxFuture<Vec<OpResult<O::Reply>>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => {
+                let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
+                match &self.shared.replicas {
+                    None => Box::pin(executed),
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, O::acquires)),
+                }
+            }
+            Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
+        }
+    }
+
     /// As if the handshake had reported a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
@@ -101,32 +138,6 @@ struct ServerShared {
     sentinels: Option<Arc<Sentinels>>,
 }
 
-/// Changed on the I/O thread only.
-#[derive(Debug, Default)]
-struct State {
-    up: bool,
-    /// The server that runs our commands.
-    at: Option<Endpoint>,
-    subscribed: bool,
-    /// The server that sends our pushes.
-    push_at: Option<Endpoint>,
-    /// The command link was made again after the push connection, and it is not known whether both lead to
-    /// the same server: the address may lead to another one by now.
-    push_is_older: bool,
-}
-
-impl State {
-    /// Pushes count only if they come from the server that runs our commands, as far as this is known.
-    fn pushes(&self) -> Pushes {
-        if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
-    }
-
-    fn split(&self) -> bool {
-        self.push_is_older
-            || matches!((&self.at, &self.push_at), (Some(at), Some(push_at)) if at.is_elsewhere(push_at))
-    }
-}
-
 impl ServerShared {
     fn new(config: RedisConfig) -> ServerShared {
         let names = Names::new(config.prefix.clone());
@@ -134,7 +145,7 @@ impl ServerShared {
         ServerShared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),
-            wanted: watch::Sender::new(!config.lazy),
+            wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             state: Mutex::default(),
             tried: watch::Sender::new(false),
             replicas: Replicas::new(&config),
@@ -162,27 +173,29 @@ impl ServerShared {
         })
     }
 
-    /// An operation over `link`; if it acquires, confirmed by replicas.
+    /// An acquisition over `link`, confirmed by replicas.
     async fn replicated(
         self: Arc<Self>,
         link: Arc<Link>,
-        executed: impl Future<Output = OpResult>,
-    ) -> OpResult {
+        executed: impl Future<Output = OpResult<AcquireReply>>,
+    ) -> OpResult<AcquireReply> {
         let result = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.confirm_replicated(&link, result).await,
+            Some(replicas) => replicas.confirm_replicated(&link, result, AcquireReply::is_acquired).await,
             None => result,
         }
     }
 
-    async fn all_replicated(
+    /// Many operations over `link`; those that acquire are confirmed by replicas.
+    async fn all_replicated<T>(
         self: Arc<Self>,
         link: Arc<Link>,
-        executed: impl Future<Output = Vec<OpResult>>,
-    ) -> Vec<OpResult> {
+        executed: impl Future<Output = Vec<OpResult<T>>>,
+        acquires: impl Fn(&T) -> bool,
+    ) -> Vec<OpResult<T>> {
         let results = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.confirm_all_replicated(&link, results).await,
+            Some(replicas) => replicas.confirm_all_replicated(&link, results, acquires).await,
             None => results,
         }
     }
@@ -376,22 +389,16 @@ impl Listener for Supervisor {
 }
 
 impl Backend for RedisBackend {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         let shared = &self.shared;
         match shared.link_or_connect() {
             Ok(link) => {
-                if let (true, Op::TryAcquire { token, ttl }) = (shared.config.member, &op) {
-                    let exec = Arc::clone(&shared.exec);
-                    return Sending::Pending(Box::pin(exec.set_with_time(
-                        link,
-                        Arc::clone(key),
-                        *token,
-                        *ttl,
-                    )));
+                let exec = Arc::clone(&shared.exec);
+                if let (true, op::Ask::Plain(op)) = (shared.config.member, op) {
+                    return Sending::Pending(Box::pin(exec.set_with_time(link, Arc::clone(key), op)));
                 }
-                let encoding = shared.exec.encode(key, &op);
-                let executed =
-                    Arc::clone(&shared.exec).carry_out(Arc::clone(&link), Arc::clone(key), op, encoding);
+                let encoded = shared.exec.encode(key, &op);
+                let executed = exec.acquire(Arc::clone(&link), Arc::clone(key), op, encoded);
                 Sending::Pending(match &shared.replicas {
                     None => Box::pin(executed),
                     Some(_) => Box::pin(Arc::clone(shared).replicated(link, executed)),
@@ -401,29 +408,29 @@ impl Backend for RedisBackend {
         }
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => {
-                let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
-                match &self.shared.replicas {
-                    None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed)),
-                }
-            }
-            Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
-        }
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+        self.send_batch(batch)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         keys.len().min(self.shared.exec.most_keys_at_once())
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
         match self.shared.link_or_connect() {
             Ok(link) => {
                 let executed = Arc::clone(&self.shared.exec).acquires_all(Arc::clone(&link), batch);
+                let acquires = |reply: &BatchReply| reply.tried().is_some_and(AcquireReply::is_acquired);
                 match self.shared.replicas {
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed)),
+                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, acquires)),
                     None => Box::pin(executed),
                 }
             }

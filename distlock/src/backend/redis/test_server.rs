@@ -12,8 +12,9 @@ use distlock_fixtures::RedisServer;
 pub(in crate::backend) use distlock_fixtures::{free_port, wait_until};
 use tokio::sync::oneshot;
 
+use super::test_operations::SendTo;
 use super::{RedisBackend, RedisConfig};
-use crate::backend::{Backend, Events, LinkEvent, Op, OpResult, Push, Sending};
+use crate::backend::{Backend, Events, LinkEvent, OpResult, Push, Sending};
 
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -207,14 +208,14 @@ impl<B: Backend> Rig<B> {
     }
 
     /// Sends, and waits for the reply on this thread, which has no runtime.
-    pub(super) fn send(&self, key: &str, op: Op) -> OpResult {
-        finish(self.backend.send(&Arc::from(key), op))
+    pub(super) fn send<O: SendTo<B>>(&self, key: &str, op: O) -> OpResult<O::Reply> {
+        finish(op.send_to(&self.backend, &Arc::from(key)))
     }
 
     /// Sends, as far as the operation's place in the order is fixed.
-    pub(super) fn begin(&self, key: &str, op: Op) -> JoinHandle<OpResult> {
+    pub(super) fn begin<O: SendTo<B>>(&self, key: &str, op: O) -> JoinHandle<OpResult<O::Reply>> {
         let (began, begun) = std::sync::mpsc::channel();
-        let sending = self.backend.send(&Arc::from(key), op);
+        let sending = op.send_to(&self.backend, &Arc::from(key));
         let waiting = thread::spawn(move || match sending {
             Sending::Ready(result) => result,
             Sending::Pending(mut future) => block_on(std::future::poll_fn(move |cx| {
@@ -238,7 +239,7 @@ impl<B: Backend> Drop for Rig<B> {
     }
 }
 
-pub(super) fn finish(sending: Sending) -> OpResult {
+pub(super) fn finish<T>(sending: Sending<T>) -> OpResult<T> {
     match sending {
         Sending::Ready(result) => result,
         Sending::Pending(future) => block_on(future),

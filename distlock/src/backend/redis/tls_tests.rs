@@ -1,14 +1,16 @@
 //! TLS, with an authority and certificates of our own, held against a real server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
+use super::test_operations::SendTo;
 use super::test_papers::Papers;
 use super::test_sentinels::Guarded;
-use super::test_server::{LONG, Rig, finish, wait_until};
+use super::test_server::{LONG, Rig, wait_until};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireMode, Backend, Failure, Kind, Op, Push, Pushes, Reply, ServerTime, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, Failure, Kind, Push, Pushes, RenewReply, Token, op,
+};
 use crate::connection::{ConnectionOptions, TlsOptions};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -18,17 +20,17 @@ fn rig(url: &str, client: &str) -> Rig {
 }
 
 /// Sends until there is a reply.
-fn persist<B: Backend>(rig: &Rig<B>, key: &str, op: &Op) -> Reply {
+fn persist<B: Backend, O: SendTo<B> + Copy>(rig: &Rig<B>, key: &str, op: &O) -> O::Reply {
     let mut reply = None;
     wait_until("a reply", LONG, || {
-        reply = finish(rig.backend.send(&Arc::from(key), op.clone())).ok();
+        reply = rig.send(key, *op).ok();
         reply.is_some()
     });
     reply.unwrap()
 }
 
-fn waiting(token: u64) -> Op {
-    Op::Acquire {
+fn waiting(token: u64) -> op::Acquire {
+    op::Acquire {
         token: Token(token),
         kind: Kind::Exclusive,
         ttl: TTL,
@@ -38,12 +40,12 @@ fn waiting(token: u64) -> Op {
     }
 }
 
-fn leaving(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leaving(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
-fn renewing(token: u64) -> Op {
-    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+fn renewing(token: u64) -> op::Renew {
+    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
 #[test]
@@ -58,8 +60,8 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
-    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
-    assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
+    assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
+    assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
     a.send("k", leaving(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     // A link that breaks is replaced here too.
@@ -157,7 +159,7 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
     server.run::<()>(&format!("CONFIG SET tls-ca-cert-file {}", papers.path("other.pem")));
     cut();
     rig.wait_until_up();
-    assert!(matches!(rig.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(rig.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
 }
 
 #[test]
@@ -172,12 +174,12 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
-    assert!(matches!(a.send("k", waiting(1)), Ok(Reply::Acquired { .. })));
-    assert!(matches!(b.send("k", waiting(2)), Ok(Reply::Busy { .. })));
+    assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
+    assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
-    assert!(matches!(persist(&a, "k", &renewing(1)), Reply::Renewed { .. }));
-    assert!(matches!(persist(&b, "k", &waiting(2)), Reply::Busy { .. }));
+    assert!(matches!(persist(&a, "k", &renewing(1)), RenewReply::Renewed { .. }));
+    assert!(matches!(persist(&b, "k", &waiting(2)), AcquireReply::Busy { .. }));
     wait_until("both listen at the new master", LONG, || {
         guarded.servers[1].client_ids(|line| line.contains("sub=1") && line.contains("resp=3")).len() == 2
     });
@@ -200,8 +202,8 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
     }
     for at in 0..MASTERS {
         let key = cluster.key_at(at);
-        assert!(matches!(persist(&a, &key, &waiting(1)), Reply::Acquired { .. }));
-        assert!(matches!(persist(&b, &key, &waiting(2)), Reply::Busy { .. }));
+        assert!(matches!(persist(&a, &key, &waiting(1)), AcquireReply::Acquired { .. }));
+        assert!(matches!(persist(&b, &key, &waiting(2)), AcquireReply::Busy { .. }));
         assert_eq!(cluster.servers[at].run::<String>(&format!("GET {key}")), "dl1:a:1");
         a.send(&key, leaving(1)).unwrap();
         assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
@@ -212,5 +214,5 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
         master.run::<i64>("WAIT 1 1") == 1 && replica.run::<String>("INFO keyspace").contains("keys=")
     });
     cluster.servers[0].kill();
-    assert!(matches!(persist(&b, &key, &renewing(2)), Reply::Renewed { .. }));
+    assert!(matches!(persist(&b, &key, &renewing(2)), RenewReply::Renewed { .. }));
 }

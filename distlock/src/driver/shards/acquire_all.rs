@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::{Effects, Shards, lock};
-use crate::engine::{Context, Effect, InBatch, Want};
+use crate::engine::{Acquiring, Answer, Command, Context, Effect, InBatch, Want};
 use crate::lease_cell::Ticket;
-use crate::protocol::{OpResult, Reply, Time};
+use crate::protocol::{AcquireReply, BatchReply, OpResult, Time, op};
+
+/// What became of one key in a command for several.
+pub(crate) type BatchAnswer = (Context, Acquiring, OpResult<BatchReply>);
 
 impl<W> Shards<W> {
     /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now:
@@ -31,7 +34,9 @@ impl<W> Shards<W> {
             effects.rearm |= more.rearm;
             for effect in more.list {
                 match effect {
-                    Effect::Send(context, op) => batch.push((context, op)),
+                    Effect::Send(context, Command::Acquire(asked, op::Ask::Full(op))) => {
+                        batch.push((context, asked, op));
+                    }
                     other => effects.list.push(other),
                 }
             }
@@ -43,21 +48,23 @@ impl<W> Shards<W> {
             tickets.push(ticket);
             effects.join(more);
         }
-        match batch.len() {
-            0 => {}
-            1 => effects.list.extend(batch.into_iter().map(|(context, op)| Effect::Send(context, op))),
-            _ => effects.list.push(Effect::SendAcquireAll(batch)),
+        if batch.len() > 1 {
+            effects.list.push(Effect::SendAcquireAll(batch));
+        } else {
+            let alone =
+                |(context, asked, op)| Effect::Send(context, Command::Acquire(asked, op::Ask::Full(op)));
+            effects.list.extend(batch.into_iter().map(alone));
         }
         (tickets, effects)
     }
 
     /// A command for several keys was answered, or failed.
-    pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<(Context, OpResult)>) -> Effects<W> {
+    pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<BatchAnswer>) -> Effects<W> {
         let mut effects = Effects { list: Vec::new(), rearm: false };
         let mut all_held = true;
-        for (context, result) in answers {
+        for (context, asked, result) in answers {
             let (key, token) = (context.key.clone(), context.token);
-            if !all_held && matches!(&result, Ok(reply) if *reply != Reply::Skipped) {
+            if !all_held && matches!(&result, Ok(BatchReply::Tried(_))) {
                 // A key in front of it was acquired, but is not held here any more.
                 let (withdrawn, more) =
                     self.enter(&key, |machine, out| machine.withdraw(now, &key, token, out));
@@ -66,8 +73,9 @@ impl<W> Shards<W> {
                     continue;
                 }
             }
-            let acquired = matches!(&result, Ok(reply) if reply.is_acquired());
-            effects.join(self.reply(now, context, result).1);
+            let tried = result.as_ref().ok().and_then(BatchReply::tried);
+            let acquired = tried.is_some_and(AcquireReply::is_acquired);
+            effects.join(self.reply(now, context, Answer::AcquireInBatch(asked, result)).1);
             all_held &= acquired && lock(self.shard(&key)).holds(&key, token);
         }
         effects

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::{Confirmation, Context, Effect, Machine, Outstanding, Release, Want};
+use crate::engine::{Answer, Confirmation, Context, Effect, Machine, Outstanding, Release, Want};
 use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
 use crate::protocol::server_clock::{ServerClock, Step};
-use crate::protocol::{Clocks, LinkEvent, Notice, OpError, OpResult, Push, Reply, Time, Tuning};
+use crate::protocol::{Clocks, LinkEvent, Notice, OpError, Push, Time, Tuning};
+
+pub(crate) use acquire_all::BatchAnswer;
 
 /// How many lists are kept to be filled again, and of what capacity at most.
 const SPARE_LISTS: usize = 16;
@@ -107,20 +109,16 @@ impl<W> Shards<W> {
     }
 
     /// A command was answered, or failed.
-    pub(crate) fn reply(&self, now: Time, context: Context, result: OpResult) -> (Confirmation, Effects<W>) {
-        let stepped = self.step_seen(now, &context, &result);
-        self.reply_after(now, stepped, context, result)
+    pub(crate) fn reply(&self, now: Time, context: Context, answer: Answer) -> (Confirmation, Effects<W>) {
+        let stepped = self.step_seen(now, &context, &answer);
+        self.reply_after(now, stepped, context, answer)
     }
 
     /// What a reply shows about the server's clock. Until leases were shortened accordingly, other threads
     /// may get here.
-    pub(crate) fn step_seen(&self, now: Time, context: &Context, result: &OpResult) -> Option<Step> {
-        result
-            .as_ref()
-            .ok()
-            .and_then(Reply::server_time)
-            .filter(|_| self.clocks == Clocks::One)
-            .and_then(|server_time| lock(&self.server_clock).observe(server_time, context.sent, now))
+    pub(crate) fn step_seen(&self, now: Time, context: &Context, answer: &Answer) -> Option<Step> {
+        let server_time = answer.server_time().filter(|_| self.clocks == Clocks::One)?;
+        lock(&self.server_clock).observe(server_time, context.sent, now)
     }
 
     pub(crate) fn reply_after(
@@ -128,7 +126,7 @@ impl<W> Shards<W> {
         now: Time,
         stepped: Option<Step>,
         mut context: Context,
-        result: OpResult,
+        answer: Answer,
     ) -> (Confirmation, Effects<W>) {
         if let Some(Step::Before(by)) = stepped {
             // The server has counted from before the step: what it grants ends earlier by that much.
@@ -136,7 +134,7 @@ impl<W> Shards<W> {
         }
         let mut effects = self.allow_for(now, stepped);
         let key = context.key.clone();
-        let (confirmation, more) = self.enter(&key, |machine, out| machine.reply(now, context, result, out));
+        let (confirmation, more) = self.enter(&key, |machine, out| machine.reply(now, context, answer, out));
         effects.join(more);
         (confirmation, effects)
     }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::answers::{failed, short};
 use super::config::{Level, MICRO, MILLI, SECOND};
 use super::driven::{Driver, Outgoing};
 use super::pushes::PushLink;
@@ -11,9 +12,9 @@ use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};
-use crate::engine::{Confirmation, Context, Effect, Purpose};
+use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect};
 use crate::protocol::server_clock::Step;
-use crate::protocol::{LinkEvent, Op, OpResult, Push, Reply, Time, Token};
+use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
 use crate::simulation::clocks::LocalClock;
 use crate::simulation::tasks::{Alarm, TaskId};
 
@@ -22,10 +23,10 @@ use crate::simulation::tasks::{Alarm, TaskId};
 pub(super) enum What {
     Answer {
         job: usize,
-        result: OpResult,
+        answer: Answer,
     },
     /// To one command for several keys.
-    Answers(Vec<(usize, OpResult)>),
+    Answers(Vec<(usize, Answer)>),
     Push(Push),
     Link(LinkEvent),
     Timer {
@@ -41,15 +42,15 @@ pub(super) enum What {
         read: Time,
         stepped: Option<Step>,
         job: usize,
-        result: OpResult,
+        answer: Answer,
     },
     /// The I/O thread looks when the next thing is due: at one shard after the other.
     Look {
         shard: usize,
         due: Option<Time>,
     },
-    Send(Vec<(Context, Op)>, Option<usize>),
-    SendAcquireAll(Vec<(Context, Op)>),
+    Send(Vec<(Context, Command)>, Option<usize>),
+    SendAcquireAll(Vec<(Context, Acquiring, op::Acquire)>),
     /// A request for several keys goes on, or ends: the number of the group.
     GoOn(usize),
     GiveUp(usize),
@@ -251,7 +252,7 @@ impl World {
             return self.driven(c, local, what);
         }
         match what {
-            What::Answer { job, result } => self.answer(c, local, job, result),
+            What::Answer { job, answer } => self.answer(c, local, job, answer),
             What::Answers(answers) => self.answers(c, local, answers),
             What::SendAcquireAll(batch) => {
                 if let Some(effects) = self.send_acquire_all(c, batch) {
@@ -284,8 +285,8 @@ impl World {
             What::Start(request) => self.start_request(c, local, request),
             What::Cancel(request) => self.cancel_request(c, local, request),
             What::PickUp(request) => self.look(c, local, request),
-            What::AnswerAfter { read, stepped, job, result } => {
-                self.answer_after(c, read, stepped, job, result);
+            What::AnswerAfter { read, stepped, job, answer } => {
+                self.answer_after(c, read, stepped, job, answer);
             }
             What::Look { shard, due } => self.look_at_shard(c, shard, due),
             What::Body(request, step) => self.body(c, local, request, step),
@@ -305,24 +306,24 @@ impl World {
         }
     }
 
-    fn answer(&mut self, c: usize, local: Time, job: usize, result: OpResult) {
+    fn answer(&mut self, c: usize, local: Time, job: usize, answer: Answer) {
         let context = &self.jobs[job].context;
-        note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
-        let stepped = self.clients[c].engine.step_seen(local, context, &result);
+        note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&answer));
+        let stepped = self.clients[c].engine.step_seen(local, context, &answer);
         if self.chance(self.cfg.preempt) {
             let late = self.rng.u64(0..3 * MILLI);
-            self.post(c, late, What::AnswerAfter { read: local, stepped, job, result });
+            self.post(c, late, What::AnswerAfter { read: local, stepped, job, answer });
         } else {
-            self.answer_after(c, local, stepped, job, result);
+            self.answer_after(c, local, stepped, job, answer);
         }
     }
 
-    fn answer_after(&mut self, c: usize, local: Time, stepped: Option<Step>, job: usize, result: OpResult) {
+    fn answer_after(&mut self, c: usize, local: Time, stepped: Option<Step>, job: usize, answer: Answer) {
         let context = self.jobs[job].context.clone();
         let request = self.jobs[job].confirmation.take();
-        self.time_was_received(c, job, &result);
-        let (token, taken_anew) = (context.token, matches!(result, Ok(Reply::Acquired { .. })));
-        let (confirmation, effects) = self.clients[c].engine.reply_after(local, stepped, context, result);
+        self.time_was_received(c, job, &answer);
+        let (token, taken_anew) = (context.token, was_free(&answer));
+        let (confirmation, effects) = self.clients[c].engine.reply_after(local, stepped, context, answer);
         if let Some(request) = request {
             self.judged(request, &confirmation);
         }
@@ -332,19 +333,23 @@ impl World {
         }
     }
 
-    fn answers(&mut self, c: usize, local: Time, answers: Vec<(usize, OpResult)>) {
+    fn answers(&mut self, c: usize, local: Time, answers: Vec<(usize, Answer)>) {
         let mut taken_anew = Vec::new();
-        let mut pairs = Vec::new();
-        for (job, result) in answers {
+        let mut all = Vec::new();
+        for (job, answer) in answers {
             let context = self.jobs[job].context.clone();
-            note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&result));
-            self.time_was_received(c, job, &result);
-            if matches!(result, Ok(Reply::Acquired { .. })) {
+            note!(self, "process {c}: answer to {:?} of {}: {}", job, context.token.0, short(&answer));
+            self.time_was_received(c, job, &answer);
+            if was_free(&answer) {
                 taken_anew.push((context.token, self.jobs[job].applied_at));
             }
-            pairs.push((context, result));
+            match answer {
+                Answer::Acquire(asked, result) => all.push((context, asked, result.map(BatchReply::Tried))),
+                Answer::AcquireInBatch(asked, result) => all.push((context, asked, result)),
+                Answer::Release(..) | Answer::Renew(..) => {}
+            }
         }
-        let effects = self.clients[c].engine.on_acquire_all_reply(local, pairs);
+        let effects = self.clients[c].engine.on_acquire_all_reply(local, all);
         self.perform(c, effects, None);
         for (token, applied_at) in taken_anew {
             self.check_taken_anew(c, token, applied_at);
@@ -359,10 +364,10 @@ impl World {
         let preempted = self.chance(self.cfg.preempt);
         while let Some(effect) = todo.pop_front() {
             match effect {
-                Effect::Send(context, op) if preempted => sends.push((context, op)),
-                Effect::Send(context, op) => {
-                    let awaiting = request.take_if(|request| self.awaits(*request, &context));
-                    if let Some(more) = self.send(c, context, op, awaiting) {
+                Effect::Send(context, command) if preempted => sends.push((context, command)),
+                Effect::Send(context, command) => {
+                    let awaiting = request.take_if(|request| self.awaits(*request, &context, &command));
+                    if let Some(more) = self.send(c, context, command, awaiting) {
                         rearm |= more.rearm;
                         todo.extend(more.list);
                     }
@@ -391,22 +396,22 @@ impl World {
         }
     }
 
-    fn send_all(&mut self, c: usize, list: Vec<(Context, Op)>, mut request: Option<usize>) {
-        for (context, op) in list {
-            let awaiting = request.take_if(|request| self.awaits(*request, &context));
-            if let Some(effects) = self.send(c, context, op, awaiting) {
+    fn send_all(&mut self, c: usize, list: Vec<(Context, Command)>, mut request: Option<usize>) {
+        for (context, command) in list {
+            let awaiting = request.take_if(|request| self.awaits(*request, &context, &command));
+            if let Some(effects) = self.send(c, context, command, awaiting) {
                 self.perform(c, effects, None);
             }
         }
     }
 
     /// The command is the one whose confirmation a request awaits.
-    fn awaits(&self, request: usize, context: &Context) -> bool {
+    fn awaits(&self, request: usize, context: &Context, command: &Command) -> bool {
         let request = &self.requests[request];
-        let token = match context.purpose {
-            Purpose::Acquire { .. } => None,
-            Purpose::Release { .. } => request.left_with,
-            Purpose::Renew { .. } => request.cell().map(|cell| cell.token),
+        let token = match command {
+            Command::Acquire(..) => None,
+            Command::Release(..) => request.left_with,
+            Command::Renew(..) => request.cell().map(|cell| cell.token),
         };
         token == Some(context.token)
     }
@@ -416,11 +421,12 @@ impl World {
         &mut self,
         c: usize,
         context: Context,
+        command: Command,
         request: Option<usize>,
     ) -> Option<Effects<usize>> {
         let local = self.clients[c].clock.at(self.now);
-        let error = super::wire::failure(crate::protocol::Failure::NotSent);
-        let (confirmation, effects) = self.clients[c].engine.reply(local, context, Err(error));
+        let answer = failed(&command, crate::protocol::Failure::NotSent);
+        let (confirmation, effects) = self.clients[c].engine.reply(local, context, answer);
         if let Some(request) = request {
             self.judged(request, &confirmation);
         }
@@ -456,11 +462,13 @@ impl World {
     }
 }
 
-fn short(result: &OpResult) -> String {
-    match result {
-        Ok(reply) => format!("{reply:?}"),
-        Err(error) => format!("{:?}", error.kind),
-    }
+/// The lock was found free, and is ours.
+pub(super) fn was_free(answer: &Answer) -> bool {
+    matches!(
+        answer,
+        Answer::Acquire(_, Ok(AcquireReply::Acquired { .. }))
+            | Answer::AcquireInBatch(_, Ok(BatchReply::Tried(AcquireReply::Acquired { .. })))
+    )
 }
 
 impl Confirmation {

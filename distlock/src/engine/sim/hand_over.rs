@@ -9,7 +9,7 @@ use super::world::{Event, World};
 use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
 use crate::error::LostReason;
 use crate::lease_cell::CellState;
-use crate::protocol::{AcquireMode, Kind, Op, Reply, ServerTime, Token, token_text};
+use crate::protocol::{AcquireMode, AcquireReply, Kind, ReleaseReply, ServerTime, Token, op, token_text};
 
 /// What was on the server before a command.
 pub(super) struct Before {
@@ -64,7 +64,7 @@ impl World {
         key: usize,
         before: &Before,
         left: &str,
-        reply: &Reply,
+        reply: ReleaseReply,
         notes: &[Note],
     ) {
         for note in notes {
@@ -72,8 +72,8 @@ impl World {
                 self.check_run(key, server_time);
             }
         }
-        let cancelled = *reply == Reply::Cancelled;
-        if *reply != (Reply::Released { gap: false }) && !cancelled {
+        let cancelled = reply == ReleaseReply::Cancelled;
+        if reply != (ReleaseReply::Released { gap: false }) && !cancelled {
             return;
         }
         let server_time = self.server_time();
@@ -115,8 +115,8 @@ impl World {
     }
 
     /// Somebody came in without having been served: nobody may have waited longer, unless the lock was free.
-    pub(super) fn check_overtaking(&mut self, before: &Before, text: &str, reply: &Reply) {
-        let came_in = matches!(reply, Reply::Acquired { .. });
+    pub(super) fn check_overtaking(&mut self, before: &Before, text: &str, reply: &AcquireReply) {
+        let came_in = matches!(reply, AcquireReply::Acquired { .. });
         let queued = |entry: &&Queued| token_text(&entry.client, entry.token) != text;
         if came_in
             && !before.leases.is_empty()
@@ -128,12 +128,19 @@ impl World {
     }
 
     /// Who waits for one of several holders to leave asks again when the first of them may be out.
-    pub(super) fn watch_ask(&mut self, key: usize, c: usize, before: &Before, op: &Op, reply: &Reply) {
-        let Op::Acquire { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
+    pub(super) fn watch_ask(
+        &mut self,
+        key: usize,
+        c: usize,
+        before: &Before,
+        op: &op::Acquire,
+        reply: &AcquireReply,
+    ) {
+        let op::Acquire { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
         self.keys[key].asked.insert((c, token), self.kernel.now);
         let inside = before.leases.iter().filter(|(_, kind, _)| *kind == Kind::Limited(limit));
         let Some(first) = inside.map(|(.., until)| *until).min() else { return };
-        if !matches!(reply, Reply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
+        if !matches!(reply, AcquireReply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
             return;
         }
         let left = (first.0 - self.server_time().0) * 1_000;

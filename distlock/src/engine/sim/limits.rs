@@ -8,10 +8,10 @@ use super::config::{MILLI, Profile};
 use super::workload::{Request, State};
 use super::world::{Event, World};
 use crate::backend::memory::server::owner;
-use crate::engine::{Context, LONGEST_CLAIM, Purpose, Renewal};
+use crate::engine::{Command, Context, LONGEST_CLAIM, Renewal, Renewing};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::protocol::{Kind, Op, Time, Token, token_text};
+use crate::protocol::{Kind, Time, Token, op, token_text};
 
 impl World {
     pub(super) fn check_limits(&mut self) {
@@ -104,8 +104,8 @@ impl World {
     }
 
     /// A renewal asks for as much as any holder wants.
-    pub(super) fn check_renewal(&mut self, c: usize, context: &Context, op: &Op) {
-        let (Purpose::Renew { ticket: None, .. }, Op::Renew { ttl, .. }) = (&context.purpose, op) else {
+    pub(super) fn check_renewal(&mut self, c: usize, context: &Context, command: &Command) {
+        let Command::Renew(Renewing { ticket: None, .. }, op::Renew { ttl, .. }) = command else {
             return;
         };
         self.clients[c].renewed.insert(context.token, self.kernel.now);

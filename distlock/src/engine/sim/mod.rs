@@ -9,6 +9,7 @@
 #[macro_use]
 mod trace;
 
+mod answers;
 mod client;
 mod config;
 mod driven;

@@ -1,10 +1,12 @@
 //! A server that answers, and does not do what it is asked for.
 
+use super::answers::{failed, is_acquired, op_of};
 use super::config::{MILLI, SECOND, pick};
 use super::faults::Fault;
-use super::wire::failure;
 use super::world::{Event, World};
-use crate::protocol::{Failure, Op, token_text};
+use crate::engine::Command;
+use crate::protocol::op::Ask;
+use crate::protocol::{Failure, token_text};
 
 /// Why it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +54,14 @@ impl World {
 
     /// Whether the server refuses `job`, and how.
     pub(super) fn refused(&mut self, job: usize) -> Option<Failure> {
-        let op = &self.jobs[job].op;
+        let command = &self.jobs[job].command;
         let kind = match self.refusal? {
             Refusal::Later => Failure::Later,
-            Refusal::NoMemory if !matches!(op, Op::TryAcquire { .. } | Op::Acquire { .. }) => return None,
+            Refusal::NoMemory if !matches!(command, Command::Acquire(..)) => return None,
             Refusal::NoMemory | Refusal::NoPermission => Failure::Refused,
         };
-        note!(self, "server: refuses {job} {:?}: {kind:?}", self.jobs[job].op);
-        if kind == Failure::Refused && matches!(self.jobs[job].op, Op::Release { .. }) {
+        note!(self, "server: refuses {job} {:?}: {kind:?}", op_of(&self.jobs[job].command));
+        if kind == Failure::Refused && matches!(self.jobs[job].command, Command::Release(..)) {
             let text = token_text(&self.name_of(job), self.jobs[job].context.token);
             self.never_left.insert(text);
         }
@@ -71,17 +73,17 @@ impl World {
     fn refuse_script(&mut self, job: usize, kind: Failure) {
         let followers = self.jobs[job].followers.clone();
         let all: Vec<usize> = std::iter::once(job).chain(followers).collect();
-        if matches!(self.jobs[job].op, Op::Acquire { .. }) && kind == Failure::Refused {
+        if matches!(self.jobs[job].command, Command::Acquire(_, Ask::Full(_))) && kind == Failure::Refused {
             let done = self.rng.usize(0..=all.len());
             for part in &all[..done] {
                 self.jobs[*part].applied_at = self.now;
-                if !self.carry_out(*part).is_acquired() {
+                if !is_acquired(&self.carry_out(*part)) {
                     break;
                 }
             }
         }
         for part in all {
-            self.jobs[part].result = Some(Err(failure(kind)));
+            self.jobs[part].answer = Some(failed(&self.jobs[part].command, kind));
         }
     }
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use super::answers::{failure, is_acquired};
 use super::client::What;
 use super::config::{MICRO, Use};
-use super::wire::{Job, failure};
+use super::wire::Job;
 use super::workload::State;
 use super::world::World;
 use crate::driver::shards::Effects;
-use crate::engine::{Context, Renewal, WaitLimit};
-use crate::protocol::{Failure, Op, Reply, Time, mutated};
+use crate::engine::{Acquiring, Answer, Command, Context, Renewal, WaitLimit};
+use crate::protocol::{BatchReply, Failure, Time, mutated, op};
 
 impl World {
     /// Makes the request `first` one for several keys, if there are such.
@@ -148,16 +149,22 @@ impl World {
     // The one command on its way.
 
     /// Sends one command for several keys: the job of the first carries the others.
-    pub(super) fn send_acquire_all(&mut self, c: usize, batch: Vec<(Context, Op)>) -> Option<Effects<usize>> {
+    pub(super) fn send_acquire_all(
+        &mut self,
+        c: usize,
+        batch: Vec<(Context, Acquiring, op::Acquire)>,
+    ) -> Option<Effects<usize>> {
         if !self.clients[c].link.up {
             let local = self.clients[c].clock.at(self.now);
-            let answers = batch.into_iter().map(|(context, _)| (context, Err(failure(Failure::NotSent))));
+            let not_sent = |(context, asked, _)| (context, asked, Err(failure(Failure::NotSent)));
+            let answers = batch.into_iter().map(not_sent);
             return Some(self.clients[c].engine.on_acquire_all_reply(local, answers.collect()));
         }
         let first = self.jobs.len();
-        for (index, (context, op)) in batch.into_iter().enumerate() {
+        for (index, (context, asked, op)) in batch.into_iter().enumerate() {
+            let command = Command::Acquire(asked, op.into());
             if index == 0 {
-                self.send(c, context, op, None);
+                self.send(c, context, command, None);
                 continue;
             }
             let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
@@ -168,14 +175,14 @@ impl World {
                 life,
                 conn,
                 context,
-                op,
+                command,
                 arrives: None,
-                result: None,
+                answer: None,
                 applied_at: 0,
                 failed_at: 0,
                 confirmation: None,
                 followers: Vec::new(),
-                slot: None,
+                place: None,
             });
             self.jobs[first].followers.push(follower);
         }
@@ -183,17 +190,22 @@ impl World {
     }
 
     /// Takes one lock after the other, up to the first that is not free.
-    pub(super) fn carry_out_acquire_all(&mut self, job: usize, first: &Reply) {
-        let mut before = Some(self.jobs[job].context.clone()).filter(|_| first.is_acquired());
+    pub(super) fn carry_out_acquire_all(&mut self, job: usize, first: &Answer) {
+        let mut before = is_acquired(first);
         for follower in self.jobs[job].followers.clone() {
             self.jobs[follower].applied_at = self.now;
-            let goes_on = before.is_some() || mutated!(AcquireAllGoesOn);
-            let reply = if goes_on { self.carry_out(follower) } else { Reply::Skipped };
-            if before.is_none() && reply.is_acquired() {
+            let goes_on = before || mutated!(AcquireAllGoesOn);
+            let answer = if goes_on {
+                self.carry_out(follower)
+            } else {
+                let Command::Acquire(asked, _) = self.jobs[follower].command else { continue };
+                Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped))
+            };
+            if !before && is_acquired(&answer) {
                 self.fail("order", "the server took a key though one before it was not free");
             }
-            before = Some(self.jobs[follower].context.clone()).filter(|_| reply.is_acquired());
-            self.jobs[follower].result = Some(Ok(reply));
+            before = is_acquired(&answer);
+            self.jobs[follower].answer = Some(answer);
         }
     }
 }

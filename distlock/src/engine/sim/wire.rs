@@ -1,16 +1,18 @@
 //! Connections: the order of commands and replies is kept while one lives, and everything may be lost with it.
 
-use std::sync::Arc;
-
+use super::answers::{failed, failure, in_place_of, is_alike, op_of, short};
 use super::client::What;
 use super::config::{MILLI, SECOND};
-use super::driven::Slot;
+use super::driven::Place;
 use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
 use crate::driver::shards::Effects;
-use crate::engine::Context;
-use crate::protocol::{Failure, LinkEvent, Op, OpError, OpResult, Reply, ServerTime, mutated, token_text};
+use crate::engine::{Answer, Command, Context};
+use crate::protocol::op::{self, Ask};
+use crate::protocol::{AcquireReply, Failure, LinkEvent, ReleaseReply, ServerTime, mutated, token_text};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Shorter than the TCP user timeout by more than clocks may be off.
 const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
@@ -55,9 +57,9 @@ pub(super) struct Job {
     pub(super) life: u32,
     pub(super) conn: u32,
     pub(super) context: Context,
-    pub(super) op: Op,
+    pub(super) command: Command,
     pub(super) arrives: Option<u64>,
-    pub(super) result: Option<OpResult>,
+    pub(super) answer: Option<Answer>,
     pub(super) applied_at: u64,
     /// When its task notices that it failed with its link.
     pub(super) failed_at: u64,
@@ -66,11 +68,7 @@ pub(super) struct Job {
     /// The rest of one command for several keys, in order.
     pub(super) followers: Vec<usize>,
     /// Where the driver waits for the reply.
-    pub(super) slot: Option<Arc<Slot>>,
-}
-
-pub(super) fn failure(kind: Failure) -> OpError {
-    OpError::new(kind, "simulated")
+    pub(super) place: Option<Place>,
 }
 
 impl World {
@@ -79,19 +77,20 @@ impl World {
         &mut self,
         c: usize,
         context: Context,
-        op: Op,
+        command: Command,
         confirmation: Option<usize>,
     ) -> Option<Effects<usize>> {
         if !self.clients[c].link.up {
-            note!(self, "process {c}: not sent {op:?}");
-            return self.not_sent(c, context, confirmation);
+            note!(self, "process {c}: not sent {:?}", op_of(&command));
+            return self.not_sent(c, context, command, confirmation);
         }
         self.count_command(c);
-        self.check_renewal(c, &context, &op);
+        self.check_renewal(c, &context, &command);
         let job = self.jobs.len();
-        note!(self, "process {c}: sends {job}: {} {op:?}", context.key);
+        note!(self, "process {c}: sends {job}: {} {:?}", context.key, op_of(&command));
         let delay = self.delay();
-        let misplaced = !matches!(op, Op::TryAcquire { .. }) && self.chance(self.cfg.misplaced);
+        let is_plain = matches!(command, Command::Acquire(_, Ask::Plain(_)));
+        let misplaced = !is_plain && self.chance(self.cfg.misplaced);
         let detour = if misplaced { 2 * self.cfg.delay.1 * 1000 } else { 0 };
         let now = self.now;
         let both_broken = self.clients[c].link.broken == Some(Breakage::Both);
@@ -112,14 +111,14 @@ impl World {
             life,
             conn,
             context,
-            op,
+            command,
             arrives,
-            result: None,
+            answer: None,
             applied_at: 0,
             failed_at: 0,
             confirmation,
             followers: Vec::new(),
-            slot: None,
+            place: None,
         });
         if let Some(at) = arrives {
             self.at(at, Event::Arrive { job, at });
@@ -128,13 +127,13 @@ impl World {
     }
 
     /// What there is to say about a command, with what it carried.
-    fn with_followers(&self, job: usize, result: impl Fn(&Job) -> Option<OpResult>) -> What {
+    fn with_followers(&self, job: usize, answer: impl Fn(&Job) -> Option<Answer>) -> What {
         let mut answers = Vec::new();
         for job in std::iter::once(job).chain(self.jobs[job].followers.iter().copied()) {
-            answers.extend(result(&self.jobs[job]).map(|result| (job, result)));
+            answers.extend(answer(&self.jobs[job]).map(|answer| (job, answer)));
         }
         match (answers.len(), answers.pop()) {
-            (1, Some((job, result))) => What::Answer { job, result },
+            (1, Some((job, answer))) => What::Answer { job, answer },
             (_, last) => {
                 answers.extend(last);
                 What::Answers(answers)
@@ -150,14 +149,14 @@ impl World {
         self.jobs[job].arrives = None;
         self.jobs[job].applied_at = self.now;
         if self.refused(job).is_none() {
-            let reply = self.carry_out(job);
-            self.carry_out_acquire_all(job, &reply);
-            self.jobs[job].result = Some(Ok(reply));
+            let answer = self.carry_out(job);
+            self.carry_out_acquire_all(job, &answer);
+            self.jobs[job].answer = Some(answer);
         }
         let client = &self.clients[c];
         if client.life != self.jobs[job].life || client.link.conn != conn || !client.link.works() {
             note!(self, "server: {job} arrives late, nobody hears the answer");
-            self.jobs[job].result = None;
+            self.jobs[job].answer = None;
             self.late_arrival(job);
             for follower in self.jobs[job].followers.clone() {
                 self.late_arrival(follower);
@@ -170,55 +169,72 @@ impl World {
         self.at(at, Event::Received { job });
     }
 
-    pub(super) fn carry_out(&mut self, job: usize) -> Reply {
-        let op = self.jobs[job].op.clone();
-        let twice = matches!(op, Op::Acquire { .. } | Op::Renew { .. }) && self.chance(self.cfg.resend);
-        let mut reply = self.carry_out_once(job, &op);
+    pub(super) fn carry_out(&mut self, job: usize) -> Answer {
+        let command = self.jobs[job].command.clone();
+        let repeatable = matches!(command, Command::Acquire(_, Ask::Full(_)) | Command::Renew(..));
+        let twice = repeatable && self.chance(self.cfg.resend);
+        let mut answer = self.carry_out_once(job, &command);
         if twice {
-            reply = self.carry_out_once(job, &op);
+            answer = self.carry_out_once(job, &command);
         }
-        reply
+        answer
     }
 
-    fn carry_out_once(&mut self, job: usize, op: &Op) -> Reply {
+    fn carry_out_once(&mut self, job: usize, command: &Command) -> Answer {
         let key = self.jobs[job].context.key.clone();
         let name = self.name_of(job);
         let server_time = self.server_time();
         let index = self.key_index(&key);
         let before = self.before(index);
         let mut notes = Vec::new();
-        let reply = self.server.apply(server_time, &Sender { client: &name, key: &key }, op, &mut notes);
-        note!(self, "server: {job} {op:?} of {name}: {reply:?}");
+        let from = Sender { client: &name, key: &key };
+        let answer = match *command {
+            Command::Acquire(asked, op) => {
+                Answer::Acquire(asked, Ok(self.server.acquire(server_time, &from, &op)))
+            }
+            Command::Release(asked, op) => {
+                Answer::Release(asked, Ok(self.server.release(server_time, &from, &op, &mut notes)))
+            }
+            Command::Renew(asked, op) => Answer::Renew(asked, Ok(self.server.renew(server_time, &from, &op))),
+        };
+        note!(self, "server: {job} {:?} of {name}: {}", op_of(command), short(&answer));
         self.value_may_have_changed(index);
         let text = token_text(&name, self.jobs[job].context.token);
-        self.check_hand_over(index, &before, &text, &reply, &notes);
-        if matches!(op, Op::Acquire { .. }) {
-            self.check_overtaking(&before, &text, &reply);
-            self.watch_ask(index, self.jobs[job].client, &before, op, &reply);
-        }
-        match (op, &reply) {
-            (Op::Release { token, keep_taken_for, .. }, Reply::Released { .. }) => {
-                self.lease_was_left(index, &name, *token);
-                if keep_taken_for.is_some() {
-                    self.nobody_was_told(index);
+        match (command, &answer) {
+            (Command::Acquire(_, Ask::Full(op)), Answer::Acquire(_, Ok(reply))) => {
+                self.check_overtaking(&before, &text, reply);
+                self.watch_ask(index, self.jobs[job].client, &before, op, reply);
+                // In a gap: the next in the queue does not know that it is the first now.
+                // Only who comes in knows of it: those who could come in too find out by their heartbeats.
+                if matches!(reply, AcquireReply::Acquired { .. }) && !before.queue.is_empty() {
+                    self.others_were_not_told(index);
                 }
             }
-            // In a gap: the next in the queue does not know that it is the first now.
-            // Only who comes in knows of it: those who could come in too find out by their heartbeats.
-            (Op::Acquire { .. }, Reply::Acquired { .. }) if !before.queue.is_empty() => {
-                self.others_were_not_told(index)
-            }
-            (_, Reply::Cancelled) => self.nobody_was_told(index),
-            (Op::Release { token, .. }, Reply::NotHeld) if self.has_run_out(index, &name, *token) => {
-                self.nobody_was_told(index);
+            (Command::Release(_, op), Answer::Release(_, Ok(reply))) => {
+                self.check_hand_over(index, &before, &text, *reply, &notes);
+                self.was_released(index, &name, op, *reply);
             }
             _ => {}
         }
         self.publish(notes);
-        reply
+        answer
     }
 
-    pub(super) fn name_of(&self, job: usize) -> std::sync::Arc<str> {
+    fn was_released(&mut self, index: usize, name: &Arc<str>, op: &op::Release, reply: ReleaseReply) {
+        match reply {
+            ReleaseReply::Released { .. } => {
+                self.lease_was_left(index, name, op.token);
+                if op.keep_taken_for.is_some() {
+                    self.nobody_was_told(index);
+                }
+            }
+            ReleaseReply::Cancelled => self.nobody_was_told(index),
+            ReleaseReply::NotHeld if self.has_run_out(index, name, op.token) => self.nobody_was_told(index),
+            ReleaseReply::NotHeld => {}
+        }
+    }
+
+    pub(super) fn name_of(&self, job: usize) -> Arc<str> {
         let Job { client, life, .. } = self.jobs[job];
         format!("c{client}-{life}").into()
     }
@@ -233,9 +249,9 @@ impl World {
         if self.chance(self.cfg.shifted) && self.is_out_of_step(c, job) {
             return;
         }
-        if self.jobs[job].result.is_some() {
+        if self.jobs[job].answer.is_some() {
             let late = self.some(self.cfg.notice * 1000);
-            let what = self.with_followers(job, |job| job.result.clone());
+            let what = self.with_followers(job, |job| job.answer.clone());
             self.post(c, late, what);
         }
     }
@@ -245,14 +261,14 @@ impl World {
         let token = self.jobs[job].context.token;
         let other = self.clients[c].link.open.iter().copied().find(|other| {
             let other = &self.jobs[*other];
-            other.context.token != token
-                && std::mem::discriminant(&other.op) == std::mem::discriminant(&self.jobs[job].op)
+            other.context.token != token && is_alike(&other.command, &self.jobs[job].command)
         });
         let Some(other) = other else { return false };
         if mutated!(ReplyToWrongRequest) {
             self.clients[c].link.open.retain(|open| *open != other);
-            if let Some(result) = self.jobs[job].result.clone() {
-                self.post(c, 0, What::Answer { job: other, result });
+            let answer = self.jobs[job].answer.clone();
+            if let Some(answer) = answer.and_then(|answer| in_place_of(&self.jobs[other].command, answer)) {
+                self.post(c, 0, What::Answer { job: other, answer });
             }
         } else {
             self.clients[c].link.open.push(job);
@@ -267,7 +283,7 @@ impl World {
             job.client == c
                 && job.context.token == token
                 && job.arrives.is_some()
-                && matches!(job.op, Op::Release { .. })
+                && matches!(job.command, Command::Release(..))
         })
     }
 
@@ -278,13 +294,13 @@ impl World {
                 && job.life == self.clients[c].life
                 && job.context.token == token
                 && job.failed_at > self.now
-                && matches!(job.op, Op::Release { .. })
+                && matches!(job.command, Command::Release(..))
         })
     }
 
     /// The reply to `job` said what time it is on the server.
-    pub(super) fn time_was_received(&mut self, c: usize, job: usize, result: &OpResult) {
-        let heard: Option<ServerTime> = result.as_ref().ok().and_then(Reply::server_time);
+    pub(super) fn time_was_received(&mut self, c: usize, job: usize, answer: &Answer) {
+        let heard: Option<ServerTime> = answer.server_time();
         let applied_at = self.jobs[job].applied_at;
         let mut seen = false;
         let client = &mut self.clients[c];
@@ -355,7 +371,7 @@ impl World {
             let most = if self.rng.u32(0..10) == 0 { SECOND } else { 2 * MILLI };
             let late = self.some(most);
             self.jobs[job].failed_at = self.now + late;
-            let what = self.with_followers(job, |_| Some(Err(failure(Failure::Unknown))));
+            let what = self.with_followers(job, |job| Some(failed(&job.command, Failure::Unknown)));
             self.post(c, late, what);
         }
         self.post(c, 0, What::Link(LinkEvent::Down { cause: failure(Failure::Unknown) }));

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::Link;
-use super::timers::When;
 use crate::engine::rules;
-use crate::engine::{ACQUIRE_RESEND_AFTER, LONGEST_CLAIM, Queueing};
+use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
-use crate::protocol::{Failure, Kind, OpError, OpResult, ServerTime, Time, Token};
+use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When};
 
 /// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
 #[derive(Debug)]
@@ -73,6 +72,18 @@ impl Attempt {
             how: None,
             queued: QueuedReport::Due,
         }
+    }
+
+    /// One of its commands was answered, or its reply will never come (`error`). False: the reply says nothing
+    /// new.
+    pub(crate) fn takes_in(&mut self, asked: Acquiring, error: Option<&OpError>) -> bool {
+        self.traces.heard_of(error, asked.queueing);
+        if rules::is_stale(asked.seq, self.seen) {
+            return false;
+        }
+        self.seen = self.seen.max(asked.seq);
+        self.phase.answered(asked.seq);
+        true
     }
 
     /// When the command under way is sent again if no reply comes before.
@@ -197,12 +208,12 @@ impl Traces {
         self.open = self.open.saturating_add(1);
     }
 
-    /// A command was answered, or its reply will never come.
-    pub(crate) fn heard_of(&mut self, result: &OpResult, queueing: Queueing) {
-        let kind = result.as_ref().err().map(|error| error.kind);
+    /// A command was answered, or its reply will never come (`error`).
+    fn heard_of(&mut self, error: Option<&OpError>, queueing: Queueing) {
+        let kind = error.map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
         self.may_have_queued |= queueing == Queueing::May && !not_done;
-        if !result.as_ref().is_err_and(OpError::may_be_applied) {
+        if !error.is_some_and(OpError::may_be_applied) {
             self.open = self.open.saturating_sub(1);
         }
         if self.open == 0 && !self.may_have_queued {

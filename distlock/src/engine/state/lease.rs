@@ -47,7 +47,7 @@ pub(crate) struct Holder {
 impl Holder {
     /// When the hold ends, unless a renewal or a session heartbeat is answered before.
     fn ends(&self) -> Time {
-        self.until.min(self.cell.session_end())
+        self.cell.session_end().map_or(self.until, |end| self.until.min(end))
     }
 }
 

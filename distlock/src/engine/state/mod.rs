@@ -20,5 +20,4 @@ pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
 pub(super) use pending::{PendingRelease, PendingReleases};
 pub(super) use releases::Sends;
-pub(super) use timers::When;
 pub(super) use waiters::{SpareQueue, Waiter};

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::timers::When;
-use crate::protocol::{Time, Token};
+use super::timers::earlier;
+use crate::protocol::{Time, Token, When};
 
 /// The pause before the first repetition of a release while the link is up. It doubles with every failure …
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -25,8 +25,8 @@ pub(crate) struct PendingRelease {
     /// How often it was sent.
     pub(crate) sends: u32,
     pub(crate) at: When,
-    /// When nothing of the token can be left on the server.
-    pub(crate) until: Time,
+    /// When nothing of the token can be left on the server; `None`: not while the session lives.
+    pub(crate) until: Option<Time>,
     /// The key stays taken until then (`min_hold`).
     pub(crate) keep_until: Option<Time>,
 }
@@ -38,18 +38,31 @@ impl PendingRelease {
     }
 
     /// When to look at it: to send it again, or to forget it.
-    fn due(&self) -> Time {
-        self.at.time().map_or(self.until, |at| at.min(self.until))
+    fn due(&self) -> Due {
+        earlier(self.at.time(), self.until).map_or(Due::OnLinkUp, Due::At)
     }
 
     fn merged_with(self, other: PendingRelease) -> PendingRelease {
         PendingRelease {
             sends: self.sends.max(other.sends),
             at: self.at.or_earlier(other.at),
-            until: self.until.max(other.until),
+            until: self.until.zip(other.until).map(|(one, other)| one.max(other)),
             keep_until: self.keep_until.max(other.keep_until),
             ..self
         }
+    }
+}
+
+/// When to look at a pending release; in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    At(Time),
+    OnLinkUp,
+}
+
+impl Due {
+    fn has_come(self, now: Time) -> bool {
+        matches!(self, Due::At(at) if at <= now)
     }
 }
 
@@ -58,7 +71,7 @@ impl PendingRelease {
 pub(crate) struct PendingReleases {
     all: BTreeMap<(Token, Arc<str>), PendingRelease>,
     /// The same, ordered by when to look at them.
-    by_due: BTreeSet<(Time, Token, Arc<str>)>,
+    by_due: BTreeSet<(Due, Token, Arc<str>)>,
 }
 
 impl PendingReleases {
@@ -88,13 +101,16 @@ impl PendingReleases {
     }
 
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.by_due.first().map(|(due, ..)| *due)
+        match self.by_due.first()? {
+            (Due::At(at), ..) => Some(*at),
+            (Due::OnLinkUp, ..) => None,
+        }
     }
 
     /// Takes out what is due, in order. Forgets those of which nothing can be left on the server.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
-        while self.by_due.first().is_some_and(|(at, ..)| *at <= now) {
+        while self.by_due.first().is_some_and(|(due, ..)| due.has_come(now)) {
             let Some((_, token, key)) = self.by_due.pop_first() else { break };
             let release = self.all.remove(&(token, key));
             due.extend(release.filter(|release| release.at.time().is_some_and(|at| at <= now)));

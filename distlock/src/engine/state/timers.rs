@@ -44,27 +44,6 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
 }
 
-/// When to do something that needs a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// As soon as there is a link.
-    OnLinkUp,
-    At(Time),
-}
-
-impl When {
-    pub(crate) fn time(self) -> Option<Time> {
-        match self {
-            When::OnLinkUp => None,
-            When::At(at) => Some(at),
-        }
-    }
-
-    pub(crate) fn or_earlier(self, other: When) -> When {
-        earlier(self.time(), other.time()).map_or(When::OnLinkUp, When::At)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Phase, When};
-use crate::engine::{LONGEST_CLAIM, Purpose, Queueing, WaitLimit};
-use crate::protocol::{AcquireMode, Kind, Op, OpError, Pushes};
+use crate::engine::state::{Attempt, Phase};
+use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, WaitLimit};
+use crate::protocol::{AcquireMode, Kind, OpError, Pushes, When, op};
 
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
@@ -74,8 +74,9 @@ impl<W> Step<'_, W> {
         let ttl = head.want.ttl;
         attempt.longest = attempt.longest.max(ttl);
         let queueing = Queueing::Never;
-        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences: 0, queueing };
-        self.send(attempt.token, purpose, Op::TryAcquire { token: attempt.token, ttl });
+        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences: 0, queueing };
+        let op = op::TryAcquire { token: attempt.token, ttl };
+        self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
 
     /// Asks for the lock on behalf of the first waiter. This one command acquires, queues, keeps the queue
@@ -103,9 +104,9 @@ impl<W> Step<'_, W> {
         attempt.claim = rules::certain_claim(is_queued.then_some(attempt.claim), claim);
         attempt.longest = attempt.longest.max(ttl);
         attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
-        let purpose = Purpose::Acquire { seq: self.number(attempt, queueing), ttl, fences, queueing };
-        let op = Op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
-        self.send(attempt.token, purpose, op);
+        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences, queueing };
+        let op = op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
+        self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
 
     pub(crate) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {

@@ -10,9 +10,11 @@
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
-use crate::engine::{InBatch, LONGEST_CLAIM, Outcome, Purpose, Queueing, Want};
+use crate::engine::{
+    Acquiring, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Want,
+};
 use crate::lease_cell::Ticket;
-use crate::protocol::{AcquireMode, Failure, Op, OpResult, Reply, Time, Token};
+use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, op};
 
 /// Who handles the reply to a command for several keys.
 pub(crate) enum Handled {
@@ -44,8 +46,9 @@ impl<W> Step<'_, W> {
         });
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
         let queueing = Queueing::Never;
-        let purpose = Purpose::Acquire { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing };
-        self.send(token, purpose, Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 });
+        let purpose = Acquiring { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing };
+        let op = op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 };
+        self.send(token, Command::Acquire(purpose, op.into()));
         self.state.attempt = Some(Box::new(attempt));
         Some(ticket)
     }
@@ -56,20 +59,18 @@ impl<W> Step<'_, W> {
         batch_role: BatchRole,
         mut attempt: Box<Attempt>,
         deadline: Time,
-        result: &OpResult,
+        result: &OpResult<AcquireReply>,
     ) -> Handled {
         let lasts = deadline > self.now;
         match (batch_role, result) {
-            (BatchRole::Follower(_), Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. })) if lasts => {
-                Handled::AsOneKey(attempt)
-            }
-            (_, Ok(Reply::Busy { .. } | Reply::WrongKind { .. })) => Handled::AsOneKey(attempt),
+            (
+                BatchRole::Follower(_),
+                Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }),
+            ) if lasts => Handled::AsOneKey(attempt),
+            (_, Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. })) => Handled::AsOneKey(attempt),
             (BatchRole::Follower(ticket), result) => {
                 // A command that was refused permanently may have acquired some keys before it stopped.
-                let nothing_done = match result {
-                    Ok(reply) => *reply == Reply::Skipped,
-                    Err(error) => !error.may_be_applied(),
-                };
+                let nothing_done = result.as_ref().is_err_and(|error| !error.may_be_applied());
                 if !nothing_done {
                     self.compensate_follower(&attempt);
                 }
@@ -78,16 +79,35 @@ impl<W> Step<'_, W> {
             }
             // The server may allow the command for one key although it refuses the one for several. Its reply
             // also tells which key is the cause.
-            (BatchRole::Leader, Ok(Reply::Skipped)) => {
-                self.ask_first(&mut attempt);
-                Handled::Entirely(Some(attempt))
-            }
             (BatchRole::Leader, Err(error)) if matches!(error.kind, Failure::Refused | Failure::Later) => {
                 self.ask_first(&mut attempt);
                 Handled::Entirely(Some(attempt))
             }
             (BatchRole::Leader, _) => Handled::AsOneKey(attempt),
         }
+    }
+
+    /// The command for several keys ended at a key in front of this one.
+    pub(crate) fn on_skipped(&mut self, context: &Context, asked: Acquiring) -> Confirmation {
+        if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
+            self.with_attempt(|step, mut attempt| {
+                if !attempt.takes_in(asked, None) {
+                    return Some(attempt);
+                }
+                match attempt.batch_role.take() {
+                    Some(BatchRole::Follower(ticket)) => {
+                        step.leave_out(ticket);
+                        return None;
+                    }
+                    Some(BatchRole::Leader) => step.ask_first(&mut attempt),
+                    // A reply to a later command came first, and made this one outdated.
+                    None => {}
+                }
+                Some(attempt)
+            });
+            self.serve_here();
+        }
+        Confirmation::None
     }
 
     /// Stops waiting for the command for several keys. False: `token` does not wait for it.

@@ -1,17 +1,17 @@
 //! The replies to acquire commands.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
 use super::acquire_all::Handled;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Grant, QueuedReport, When};
-use crate::engine::{Context, Effect, LONGEST_CLAIM, Outcome, Purpose, Queueing};
+use crate::engine::state::{Attempt, Grant, QueuedReport};
+use crate::engine::{Acquiring, Confirmation, Context, Effect, LONGEST_CLAIM, Outcome, Queueing};
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    Failure, MARK, OpError, OpResult, Pushes, Remaining, Reply, ServerTime, Time, lease_end,
+    AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, When,
+    lease_end,
 };
 
 /// Behind a client that cannot hand over, the first in the queue asks at this interval at first …
@@ -22,13 +22,6 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
-
-/// What a command asked for, and an instant before it was sent.
-struct Asked {
-    sent: Time,
-    ttl: Duration,
-    fences: u32,
-}
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,31 +48,37 @@ fn how_found(attempt: &Attempt, found: Found) -> How {
 }
 
 impl<W> Step<'_, W> {
-    /// The reply to an acquire command of the current attempt.
+    /// The reply to an acquire command.
     pub(crate) fn on_acquire_reply(
         &mut self,
         context: &Context,
-        seq: u64,
-        ttl: Duration,
-        fences: u32,
-        result: OpResult,
-    ) {
-        let Purpose::Acquire { queueing, .. } = context.purpose else { return };
-        let asked = Asked { sent: context.sent, ttl, fences };
+        asked: Acquiring,
+        result: OpResult<AcquireReply>,
+    ) -> Confirmation {
+        if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
+            self.on_awaited_reply(context, asked, result);
+        } else if self.state.lease(context.token).is_some() {
+            self.on_acquire_reply_while_held(context, asked, &result);
+        } else {
+            self.on_orphaned_acquire(context, asked, &result);
+        }
+        Confirmation::None
+    }
+
+    /// The reply to an acquire command of the current attempt.
+    fn on_awaited_reply(&mut self, context: &Context, asked: Acquiring, result: OpResult<AcquireReply>) {
+        let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
-            attempt.traces.heard_of(&result, queueing);
-            if rules::is_stale(seq, attempt.seen) {
+            if !attempt.takes_in(asked, result.as_ref().err()) {
                 return Some(attempt);
             }
-            attempt.seen = attempt.seen.max(seq);
-            attempt.phase.answered(seq);
             if let Some(batch_role) = attempt.batch_role.take() {
-                match step.on_batch_reply(batch_role, attempt, lease_end(asked.sent, ttl), &result) {
+                match step.on_batch_reply(batch_role, attempt, lease_end(sent, asked.ttl), &result) {
                     Handled::AsOneKey(same) => attempt = same,
                     Handled::Entirely(left) => return left,
                 }
             }
-            step.decide(attempt, &asked, queueing, result)
+            step.decide(attempt, sent, asked, result)
         });
         self.serve_here();
     }
@@ -88,55 +87,44 @@ impl<W> Step<'_, W> {
     fn decide(
         &mut self,
         mut attempt: Box<Attempt>,
-        asked: &Asked,
-        queueing: Queueing,
-        result: OpResult,
+        sent: Time,
+        asked: Acquiring,
+        result: OpResult<AcquireReply>,
     ) -> Option<Box<Attempt>> {
+        let queueing = asked.queueing;
         match result {
             // Another command of ours must have acquired it. Only the reply to the full acquire command tells
             // when.
-            Ok(Reply::AlreadyHeld { server_time: None, .. }) => {
+            Ok(AcquireReply::AlreadyHeld { server_time: None, .. }) => {
                 self.ask(&mut attempt);
                 Some(attempt)
             }
-            Ok(Reply::Acquired { server_time, fence }) => {
-                self.got(attempt, asked, Found::Free, server_time, fence)
+            Ok(AcquireReply::Acquired { server_time, fence }) => {
+                self.got(attempt, sent, asked, Found::Free, server_time, fence)
             }
-            Ok(Reply::AlreadyHeld { server_time, fence }) => {
-                self.got(attempt, asked, Found::Ours, server_time, fence)
+            Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
+                self.got(attempt, sent, asked, Found::Ours, server_time, fence)
             }
-            Ok(Reply::Busy { server_time, holder, remaining, front }) => {
+            Ok(AcquireReply::Busy { server_time, holder, remaining, front }) => {
                 attempt.silent = None;
                 attempt.cause = None;
                 attempt.refusals = 0;
                 attempt.entered = None;
-                attempt.pair = server_time
-                    .filter(|_| queueing == Queueing::May)
-                    .map(|server_time| (server_time, asked.sent));
+                attempt.pair =
+                    server_time.filter(|_| queueing == Queueing::May).map(|server_time| (server_time, sent));
                 if queueing == Queueing::May && attempt.traces.all_answered() {
                     attempt.claim = LONGEST_CLAIM.min(asked.ttl);
                 }
-                attempt.holder = Some(holder.clone());
+                attempt.holder = Some(holder.text.clone());
                 let place = if front { Place::First } else { Place::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
-            Ok(Reply::WrongKind { found }) => {
+            Ok(AcquireReply::WrongKind { found }) => {
                 if attempt.may_be_applied() && rules::wrong_kind_is_compensated() {
                     self.compensate(attempt.token, attempt.longest);
                 }
                 self.dismiss_all(&Outcome::WrongKind { found });
                 None
-            }
-            Ok(
-                Reply::Released { .. }
-                | Reply::Cancelled
-                | Reply::NotHeld
-                | Reply::Renewed { .. }
-                | Reply::Fenced { .. }
-                | Reply::Skipped,
-            ) => {
-                let odd = OpError::new(Failure::Unknown, "the server gave an answer of another kind");
-                self.failed(attempt, odd)
             }
             Err(error) => self.failed(attempt, error),
         }
@@ -145,12 +133,13 @@ impl<W> Step<'_, W> {
     fn got(
         &mut self,
         attempt: Box<Attempt>,
-        asked: &Asked,
+        sent: Time,
+        asked: Acquiring,
         found: Found,
         server_time: Option<ServerTime>,
         fence: Option<u64>,
     ) -> Option<Box<Attempt>> {
-        let Asked { sent, ttl, fences } = *asked;
+        let Acquiring { ttl, fences, .. } = asked;
         let deadline = self.env.lease_end(rules::counted_from(sent, self.now), ttl);
         let (entered, handoffs_began) = match found {
             Found::Free => (self.now, server_time),
@@ -207,14 +196,14 @@ impl<W> Step<'_, W> {
     fn busy(
         &mut self,
         mut attempt: Box<Attempt>,
-        holder: &Arc<str>,
+        holder: &CurrentHolder,
         remaining: Remaining,
         place: Place,
         queueing: Queueing,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
         self.state.no_gap_since = None;
-        self.dismiss_impatient(holder);
+        self.dismiss_impatient(&holder.text);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
                 self.compensate(attempt.token, attempt.longest);
@@ -241,19 +230,24 @@ impl<W> Step<'_, W> {
     }
 
     /// When to ask again if no push arrives.
-    fn next_ask(&mut self, attempt: &mut Attempt, holder: &str, remaining: Remaining, place: Place) -> Time {
+    fn next_ask(
+        &mut self,
+        attempt: &mut Attempt,
+        holder: &CurrentHolder,
+        remaining: Remaining,
+        place: Place,
+    ) -> Time {
         let heartbeat = rules::heartbeat(attempt.claim);
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
-        let can_hand_over = holder.starts_with(MARK);
         let expiry = match remaining {
             Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
             Remaining::Forever | Remaining::Unknown => heartbeat,
         };
         let wait = if !rules::holders_may_let_go_early() {
             expiry
-        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !can_hand_over) {
+        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !holder.hands_over) {
             self.poll_delay(attempt).min(expiry)
-        } else if can_hand_over {
+        } else if holder.hands_over {
             heartbeat.min(expiry)
         } else {
             heartbeat
@@ -310,14 +304,13 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to an acquire command whose token already has a lease.
-    pub(crate) fn on_acquire_reply_while_held(
+    fn on_acquire_reply_while_held(
         &mut self,
         context: &Context,
-        seq: u64,
-        ttl: Duration,
-        result: &OpResult,
+        asked: Acquiring,
+        result: &OpResult<AcquireReply>,
     ) {
-        let token = context.token;
+        let (token, Acquiring { seq, ttl, .. }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return };
         if rules::is_stale(seq, lease.grant.seen) {
             return;
@@ -326,36 +319,31 @@ impl<W> Step<'_, W> {
         match result {
             // Applied before what we know already: threads may send in another order than the one in which
             // they asked.
-            Ok(Reply::Acquired { server_time: Some(server_time), .. })
+            Ok(AcquireReply::Acquired { server_time: Some(server_time), .. })
                 if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
-            Ok(Reply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
+            Ok(AcquireReply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
                 // The lock was lost in between, and this command acquired it again.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
                 self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
-            Ok(Reply::AlreadyHeld { .. } | Reply::Acquired { .. }) => {
+            Ok(AcquireReply::AlreadyHeld { .. } | AcquireReply::Acquired { .. }) => {
                 self.extended(token, self.env.lease_end(context.sent, ttl));
             }
-            _ => {}
+            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => {}
         }
     }
 
     /// The reply to an acquire command whose token belongs to no attempt and no lease any more.
-    pub(crate) fn on_orphaned_acquire(
-        &mut self,
-        context: &Context,
-        ttl: Duration,
-        queueing: Queueing,
-        result: &OpResult,
-    ) {
+    fn on_orphaned_acquire(&mut self, context: &Context, asked: Acquiring, result: &OpResult<AcquireReply>) {
+        let Acquiring { ttl, queueing, .. } = asked;
         match result {
             _ if !rules::late_answers_are_compensated() => return,
-            Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => {}
-            Ok(Reply::Busy { .. }) if queueing == Queueing::May => {}
+            Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
+            Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.
             Err(error) if error.may_be_applied() => {}
-            _ => return,
+            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => return,
         }
         let longest = ttl.max(LONGEST_CLAIM);
         // The reply may belong to a lease that was lost since and whose body still runs.

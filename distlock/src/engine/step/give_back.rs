@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, PendingRelease, When};
-use crate::engine::{Confirmation, LONGEST_CLAIM, Outcome, Purpose};
+use crate::engine::state::{Grant, PendingRelease};
+use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, Op, OpResult, Reply, ServerTime, Time, Token, drift,
+    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, When,
+    drift, op,
 };
 
 /// The content of a release command.
@@ -52,10 +53,10 @@ impl<W> Step<'_, W> {
         let until = match self.env.tuning.leases {
             LeaseEnds::WithTtl { granularity } => {
                 let longest = longest.saturating_add(granularity);
-                self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND)
+                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND))
             }
             // A lease of a session does not end with its ttl while this process lives.
-            LeaseEnds::WithSession(_) => Time::MAX,
+            LeaseEnds::WithSession(_) => None,
         };
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
@@ -100,9 +101,8 @@ impl<W> Step<'_, W> {
         let keep_taken_for = keep_until
             .map(|until| until.duration_since(self.now))
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
-        let handoffs_began = handoffs_began.unwrap_or(ServerTime(0));
-        let op = Op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
-        self.send(token, Purpose::Release { sends, deadline, until, keep_until }, op);
+        let op = op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
+        self.send(token, Command::Release(Releasing { sends, deadline, until, keep_until }, op));
     }
 
     /// The reply to a release command.
@@ -110,13 +110,13 @@ impl<W> Step<'_, W> {
         &mut self,
         release: PendingRelease,
         deadline: Option<Time>,
-        result: OpResult,
+        result: OpResult<ReleaseReply>,
     ) -> Confirmation {
         if release.keep_until.is_some() && result.is_ok() {
             self.env.releases.kept(release.token);
         }
         match result {
-            Ok(Reply::NotHeld)
+            Ok(ReleaseReply::NotHeld)
                 if rules::refused_release_is_a_loss(
                     self.env.releases.sends(release.token),
                     deadline,
@@ -125,15 +125,18 @@ impl<W> Step<'_, W> {
             {
                 Confirmation::Lost(LostReason::Taken)
             }
-            Ok(Reply::Released { gap: true }) => {
+            Ok(ReleaseReply::Released { gap: true }) => {
                 self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
                 Confirmation::Fine
             }
-            Ok(_) => Confirmation::Fine,
+            Ok(ReleaseReply::Released { gap: false } | ReleaseReply::Cancelled | ReleaseReply::NotHeld) => {
+                Confirmation::Fine
+            }
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
                 let for_good = error.kind == Failure::Refused && self.env.session().is_none();
-                let worth_repeating = !for_good && self.now < release.until && !given_up;
+                let may_be_left = release.until.is_none_or(|until| self.now < until);
+                let worth_repeating = !for_good && may_be_left && !given_up;
                 if worth_repeating && rules::releases_are_repeated() {
                     let pause = release.pause();
                     let pause = pause - self.env.jitter(pause / 2);

@@ -7,7 +7,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Few, Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
-use crate::lease_cell::{Beginning, How, LeaseCell};
+use crate::lease_cell::{Hold, How, LeaseCell};
 use crate::protocol::{Kind, Time, Token, lease_end};
 
 /// If a hold without renewal begins with less than its ttl, by more than this part of it, its lease is
@@ -60,7 +60,7 @@ impl<W> Step<'_, W> {
         let (key, session) = (self.key.clone(), self.env.session().cloned());
         let Some(lease) = self.state.lease(token) else { return };
         let Waiter { ticket, want, who, .. } = waiter;
-        let cap = rules::max_hold(&want).map_or(Time::MAX, |hold| now.after(hold));
+        let cap = rules::max_hold(&want).map(|hold| now.after(hold));
         let until = match want.renewal {
             Renewal::Never if rules::ends_with_its_own_ttl() => {
                 lease.grant.deadline.min(lease_end(now, want.ttl))
@@ -71,7 +71,7 @@ impl<W> Step<'_, W> {
         if let Some(collection) = &collection {
             collection.answered();
         }
-        let cell = Arc::new(LeaseCell::new(Beginning {
+        let hold = Hold {
             key,
             label: want.label,
             ticket,
@@ -80,12 +80,11 @@ impl<W> Step<'_, W> {
             how,
             fence,
             held_since: now,
-            cap,
-            until,
             collection,
             session,
-        }));
-        let until = until.min(cap);
+        };
+        let cell = Arc::new(LeaseCell::new(hold, until, cap));
+        let until = cell.capped(until);
         lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);

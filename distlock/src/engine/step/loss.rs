@@ -3,10 +3,10 @@
 use super::Step;
 use crate::engine::Effect;
 use crate::engine::rules;
-use crate::engine::state::{Grant, Holder, Lease, PendingRelease, When};
+use crate::engine::state::{Grant, Holder, Lease, PendingRelease};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{Kind, Time, Token, ttl_end};
+use crate::protocol::{Kind, Time, Token, When, ttl_end};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -89,7 +89,7 @@ impl<W> Step<'_, W> {
         if lives_on && rules::leases_of_sessions_are_ended() {
             let Grant { token, deadline, longest, .. } = *grant;
             let (key, at) = (self.key.clone(), When::At(ttl_end(deadline, longest).max(self.now)));
-            self.pending.add(PendingRelease { key, token, sends: 0, at, until: Time::MAX, keep_until });
+            self.pending.add(PendingRelease { key, token, sends: 0, at, until: None, keep_until });
         }
     }
 

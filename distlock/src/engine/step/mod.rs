@@ -17,9 +17,9 @@ mod wait;
 use std::sync::Arc;
 
 use super::state::{Env, KeyState, PendingReleases, Waiter};
-use super::{Context, Effect, Outcome, Purpose};
+use super::{Command, Context, Effect, Outcome};
 use crate::engine::rules;
-use crate::protocol::{Op, Time, Token, shared_token_text};
+use crate::protocol::{Time, Token, shared_token_text};
 
 /// One event on one key.
 pub(crate) struct Step<'a, W> {
@@ -48,7 +48,7 @@ impl<W> Step<'_, W> {
         if rules::tokens_are_new() { self.env.next_token() } else { Token(1) }
     }
 
-    pub(crate) fn send(&mut self, token: Token, purpose: Purpose, op: Op) {
-        self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now, purpose }, op));
+    pub(crate) fn send(&mut self, token: Token, command: Command) {
+        self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now }, command));
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::{Confirmation, Context, Effect, Purpose, Renewal};
+use crate::engine::{Command, Confirmation, Context, Effect, Renewal, Renewing};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Op, OpResult, Reply, Time, Token};
+use crate::protocol::{OpResult, RenewReply, Time, Token, op};
 
 /// A renewal never shortens a lease, so a renewal with this ttl only asks whether the lease is ours.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
@@ -52,7 +52,7 @@ impl<W> Step<'_, W> {
         }
         lease.grant.longest = lease.grant.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
-        self.send(token, Purpose::Renew { ticket, ttl }, Op::Renew { token, kind, ttl });
+        self.send_renew(ticket, op::Renew { token, kind, ttl });
         true
     }
 
@@ -72,8 +72,12 @@ impl<W> Step<'_, W> {
             }
             lease.grant.longest = lease.grant.longest.max(ttl);
             let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
+            self.send_renew(None, op::Renew { token, kind, ttl });
         }
+    }
+
+    fn send_renew(&mut self, ticket: Option<Ticket>, op: op::Renew) {
+        self.send(op.token, Command::Renew(Renewing { ticket, ttl: op.ttl }, op));
     }
 
     /// What is known about the leases may be wrong: renews all of them now.
@@ -93,25 +97,24 @@ impl<W> Step<'_, W> {
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
             lease.grant.longest = lease.grant.longest.max(ttl);
             let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send(token, Purpose::Renew { ticket: None, ttl }, Op::Renew { token, kind, ttl });
+            self.send_renew(None, op::Renew { token, kind, ttl });
         }
     }
 
-    /// The reply to a renewal. `ticket`: the holder that asked for it, if one did.
+    /// The reply to a renewal.
     pub(crate) fn on_renew_reply(
         &mut self,
         context: &Context,
-        ticket: Option<Ticket>,
-        ttl: Duration,
-        result: OpResult,
+        asked: Renewing,
+        result: OpResult<RenewReply>,
     ) -> Confirmation {
-        let token = context.token;
+        let (token, Renewing { ticket, ttl }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return Confirmation::None };
         // After that command was sent, the lease was lost and acquired again with the same token.
         let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);
         match result {
-            Ok(Reply::Renewed { .. } | Reply::NotHeld) if is_old => Confirmation::None,
-            Ok(Reply::Renewed { .. }) => {
+            Ok(_) if is_old => Confirmation::None,
+            Ok(RenewReply::Renewed { .. }) => {
                 let cell = lease.holders.first().map(|holder| holder.cell.clone());
                 let left = lease.grant.deadline.duration_since(self.now);
                 let deadline = self.env.lease_end(context.sent, ttl);
@@ -124,11 +127,11 @@ impl<W> Step<'_, W> {
                 }
                 Confirmation::Fine
             }
-            Ok(Reply::NotHeld) if rules::refused_renewals_are_losses() => {
+            Ok(RenewReply::NotHeld) if rules::refused_renewals_are_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Lost(LostReason::Taken)
             }
-            Ok(_) => Confirmation::None,
+            Ok(RenewReply::NotHeld) => Confirmation::None,
             Err(error) if !rules::failed_renewals_are_no_losses() => {
                 self.lose_lease(token, LostReason::Taken);
                 Confirmation::Failed(error)

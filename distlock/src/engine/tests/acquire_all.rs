@@ -14,23 +14,30 @@ impl Desk {
         tickets
     }
 
-    fn next_acquire_all(&mut self) -> Vec<(Context, Op)> {
+    fn next_acquire_all(&mut self) -> Vec<(Context, Acquiring, op::Acquire)> {
         self.together.pop_front().expect("a command for several keys was sent")
     }
 
-    fn answer_all(&mut self, batch: Vec<(Context, Op)>, results: Vec<OpResult>) {
-        let answers = batch.into_iter().map(|(context, _)| context).zip(results).collect();
+    fn answer_all(
+        &mut self,
+        batch: Vec<(Context, Acquiring, op::Acquire)>,
+        results: Vec<OpResult<BatchReply>>,
+    ) {
+        let answered = batch.into_iter().zip(results);
+        let answers = answered.map(|((context, asked, _), result)| (context, asked, result)).collect();
         let effects = self.engine.on_acquire_all_reply(self.now, answers);
         self.take(effects);
     }
 
-    fn fresh_reply(&self) -> OpResult {
-        Ok(Reply::Acquired { server_time: Some(self.server_time()), fence: None })
+    fn fresh_reply(&self) -> OpResult<BatchReply> {
+        let server_time = Some(self.server_time());
+        Ok(BatchReply::Tried(AcquireReply::Acquired { server_time, fence: None }))
     }
 
-    fn busy_reply(&self) -> OpResult {
+    fn busy_reply(&self) -> OpResult<BatchReply> {
         let (server_time, remaining) = (Some(self.server_time()), Remaining::For(TTL));
-        Ok(Reply::Busy { server_time, holder: "dl1:other:1".into(), remaining, front: false })
+        let holder = "dl1:other:1".into();
+        Ok(BatchReply::Tried(AcquireReply::Busy { server_time, holder, remaining, front: false }))
     }
 
     fn skipped(&mut self, who: u32) {
@@ -48,10 +55,7 @@ fn free_keys_are_taken_by_one_command() {
     let batch = desk.next_acquire_all();
     desk.quiet();
     assert_eq!(batch.len(), 3);
-    assert!(
-        batch.iter().all(|(_, op)| matches!(op, Op::Acquire { mode: AcquireMode::Try, .. })),
-        "{batch:?}"
-    );
+    assert!(batch.iter().all(|(.., op)| op.mode == AcquireMode::Try), "{batch:?}");
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
     for key in keys() {
@@ -65,7 +69,7 @@ fn behind_a_busy_key_nothing_is_held_and_nothing_is_awaited() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
     let batch = desk.next_acquire_all();
-    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(BatchReply::Skipped)];
     desk.answer_all(batch, results);
     assert_eq!(&*desk.acquired().key, "a");
     desk.skipped(2);
@@ -80,7 +84,7 @@ fn one_attempt_at_a_busy_key_ends_there() {
     let mut desk = Desk::new();
     desk.acquire_all(&Want { wait_limit: WaitLimit::Once, ..want() });
     let batch = desk.next_acquire_all();
-    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(Reply::Skipped)];
+    let results = vec![desk.fresh_reply(), desk.busy_reply(), Ok(BatchReply::Skipped)];
     desk.answer_all(batch, results);
     desk.acquired();
     assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));
@@ -93,7 +97,7 @@ fn an_unknown_outcome_leaves_all_but_the_first() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
     let batch = desk.next_acquire_all();
-    let tokens: Vec<Token> = batch.iter().map(|(context, _)| context.token).collect();
+    let tokens: Vec<Token> = batch.iter().map(|(context, ..)| context.token).collect();
     desk.answer_all(batch, vec![Err(error(Failure::Unknown)); 3]);
     for (who, token) in [(1, tokens[1]), (2, tokens[2])] {
         assert_eq!(desk.next_leave().0.token, token);
@@ -145,7 +149,7 @@ fn a_refusal_of_the_whole_is_followed_by_a_command_for_the_first_alone() {
     let batch = desk.next_acquire_all();
     desk.answer_all(batch, vec![Err(error(Failure::Refused)); 3]);
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))) && &*context.key == "a", "{context:?} {op:?}");
     for who in [1, 2] {
         desk.next_leave();
         desk.skipped(who);
@@ -163,7 +167,7 @@ fn what_the_server_cannot_do_for_now_is_done_key_by_key() {
     let batch = desk.next_acquire_all();
     desk.answer_all(batch, vec![Err(error(Failure::Later)); 3]);
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::TryAcquire { .. }) && &*context.key == "a", "{context:?} {op:?}");
+    assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))) && &*context.key == "a", "{context:?} {op:?}");
     desk.skipped(1);
     desk.skipped(2);
     desk.quiet();
@@ -177,9 +181,10 @@ fn an_answer_after_the_lease_has_run_out_is_no_lock() {
     desk.pass(ms(600));
     let results = vec![desk.fresh_reply(); 3];
     desk.answer_all(batch, results);
-    let leaves = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Release { .. })).count();
+    let leaves = desk.sent.iter().filter(|(_, op)| matches!(op, Command::Release(..))).count();
     assert_eq!(leaves, 3);
-    let asks: Vec<_> = desk.sent.iter().filter(|(_, op)| matches!(op, Op::Acquire { .. })).collect();
+    let asks: Vec<_> =
+        desk.sent.iter().filter(|(_, op)| matches!(op, Command::Acquire(_, Ask::Full(_)))).collect();
     assert!(matches!(&asks[..], [(context, _)] if &*context.key == "a"), "{asks:?}");
     desk.skipped(1);
     desk.skipped(2);
@@ -198,7 +203,7 @@ fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
     desk.skipped(1);
     desk.skipped(2);
     while let Some((_, op)) = desk.sent.pop_front() {
-        assert!(matches!(op, Op::Release { .. }), "{op:?}");
+        assert!(matches!(op, Command::Release(..)), "{op:?}");
     }
     assert_eq!(desk.engine.rest(), 0);
 }
@@ -231,12 +236,18 @@ fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     desk.key = "c".into();
     desk.acquire(7, want());
     desk.quiet();
-    let results = vec![desk.busy_reply(), Ok(Reply::Skipped), Ok(Reply::Skipped)];
+    let results = vec![desk.busy_reply(), Ok(BatchReply::Skipped), Ok(BatchReply::Skipped)];
     desk.answer_all(batch, results);
     desk.skipped(1);
     desk.skipped(2);
     let asked: Vec<_> = desk.sent.iter().map(|(context, op)| (&*context.key, op)).collect();
-    assert!(matches!(&asked[..], [("a", Op::Acquire { .. }), ("c", Op::TryAcquire { .. })]), "{asked:?}");
+    assert!(
+        matches!(
+            &asked[..],
+            [("a", Command::Acquire(_, Ask::Full(_))), ("c", Command::Acquire(_, Ask::Plain(_)))]
+        ),
+        "{asked:?}"
+    );
 }
 
 #[test]

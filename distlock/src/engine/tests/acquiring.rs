@@ -6,7 +6,8 @@ fn the_first_attempt_is_one_plain_command() {
     let mut desk = Desk::new();
     desk.acquire(0, want());
     let (context, op) = desk.next();
-    assert_eq!(op, Op::TryAcquire { token: context.token, ttl: TTL });
+    let Command::Acquire(_, op) = op else { panic!("{op:?}") };
+    assert_eq!(op, Ask::Plain(op::TryAcquire { token: context.token, ttl: TTL }));
     desk.fresh(context);
     let cell = desk.acquired();
     assert_eq!(token_text("c", cell.token), format!("dl1:c:{}", cell.token.0));
@@ -89,7 +90,7 @@ fn a_server_that_is_always_too_slow_is_out_of_reach() {
     desk.acquire(0, Want { ttl: ms(50), ..want() });
     for _ in 0..60 {
         let Some((context, op)) = desk.sent.pop_front() else { break };
-        if matches!(op, Op::Release { .. }) {
+        if matches!(op, Command::Release(..)) {
             continue;
         }
         desk.pass(ms(200));
@@ -104,10 +105,10 @@ fn a_plain_attempt_that_finds_the_lock_ours_asks_since_when() {
     let mut desk = Desk::new();
     desk.acquire(0, want());
     let (context, _) = desk.next();
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time: None, fence: None }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time: None, fence: None }));
     desk.nobody_is_done();
     let (context, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     desk.acquired();
 }

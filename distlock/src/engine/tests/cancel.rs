@@ -75,7 +75,7 @@ fn an_attempt_that_was_undone_and_may_be_applied_later_is_undone_once_more() {
     let (attempt, ..) = desk.next_enter();
     desk.cancel(ticket);
     let (undone, _) = desk.next_leave();
-    desk.answer(undone, Ok(Reply::NotHeld));
+    desk.answer(undone, Ok(ReleaseReply::NotHeld));
     desk.quiet();
     let token = attempt.token;
     desk.fails(attempt, Failure::Unknown);

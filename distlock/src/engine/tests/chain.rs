@@ -47,7 +47,7 @@ fn every_hold_has_its_own_fencing_token_from_the_reserved_range() {
     let (context, _, fences) = desk.next_enter();
     assert_eq!((context.token, fences), (first.token, 2));
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: Some(2_000) }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: Some(2_000) }));
     assert_eq!(desk.acquired().fence, Some(2_000));
 }
 

@@ -24,10 +24,10 @@ fn renew_for(desk: &mut Desk, d: Duration) -> usize {
         desk.now = desk.now.max(due);
         desk.timer();
         while let Some((context, op)) = desk.sent.pop_front() {
-            assert!(matches!(op, Op::Renew { .. }), "{op:?}");
+            assert!(matches!(op, Command::Renew(..)), "{op:?}");
             renewals += 1;
             let server_time = desk.server_time();
-            desk.answer(context, Ok(Reply::Renewed { server_time }));
+            desk.answer(context, Ok(RenewReply::Renewed { server_time }));
         }
     }
     desk.now = end;
@@ -108,10 +108,10 @@ fn the_ttl_of_a_guard_that_is_not_renewed_counts_from_the_guard() {
     begin(&mut desk, &cell, &unrenewed);
     // Extended once, to its whole ttl.
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::Renew { ttl: TTL, .. }), "{op:?}");
+    assert!(matches!(op, Command::Renew(_, op::Renew { ttl: TTL, .. })), "{op:?}");
     desk.pass(ms(5));
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     let end = began.after(ms(10_000 - 100 - 2));
     assert_eq!(desk.until(&cell), end);
     // And not again.

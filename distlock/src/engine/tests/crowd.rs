@@ -197,7 +197,7 @@ fn keys_that_are_not_used_any_more_keep_no_room() {
     for cell in cells {
         desk.release(&cell);
         let (context, _) = desk.next_leave();
-        desk.answer(context, Ok(Reply::Released { gap: false }));
+        desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     }
     assert_eq!(desk.engine.rest(), 0);
     assert!(desk.engine.room() < 1_000, "{}", desk.engine.room());

@@ -52,7 +52,7 @@ fn a_grant_that_leaves_less_than_half_the_claim_is_confirmed() {
     let (context, ..) = desk.next_enter();
     let (asked, server_time) = (desk.now, Some(desk.server_time()));
     desk.pass(ms(1));
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     let cell = desk.acquired();
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
@@ -127,7 +127,7 @@ pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     let cell = desk.acquired();
     let until = desk.until(&cell);
     let server_time = Some(desk.server_time());
-    desk.answer(before, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(before, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -157,7 +157,7 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
 
 /// Two requests wait, the first for a short lease: its claim is in the queue. The first has left, and the
 /// heartbeat for the second is sent. Returns the token and the heartbeat.
-fn ask_for_a_longer_claim(desk: &mut Desk) -> (Token, Context) {
+fn ask_for_a_longer_claim(desk: &mut Desk) -> (Token, Sent) {
     let first = desk.acquire(0, Want { ttl: ms(2_000), ..fenced() });
     desk.acquire(1, Want { ttl: ms(60_000), ..fenced() });
     let (context, ..) = desk.next_enter();
@@ -206,7 +206,7 @@ fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     let cell = desk.acquired();
     let until = desk.until(&cell);
     let server_time = Some(ServerTime(desk.server_time().0 + 1));
-    desk.answer(first, Ok(Reply::Acquired { server_time, fence: Some(900) }));
+    desk.answer(first, Ok(AcquireReply::Acquired { server_time, fence: Some(900) }));
     assert!(desk.lost.is_empty());
     assert_eq!(desk.until(&cell), until);
 }

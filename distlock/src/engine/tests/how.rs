@@ -37,7 +37,7 @@ fn a_grant_that_is_confirmed_is_acquired_as_granted() {
     desk.grant(token, granted, None);
     let (context, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.acquired().how, How::Granted);
 }
 
@@ -60,7 +60,7 @@ fn an_answer_to_a_repeated_command_is_acquired_as_free() {
     desk.sleep();
     let (context, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.acquired().how, How::Free);
 }
 

@@ -57,7 +57,10 @@ fn the_first_who_may_be_out_is_waited_for() {
     let (context, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
     let remaining = Remaining::For(ms(500));
-    desk.answer(context, Ok(Reply::Busy { server_time, holder: MARKER.into(), remaining, front: true }));
+    desk.answer(
+        context,
+        Ok(AcquireReply::Busy { server_time, holder: MARKER.into(), remaining, front: true }),
+    );
     let waited = desk.sleep();
     assert!(waited >= ms(500) && waited <= ms(550), "{waited:?}");
     assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);
@@ -85,7 +88,7 @@ fn whoever_is_told_of_another_kind_leaves_the_queue() {
     desk.sleep();
     let (context, ..) = desk.next_enter();
     let token = context.token;
-    desk.answer(context, Ok(Reply::WrongKind { found: "an exclusive lock".into() }));
+    desk.answer(context, Ok(AcquireReply::WrongKind { found: "an exclusive lock".into() }));
     let (_, outcome) = desk.outcome();
     assert!(matches!(outcome, Outcome::WrongKind { .. }), "{outcome:?}");
     assert_eq!(desk.next_leave().0.token, token);

@@ -12,7 +12,7 @@ fn a_release_that_failed_is_pending_until_there_is_a_link() {
     desk.up(true);
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, cell.token);
-    assert!(matches!(desk.answer(context, Ok(Reply::NotHeld)), Confirmation::Fine));
+    assert!(matches!(desk.answer(context, Ok(ReleaseReply::NotHeld)), Confirmation::Fine));
     assert_eq!(desk.engine.rest(), 0);
 }
 
@@ -44,17 +44,17 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     desk.cancel(ticket);
     desk.busy(context);
     let leaves: Vec<_> = desk.sent.drain(..).collect();
-    assert!(leaves.iter().all(|(context, op)| context.token == token && matches!(op, Op::Release { .. })));
+    assert!(leaves.iter().all(|(context, op)| context.token == token && matches!(op, Command::Release(..))));
     for (context, _) in leaves {
-        desk.answer(context, Ok(Reply::Cancelled));
+        desk.answer(context, Ok(ReleaseReply::Cancelled));
     }
     desk.pass(LATE_COMMANDS_BOUND);
     desk.timer();
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, token);
-    desk.answer(context, Ok(Reply::NotHeld));
+    desk.answer(context, Ok(ReleaseReply::NotHeld));
     for (context, _) in desk.sent.drain(..).collect::<Vec<_>>() {
-        desk.answer(context, Ok(Reply::NotHeld));
+        desk.answer(context, Ok(ReleaseReply::NotHeld));
     }
     assert_eq!(desk.engine.rest(), 0);
 }
@@ -69,7 +69,7 @@ fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
     desk.fails(context, Failure::Unknown);
     desk.up(false);
     let (context, _) = desk.next_leave();
-    desk.answer(context, Ok(Reply::NotHeld));
+    desk.answer(context, Ok(ReleaseReply::NotHeld));
     desk.pass(LATE_COMMANDS_BOUND);
     desk.timer();
     assert_eq!(desk.next_leave().0.token, cell.token);
@@ -83,7 +83,7 @@ fn tokens_of_a_new_link_are_left_once() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    desk.answer(context, Ok(Reply::Released { gap: false }));
+    desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     assert_eq!(desk.engine.rest(), 0);
 }
 
@@ -93,7 +93,7 @@ fn held_leases_are_renewed_at_once_on_a_new_link() {
     desk.hold(want());
     desk.down();
     desk.up(true);
-    assert!(matches!(desk.next().1, Op::Renew { .. }));
+    assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
 #[test]

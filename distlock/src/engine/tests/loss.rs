@@ -6,16 +6,16 @@ fn the_deadline_comes_first() {
     let cell = desk.hold(want());
     desk.sleep();
     let (renewal, op) = desk.next();
-    assert!(matches!(op, Op::Renew { .. }));
+    assert!(matches!(op, Command::Renew(..)));
     desk.now = desk.until(&cell);
     let server_time = desk.server_time();
-    desk.answer(renewal, Ok(Reply::Renewed { server_time }));
+    desk.answer(renewal, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.lost, [LostReason::Expired]);
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
 }
 
 /// A grant is pushed while a heartbeat is under way. Returns the heartbeat.
-fn granted_while_asking(desk: &mut Desk) -> (Context, Arc<LeaseCell>) {
+fn granted_while_asking(desk: &mut Desk) -> (Sent, Arc<LeaseCell>) {
     let token = desk.queue(want());
     desk.sleep();
     let (heartbeat, ..) = desk.next_enter();
@@ -40,7 +40,7 @@ fn a_lock_found_ours_while_it_is_held_lasts_longer() {
     let (heartbeat, cell) = granted_while_asking(&mut desk);
     let asked = heartbeat.sent;
     let server_time = Some(desk.server_time());
-    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(heartbeat, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
 
@@ -62,14 +62,14 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     let (second, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
     // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
-    let old = if matches!(first.purpose, super::super::Purpose::Acquire { seq: 1, .. }) {
+    let old = if matches!(first.command, Command::Acquire(Acquiring { seq: 1, .. }, _)) {
         second
     } else {
         panic!()
     };
-    desk.answer(first, Ok(Reply::AlreadyHeld { server_time, fence: Some(7) }));
+    desk.answer(first, Ok(AcquireReply::AlreadyHeld { server_time, fence: Some(7) }));
     let cell = desk.acquired();
-    desk.answer(old, Ok(Reply::Acquired { server_time, fence: Some(5) }));
+    desk.answer(old, Ok(AcquireReply::Acquired { server_time, fence: Some(5) }));
     assert!(desk.lost.is_empty());
     desk.until(&cell);
 }
@@ -80,7 +80,7 @@ fn a_refused_renewal_is_a_loss() {
     desk.hold(want());
     desk.sleep();
     let (renewal, _) = desk.next();
-    let confirmation = desk.answer(renewal, Ok(Reply::NotHeld));
+    let confirmation = desk.answer(renewal, Ok(RenewReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
     assert_eq!(desk.lost, [LostReason::Taken]);
 }
@@ -100,7 +100,7 @@ pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none(
     assert_eq!(context.token, first.token);
     desk.fresh(context);
     let second = desk.acquired();
-    desk.answer(renewal, Ok(Reply::NotHeld));
+    desk.answer(renewal, Ok(RenewReply::NotHeld));
     assert!(desk.lost.is_empty());
     desk.until(&second);
 }
@@ -136,10 +136,10 @@ fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    let confirmation = desk.answer(context.clone(), Ok(Reply::NotHeld));
+    let confirmation = desk.answer(context.clone(), Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
     desk.pass(TTL);
-    let confirmation = desk.answer(context, Ok(Reply::NotHeld));
+    let confirmation = desk.answer(context, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Fine));
 }
 
@@ -160,11 +160,11 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     let (context, ..) = desk.next_enter();
     assert_eq!(context.token, first.token);
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::Acquired { server_time, fence: Some(5_000) }));
+    desk.answer(context, Ok(AcquireReply::Acquired { server_time, fence: Some(5_000) }));
     let third = desk.acquired();
     let until = desk.until(&third);
     let server_time = desk.server_time();
-    desk.answer(renewal, Ok(Reply::Renewed { server_time }));
+    desk.answer(renewal, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.until(&third), until);
 }
 
@@ -187,8 +187,8 @@ fn an_answer_from_before_the_lease_that_was_used_up_is_not_the_next_one() {
     }
     let (asked, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
-    desk.answer(heartbeat, Ok(Reply::AlreadyHeld { server_time, fence: Some(1_000) }));
+    desk.answer(heartbeat, Ok(AcquireReply::AlreadyHeld { server_time, fence: Some(1_000) }));
     desk.nobody_is_done();
-    desk.answer(asked, Ok(Reply::AlreadyHeld { server_time, fence: Some(2_000) }));
+    desk.answer(asked, Ok(AcquireReply::AlreadyHeld { server_time, fence: Some(2_000) }));
     assert_eq!(desk.acquired().fence, Some(2_000));
 }

@@ -79,13 +79,15 @@ fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     desk.take(effects);
     let (context, keep_taken_for) = desk.next_leave();
     assert_eq!(keep_taken_for, Some(ms(3_800)));
-    desk.answer(context, Ok(Reply::Released { gap: false }));
+    desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     for cell in [first, second] {
         desk.release(&cell);
     }
     // `min_hold` does not apply: the key is not ours any more.
     assert!(
-        desk.sent.iter().all(|(_, op)| matches!(op, Op::Release { keep_taken_for: None, .. })),
+        desk.sent
+            .iter()
+            .all(|(_, op)| matches!(op, Command::Release(_, op::Release { keep_taken_for: None, .. }))),
         "{:?}",
         desk.sent
     );
@@ -97,7 +99,7 @@ fn a_lock_that_was_taken_away_is_not_kept() {
     let cell = desk.hold(held_for(9_000));
     desk.sleep();
     let (renewal, _) = desk.next();
-    desk.answer(renewal, Ok(Reply::NotHeld));
+    desk.answer(renewal, Ok(RenewReply::NotHeld));
     desk.release(&cell);
     desk.quiet();
 }
@@ -123,8 +125,11 @@ fn it_is_kept_by_a_command_that_took_the_lock_anew() {
     desk.pass(ms(1));
     desk.fresh(heartbeat);
     assert_eq!(desk.lost, [LostReason::Expired]);
-    let holds: Vec<_> =
-        desk.sent.iter().map(|(_, op)| matches!(op, Op::Release { keep_taken_for: Some(_), .. })).collect();
+    let holds: Vec<_> = desk
+        .sent
+        .iter()
+        .map(|(_, op)| matches!(op, Command::Release(_, op::Release { keep_taken_for: Some(_), .. })))
+        .collect();
     assert!(!holds.is_empty() && holds.iter().all(|kept| *kept), "{:?}", desk.sent);
 }
 
@@ -142,7 +147,7 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     let cell = desk.acquired();
     desk.pass(ms(600));
     let server_time = Some(desk.server_time());
-    desk.answer(late, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(late, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
     desk.release(&cell);
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));

@@ -24,16 +24,20 @@ mod unclaimed;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Confirmation, Context, Effect, Outcome, Release, Renewal, WaitLimit, Want};
+use super::{
+    Acquiring, Answer, Command, Confirmation, Context, Effect, Outcome, Release, Renewal, WaitLimit, Want,
+};
 use crate::driver::shards::{Effects, Shards};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
+use crate::protocol::op::{self, Ask};
 use crate::protocol::{
-    AcquireMode, Failure, LinkEvent, Op, OpError, OpResult, Push, Pushes, Remaining, Reply, ServerTime, Time,
-    Token, Tuning,
+    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpError, OpResult, Push, Pushes, ReleaseReply,
+    Remaining, RenewReply, ServerTime, Time, Token, Tuning,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -42,13 +46,70 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// A command that was sent.
+#[derive(Clone, Debug)]
+struct Sent {
+    context: Context,
+    command: Command,
+}
+
+impl Deref for Sent {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// A reply, or a failure, of the kind that answers some command.
+trait Answers {
+    fn to(self, command: Command) -> Answer;
+}
+
+impl Answers for OpResult<AcquireReply> {
+    fn to(self, command: Command) -> Answer {
+        match command {
+            Command::Acquire(asked, _) => Answer::Acquire(asked, self),
+            other => panic!("{self:?} does not answer {other:?}"),
+        }
+    }
+}
+
+impl Answers for OpResult<ReleaseReply> {
+    fn to(self, command: Command) -> Answer {
+        match command {
+            Command::Release(asked, _) => Answer::Release(asked, self),
+            other => panic!("{self:?} does not answer {other:?}"),
+        }
+    }
+}
+
+impl Answers for OpResult<RenewReply> {
+    fn to(self, command: Command) -> Answer {
+        match command {
+            Command::Renew(asked, _) => Answer::Renew(asked, self),
+            other => panic!("{self:?} does not answer {other:?}"),
+        }
+    }
+}
+
+impl Answers for OpError {
+    fn to(self, command: Command) -> Answer {
+        match command {
+            Command::Acquire(asked, _) => Answer::Acquire(asked, Err(self)),
+            Command::Release(asked, _) => Answer::Release(asked, Err(self)),
+            Command::Renew(asked, _) => Answer::Renew(asked, Err(self)),
+        }
+    }
+}
+
 /// One process with one key.
 struct Desk {
     engine: Shards<u32>,
     key: Arc<str>,
     now: Time,
-    sent: VecDeque<(Context, Op)>,
-    together: VecDeque<Vec<(Context, Op)>>,
+    sent: VecDeque<(Sent, Command)>,
+    together: VecDeque<Vec<(Context, Acquiring, op::Acquire)>>,
     done: VecDeque<(u32, Outcome)>,
     lost: Vec<LostReason>,
     /// How many waited here when it was reported that the store has queued this process.
@@ -94,7 +155,9 @@ impl Desk {
     fn take(&mut self, effects: Effects<u32>) {
         for effect in effects.list {
             match effect {
-                Effect::Send(context, op) => self.sent.push_back((context, op)),
+                Effect::Send(context, command) => {
+                    self.sent.push_back((Sent { context, command: command.clone() }, command));
+                }
                 Effect::SendAcquireAll(batch) => self.together.push_back(batch),
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
@@ -167,20 +230,20 @@ impl Desk {
     }
 
     /// The oldest command that the test has not looked at.
-    fn next(&mut self) -> (Context, Op) {
+    fn next(&mut self) -> (Sent, Command) {
         self.sent.pop_front().expect("a command was sent")
     }
 
-    fn next_enter(&mut self) -> (Context, AcquireMode, u32) {
+    fn next_enter(&mut self) -> (Sent, AcquireMode, u32) {
         match self.next() {
-            (context, Op::Acquire { mode, fences, .. }) => (context, mode, fences),
+            (sent, Command::Acquire(_, Ask::Full(op))) => (sent, op.mode, op.fences),
             (_, other) => panic!("{other:?} was sent instead of enter"),
         }
     }
 
-    fn next_leave(&mut self) -> (Context, Option<Duration>) {
+    fn next_leave(&mut self) -> (Sent, Option<Duration>) {
         match self.next() {
-            (context, Op::Release { keep_taken_for, .. }) => (context, keep_taken_for),
+            (sent, Command::Release(_, op)) => (sent, op.keep_taken_for),
             (_, other) => panic!("{other:?} was sent instead of leave"),
         }
     }
@@ -189,29 +252,30 @@ impl Desk {
         assert!(self.sent.is_empty(), "sent: {:?}", self.sent);
     }
 
-    fn answer(&mut self, context: Context, result: OpResult) -> Confirmation {
-        let (confirmation, effects) = self.engine.reply(self.now, context, result);
+    fn answer(&mut self, sent: Sent, result: impl Answers) -> Confirmation {
+        let answer = result.to(sent.command);
+        let (confirmation, effects) = self.engine.reply(self.now, sent.context, answer);
         self.take(effects);
         confirmation
     }
 
-    fn fresh(&mut self, context: Context) {
+    fn fresh(&mut self, context: Sent) {
         let server_time = Some(self.server_time());
-        self.answer(context, Ok(Reply::Acquired { server_time, fence: None }));
+        self.answer(context, Ok(AcquireReply::Acquired { server_time, fence: None }));
     }
 
-    fn busy(&mut self, context: Context) {
+    fn busy(&mut self, context: Sent) {
         self.busy_behind(context, "dl1:other:1", false);
     }
 
-    fn busy_behind(&mut self, context: Context, holder: &str, front: bool) {
+    fn busy_behind(&mut self, context: Sent, holder: &str, front: bool) {
         let server_time = Some(self.server_time());
         let remaining = Remaining::For(TTL);
-        self.answer(context, Ok(Reply::Busy { server_time, holder: holder.into(), remaining, front }));
+        self.answer(context, Ok(AcquireReply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 
-    fn fails(&mut self, context: Context, failure: Failure) -> Confirmation {
-        self.answer(context, Err(error(failure)))
+    fn fails(&mut self, context: Sent, failure: Failure) -> Confirmation {
+        self.answer(context, error(failure))
     }
 
     fn outcome(&mut self) -> (u32, Outcome) {
@@ -240,10 +304,10 @@ impl Desk {
     fn hold(&mut self, want: Want) -> Arc<LeaseCell> {
         self.acquire(0, want);
         let (context, _) = self.next();
-        let fence =
-            Some(1_000).filter(|_| matches!(context.purpose, super::Purpose::Acquire { fences: 1.., .. }));
+        let is_fenced = matches!(context.command, Command::Acquire(Acquiring { fences: 1.., .. }, _));
+        let fence = is_fenced.then_some(1_000);
         let server_time = Some(self.server_time());
-        self.answer(context, Ok(Reply::Acquired { server_time, fence }));
+        self.answer(context, Ok(AcquireReply::Acquired { server_time, fence }));
         self.acquired()
     }
 

@@ -7,7 +7,7 @@ use crate::protocol::Notice;
 
 /// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
 /// lock ours: it is released once more. Returns that release and the holder's own.
-fn released_twice(desk: &mut Desk, want: Want) -> (Context, Context) {
+fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     desk.acquire(0, want);
     let (first, _) = desk.next();
     let token = first.token;
@@ -20,7 +20,7 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Context, Context) {
     assert_eq!(desk.release(&cell), Release::Sent);
     let (own, _) = desk.next_leave();
     let server_time = Some(desk.server_time());
-    desk.answer(second, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     let (other, _) = desk.next_leave();
     assert_eq!((own.token, other.token), (token, token));
     (own, other)
@@ -31,8 +31,8 @@ fn a_release_that_another_of_its_token_overtakes_is_no_loss() {
     for own_is_answered_first in [true, false] {
         let mut desk = Desk::new();
         let (own, other) = released_twice(&mut desk, want());
-        let overtaken = (own, Ok(Reply::NotHeld));
-        let overtaking = (other, Ok(Reply::Released { gap: false }));
+        let overtaken = (own, Ok(ReleaseReply::NotHeld));
+        let overtaking = (other, Ok(ReleaseReply::Released { gap: false }));
         let answers = if own_is_answered_first { [overtaken, overtaking] } else { [overtaking, overtaken] };
         for (context, result) in answers {
             let confirmation = desk.answer(context, result);
@@ -49,7 +49,7 @@ fn the_only_release_of_another_token_still_proves_a_loss() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (own, _) = desk.next_leave();
-    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
 }
 
@@ -62,8 +62,8 @@ fn a_release_that_is_overtaken_because_of_a_late_push_is_no_loss() {
     let (own, _) = desk.next_leave();
     desk.grant(cell.token, desk.server_time(), None);
     let (other, _) = desk.next_leave();
-    desk.answer(other, Ok(Reply::Released { gap: false }));
-    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    desk.answer(other, Ok(ReleaseReply::Released { gap: false }));
+    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
 }
 
@@ -81,8 +81,8 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
     desk.down();
     desk.up(false);
     let (repeated, _) = desk.next_leave();
-    desk.answer(repeated, Ok(Reply::Released { gap: false }));
-    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    desk.answer(repeated, Ok(ReleaseReply::Released { gap: false }));
+    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
 }
 
@@ -95,7 +95,7 @@ fn no_more_tokens_are_remembered_than_so_many() {
         desk.grant(token, desk.server_time(), None);
     }
     // It was forgotten: nothing but that costs memory.
-    let confirmation = desk.answer(own, Ok(Reply::NotHeld));
+    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
 }
 
@@ -115,6 +115,6 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     assert_eq!(desk.next_leave().1, Some(ms(3_000)));
     desk.pass(ms(500));
     let server_time = Some(desk.server_time());
-    desk.answer(second, Ok(Reply::AlreadyHeld { server_time, fence: None }));
+    desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.next_leave().1, Some(ms(2_500)));
 }

@@ -79,7 +79,7 @@ fn one_is_forgotten_when_nothing_of_its_own_token_can_be_left() {
     let long = desk.hold(Want { ttl: ms(3_600_000), ..want() });
     desk.release(&long);
     let (context, _) = desk.next_leave();
-    desk.answer(context, Ok(Reply::Released { gap: false }));
+    desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     release_without_link(&mut desk);
     fail_for(&mut desk, ms(17_000), Failure::NotSent);
     assert_eq!(desk.engine.pending_releases().len(), 1, "a queue entry and its claim may live for 13 s");
@@ -178,7 +178,7 @@ fn fails_behind_its_undoing(desk: &mut Desk, failure: Failure) -> Token {
     let (context, ..) = desk.next_enter();
     desk.cancel(ticket);
     let (leave, _) = desk.next_leave();
-    desk.answer(leave, Ok(Reply::NotHeld));
+    desk.answer(leave, Ok(ReleaseReply::NotHeld));
     let token = context.token;
     desk.fails(context, failure);
     token

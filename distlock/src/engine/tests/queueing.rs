@@ -32,7 +32,7 @@ fn a_crashed_holder_is_asked_for_when_its_lease_has_run_out() {
     let (context, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
     let (holder, remaining) = ("dl1:other:1".into(), Remaining::For(ms(700)));
-    desk.answer(context, Ok(Reply::Busy { server_time, holder, remaining, front: false }));
+    desk.answer(context, Ok(AcquireReply::Busy { server_time, holder, remaining, front: false }));
     let slept = desk.sleep();
     assert!(slept >= ms(700) && slept <= ms(750), "{slept:?}");
 }
@@ -70,7 +70,7 @@ fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
     desk.timer();
     desk.up(true);
     for (context, op) in desk.sent.drain(..) {
-        if let Op::Acquire { mode, .. } = op {
+        if let Command::Acquire(_, Ask::Full(op::Acquire { mode, .. })) = op {
             assert_ne!(mode, AcquireMode::Try, "{context:?}");
         }
     }
@@ -98,7 +98,7 @@ fn who_has_left_the_key_free_asks_for_it_after_the_gap() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (leave, _) = desk.next_leave();
-    desk.answer(leave, Ok(Reply::Released { gap: true }));
+    desk.answer(leave, Ok(ReleaseReply::Released { gap: true }));
     desk.acquire(1, want());
     desk.quiet();
     desk.nobody_is_done();
@@ -114,7 +114,7 @@ fn one_attempt_is_made_in_a_gap_too() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (leave, _) = desk.next_leave();
-    desk.answer(leave, Ok(Reply::Released { gap: true }));
+    desk.answer(leave, Ok(ReleaseReply::Released { gap: true }));
     desk.acquire(1, Want { wait_limit: WaitLimit::Once, ..want() });
     desk.next_enter();
 }

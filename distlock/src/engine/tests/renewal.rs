@@ -8,11 +8,12 @@ fn a_lease_is_renewed_when_two_thirds_are_left() {
     let slept = desk.sleep();
     assert!(slept >= ms(3_100) && slept <= ms(3_300), "{slept:?}");
     let (context, op) = desk.next();
-    assert_eq!(op, Op::Renew { token: cell.token, kind: Kind::Exclusive, ttl: TTL });
+    let Command::Renew(_, op) = op else { panic!("{op:?}") };
+    assert_eq!(op, op::Renew { token: cell.token, kind: Kind::Exclusive, ttl: TTL });
     let asked = desk.now;
     desk.pass(ms(3));
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), asked.after(ms(10_000 - 100 - 2)));
 }
 
@@ -24,7 +25,7 @@ fn a_grant_is_renewed_soon() {
     desk.grant(token, desk.server_time(), None);
     desk.acquired();
     assert!(desk.sleep() <= ms(100));
-    assert!(matches!(desk.next().1, Op::Renew { .. }));
+    assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn an_unanswered_renewal_is_repeated() {
     desk.sleep();
     desk.next();
     assert!(desk.sleep() <= TTL / 6);
-    assert!(matches!(desk.next().1, Op::Renew { .. }));
+    assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn an_extension_never_shortens() {
     desk.take(effects);
     let (context, _) = desk.next();
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -74,13 +75,13 @@ fn a_lock_taken_away_from_here_is_asked_about_at_once() {
         // No effect while it is ours.
         desk.ask_whether_held();
         let (context, op) = desk.next();
-        assert!(matches!(op, Op::Renew { token, .. } if token == cell.token), "{op:?}");
+        assert!(matches!(op, Command::Renew(_, op::Renew { token, .. }) if token == cell.token), "{op:?}");
         let server_time = desk.server_time();
-        desk.answer(context, Ok(Reply::Renewed { server_time }));
+        desk.answer(context, Ok(RenewReply::Renewed { server_time }));
         assert!(desk.until(&cell) >= until);
         desk.ask_whether_held();
         let (context, _) = desk.next();
-        let confirmation = desk.answer(context, Ok(Reply::NotHeld));
+        let confirmation = desk.answer(context, Ok(RenewReply::NotHeld));
         assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
         assert_eq!(desk.lost, [LostReason::Taken]);
         desk.quiet();
@@ -95,9 +96,9 @@ fn asking_about_a_lock_that_is_not_renewed_does_not_extend_it() {
     desk.pass(ms(5));
     desk.ask_whether_held();
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::Renew { ttl, .. } if ttl <= ms(1)), "{op:?}");
+    assert!(matches!(op, Command::Renew(_, op::Renew { ttl, .. }) if ttl <= ms(1)), "{op:?}");
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.until(&cell), until);
 }
 
@@ -119,10 +120,10 @@ fn later_renewals_use_the_ttl_of_an_extension() {
     desk.take(effects);
     let (context, _) = desk.next();
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     desk.sleep();
     let (_, op) = desk.next();
-    assert!(matches!(op, Op::Renew { ttl, .. } if ttl == TTL * 3), "{op:?}");
+    assert!(matches!(op, Command::Renew(_, op::Renew { ttl, .. }) if ttl == TTL * 3), "{op:?}");
 }
 
 #[test]
@@ -136,6 +137,6 @@ fn whoever_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
     desk.sleep();
     let (context, _) = desk.next();
     let server_time = desk.server_time();
-    desk.answer(context, Ok(Reply::Renewed { server_time }));
+    desk.answer(context, Ok(RenewReply::Renewed { server_time }));
     assert_eq!(desk.until(&unrenewed), until);
 }

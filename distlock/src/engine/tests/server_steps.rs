@@ -22,7 +22,7 @@ fn a_step_forward_in_a_reply_brings_deadlines_forward() {
     desk.take(effects);
     let (context, ..) = desk.next_enter();
     let server_time = Some(stepped(&desk, ms(4_000)));
-    desk.answer(context, Ok(Reply::Acquired { server_time, fence: Some(1) }));
+    desk.answer(context, Ok(AcquireReply::Acquired { server_time, fence: Some(1) }));
     let moved = until.duration_since(desk.until(&cell));
     assert!(moved > ms(3_990) && moved <= ms(4_000), "{moved:?}");
 }
@@ -59,7 +59,10 @@ fn after_a_step_backward_grants_are_confirmed() {
     let ServerTime(server_time) = desk.server_time();
     desk.answer(
         context,
-        Ok(Reply::Acquired { server_time: Some(ServerTime(server_time - 60_000_000)), fence: Some(1) }),
+        Ok(AcquireReply::Acquired {
+            server_time: Some(ServerTime(server_time - 60_000_000)),
+            fence: Some(1),
+        }),
     );
     desk.acquired();
     desk.sent.clear();
@@ -86,9 +89,9 @@ fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
     let late = ask(&mut desk, "b");
     desk.pass(ms(2));
     let server_time = Some(stepped(&desk, ms(4_000)));
-    desk.answer(late, Ok(Reply::Acquired { server_time, fence: Some(9) }));
+    desk.answer(late, Ok(AcquireReply::Acquired { server_time, fence: Some(9) }));
     desk.acquired();
-    desk.answer(early, Ok(Reply::Acquired { server_time: executed, fence: Some(8) }));
+    desk.answer(early, Ok(AcquireReply::Acquired { server_time: executed, fence: Some(8) }));
     let cell = desk.acquired();
     let shortened = asked.after(ms(10_000 - 100 - 2)).duration_since(desk.until(&cell));
     assert!(shortened > ms(3_980) && shortened <= ms(4_000), "{shortened:?}");
@@ -101,7 +104,7 @@ fn after_a_step_every_lease_is_renewed_at_once() {
     desk.pass(ms(10));
     desk.grant(Token(99), stepped(&desk, ms(4_000)), None);
     let renewed =
-        desk.sent.iter().any(|(context, op)| context.token == cell.token && matches!(op, Op::Renew { .. }));
+        desk.sent.iter().any(|(context, op)| context.token == cell.token && matches!(op, Command::Renew(..)));
     assert!(renewed, "{:?}", desk.sent);
 }
 
@@ -118,8 +121,8 @@ fn a_step_backward_between_two_renewals_of_one_instant_loses_nothing() {
     let server_time = desk.server_time();
     desk.pass(ms(1));
     let ServerTime(late) = desk.server_time();
-    desk.answer(after, Ok(Reply::Renewed { server_time: ServerTime(late - 60_000_000) }));
-    desk.answer(before, Ok(Reply::Renewed { server_time }));
+    desk.answer(after, Ok(RenewReply::Renewed { server_time: ServerTime(late - 60_000_000) }));
+    desk.answer(before, Ok(RenewReply::Renewed { server_time }));
     assert!(desk.lost.is_empty());
     assert!(desk.until(&first).duration_since(desk.now) > TTL * 9 / 10);
     assert!(desk.until(&second).duration_since(desk.now) > TTL * 9 / 10);

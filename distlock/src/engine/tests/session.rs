@@ -33,7 +33,7 @@ fn a_hold_ends_with_the_session_or_with_its_ttl_whichever_is_sooner() {
         desk.sleep();
         while let Some((context, _)) = desk.sent.pop_front() {
             let server_time = desk.server_time();
-            desk.answer(context, Ok(Reply::Renewed { server_time }));
+            desk.answer(context, Ok(RenewReply::Renewed { server_time }));
         }
     }
     assert_eq!((desk.now, desk.lost.as_slice()), (session.deadline(), [LostReason::Expired].as_slice()));
@@ -79,8 +79,9 @@ pub(super) fn an_answer_from_the_lost_session_is_not_believed() {
     desk.fresh(old.clone());
     desk.nobody_is_done();
     let mut sent = desk.sent.iter();
-    assert!(sent.any(|(context, op)| context.token == old.token && matches!(op, Op::Release { .. })));
-    let (next, _) = desk.sent.iter().find(|(_, op)| matches!(op, Op::Acquire { .. })).cloned().unwrap();
+    assert!(sent.any(|(context, op)| context.token == old.token && matches!(op, Command::Release(..))));
+    let (next, _) =
+        desk.sent.iter().find(|(_, op)| matches!(op, Command::Acquire(_, Ask::Full(_)))).cloned().unwrap();
     assert_ne!(next.token, old.token);
     desk.fresh(next);
     desk.acquired();
@@ -114,11 +115,11 @@ pub(super) fn a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended(
     }
     let (first, hold) = desk.next_leave();
     assert_eq!((first.token, hold), (cell.token, None));
-    desk.answer(first, Ok(Reply::Released { gap: false }));
+    desk.answer(first, Ok(ReleaseReply::Released { gap: false }));
     // The body ends: one more does no harm.
     desk.release(&cell);
     let (second, _) = desk.next_leave();
-    desk.answer(second, Ok(Reply::NotHeld));
+    desk.answer(second, Ok(ReleaseReply::NotHeld));
     assert_eq!(desk.engine.pending_releases(), []);
 }
 
@@ -136,7 +137,7 @@ fn a_release_is_repeated_until_it_is_answered_however_long_that_takes() {
         }
     }
     let (context, _) = desk.next_leave();
-    desk.answer(context, Ok(Reply::Released { gap: false }));
+    desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     assert_eq!(desk.engine.pending_releases(), []);
 }
 

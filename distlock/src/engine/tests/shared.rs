@@ -75,8 +75,8 @@ fn a_lease_that_was_taken_is_lost_for_all_its_readers() {
     desk.acquired();
     desk.sleep();
     let (context, op) = desk.next();
-    assert!(matches!(op, Op::Renew { .. }), "{op:?}");
-    desk.answer(context, Ok(Reply::NotHeld));
+    assert!(matches!(op, Command::Renew(..)), "{op:?}");
+    desk.answer(context, Ok(RenewReply::NotHeld));
     assert_eq!(desk.lost, [LostReason::Taken, LostReason::Taken]);
 }
 
@@ -113,7 +113,7 @@ fn readers_who_leave_do_not_put_the_renewal_off() {
         desk.release(&cell);
         desk.timer();
     }
-    assert!(matches!(desk.next().1, Op::Renew { .. }));
+    assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     let (context, _) = desk.next();
     let server_time = Some(desk.server_time());
-    desk.answer(context, Ok(Reply::Acquired { server_time, fence: None }));
+    desk.answer(context, Ok(AcquireReply::Acquired { server_time, fence: None }));
     desk.unclaimed()
 }
 
@@ -54,9 +54,9 @@ fn a_grant_lasts_a_ttl_and_no_longer() {
         desk.timer();
         while let Some((context, op)) = desk.sent.pop_front() {
             let server_time = desk.server_time();
-            if matches!(op, Op::Renew { .. }) {
+            if matches!(op, Command::Renew(..)) {
                 renewals += 1;
-                desk.answer(context, Ok(Reply::Renewed { server_time }));
+                desk.answer(context, Ok(RenewReply::Renewed { server_time }));
             }
         }
     }
@@ -79,7 +79,7 @@ fn noticed_in_time_it_is_renewed() {
         desk.now = noticed;
         cell.claim();
         desk.sleep();
-        assert!(matches!(desk.next().1, Op::Renew { .. }), "after {late} ms");
+        assert!(matches!(desk.next().1, Command::Renew(..)), "after {late} ms");
         desk.until(&cell);
     }
 }
@@ -120,5 +120,5 @@ fn readers_who_notice_keep_it_alive() {
     desk.acquire(1, reader());
     desk.acquired();
     desk.sleep();
-    assert!(matches!(desk.next().1, Op::Renew { .. }));
+    assert!(matches!(desk.next().1, Command::Renew(..)));
 }

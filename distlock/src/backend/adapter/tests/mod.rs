@@ -13,9 +13,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{StoreBackend, lock};
+use crate::backend::ConnectOn;
 use crate::backend::{
-    AcquireMode, Backend, Events, Kind, LinkEvent, Notice, Op, Push, Pushes, ServerTime, Token,
+    AcquireMode, Backend, Events, Kind, LinkEvent, Notice, OpResult, Push, Pushes, Sending, ServerTime,
+    Token, op,
 };
+use crate::protocol;
 use crate::store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
@@ -201,7 +204,7 @@ impl Rig {
     /// Not connected.
     async fn down(abilities: Abilities) -> Rig {
         let (store, mut script) = scripted(abilities);
-        let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+        let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
         let record = Arc::new(Record::default());
         tokio::spawn(backend.clone().run(record.clone()));
         let events = script.events().await;
@@ -227,32 +230,63 @@ impl Rig {
         std::mem::take(&mut *lock(&self.record.0))
     }
 
-    fn send(&self, key: &str, op: Op) -> tokio::task::JoinHandle<crate::backend::OpResult> {
-        let sending = self.backend.send(&key.into(), op);
+    fn send<O: SendTo>(&self, key: &str, op: O) -> tokio::task::JoinHandle<OpResult<O::Reply>> {
+        let sending = op.send_to(&*self.backend, &key.into());
         tokio::spawn(async move {
             match sending {
-                crate::backend::Sending::Ready(result) => result,
-                crate::backend::Sending::Pending(answer) => answer.await,
+                Sending::Ready(result) => result,
+                Sending::Pending(answer) => answer.await,
             }
         })
     }
 }
 
-fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
+/// An operation of any kind.
+trait SendTo {
+    type Reply: Send + 'static;
+
+    fn send_to(self, backend: &impl Backend, key: &Arc<str>) -> Sending<Self::Reply>;
+}
+
+impl<O: Into<op::Ask>> SendTo for O {
+    type Reply = protocol::AcquireReply;
+
+    fn send_to(self, backend: &impl Backend, key: &Arc<str>) -> Sending<Self::Reply> {
+        backend.send_acquire(key, self.into())
+    }
+}
+
+impl SendTo for op::Release {
+    type Reply = protocol::ReleaseReply;
+
+    fn send_to(self, backend: &impl Backend, key: &Arc<str>) -> Sending<Self::Reply> {
+        backend.send_release(key, self)
+    }
+}
+
+impl SendTo for op::Renew {
+    type Reply = protocol::RenewReply;
+
+    fn send_to(self, backend: &impl Backend, key: &Arc<str>) -> Sending<Self::Reply> {
+        backend.send_renew(key, self)
+    }
+}
+
+fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
     let claim = Duration::from_secs(3);
-    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences }
+    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences }
 }
 
-fn attempt(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn attempt(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
-fn renew(token: u64) -> Op {
-    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+fn renew(token: u64) -> op::Renew {
+    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
 fn queueing() -> Abilities {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{Failure, Reply};
+use crate::backend::Failure;
 
 const TIME_OUT: Duration = crate::backend::LATE_COMMANDS_BOUND;
 
@@ -18,14 +18,14 @@ async fn operations_on_one_key_follow_each_other_and_others_do_not_wait() {
     assert_eq!((&*k.key, &*j.key), ("p:k", "p:j"));
     rig.script.is_quiet().await;
     answer_j.send(acquired()).unwrap();
-    assert!(matches!(other.await.unwrap(), Ok(Reply::Acquired { .. })));
+    assert!(matches!(other.await.unwrap(), Ok(protocol::AcquireReply::Acquired { .. })));
     rig.script.is_quiet().await;
     answer_k.send(acquired()).unwrap();
-    assert!(matches!(first.await.unwrap(), Ok(Reply::Acquired { .. })));
+    assert!(matches!(first.await.unwrap(), Ok(protocol::AcquireReply::Acquired { .. })));
     let (released, answer) = rig.script.next_release().await;
     assert_eq!(released.owner, owner(1));
     answer.send(Ok(ReleaseReply::Released)).unwrap();
-    assert!(matches!(release.await.unwrap(), Ok(Reply::Released { gap: false })));
+    assert!(matches!(release.await.unwrap(), Ok(protocol::ReleaseReply::Released { gap: false })));
     assert!(lock(&rig.backend.lanes).is_empty());
 }
 
@@ -57,7 +57,7 @@ async fn an_operation_that_never_ends_is_waited_for_so_long_and_heard_even_then(
     let (_, released) = rig.script.next_release().await;
     assert!(start.elapsed() >= TIME_OUT, "{:?}", start.elapsed());
     released.send(Ok(ReleaseReply::NotHeld)).unwrap();
-    assert!(matches!(release.await.unwrap(), Ok(Reply::NotHeld)));
+    assert!(matches!(release.await.unwrap(), Ok(protocol::ReleaseReply::NotHeld)));
     // It has left a place in the queue.
     answer.send(Ok(AcquireReply::Busy(crate::store::Busy::by("dl1:other:1")))).unwrap();
     rig.until_told().await;
@@ -88,7 +88,7 @@ async fn a_panic_counts_as_unknown_and_the_next_operation_has_its_turn() {
     assert!(error.to_string().contains("panic"), "{error}");
     let (_, answer) = rig.script.next_release().await;
     answer.send(Ok(ReleaseReply::NotHeld)).unwrap();
-    assert!(matches!(next.await.unwrap(), Ok(Reply::NotHeld)));
+    assert!(matches!(next.await.unwrap(), Ok(protocol::ReleaseReply::NotHeld)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,20 +120,20 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_store_is_wanted_with_the_first_request() {
     let (store, mut script) = scripted(Abilities::default());
-    let backend = StoreBackend::new(store, "c".into(), String::new(), true);
+    let backend = StoreBackend::new(store, "c".into(), String::new(), ConnectOn::FirstUse);
     tokio::spawn(backend.clone().run(Arc::new(Record::default())));
     let events = script.events().await;
     let wanted = tokio::spawn(async move { events.wanted().await });
     script.is_quiet().await;
     assert!(!wanted.is_finished());
-    drop(backend.send(&"k".into(), attempt(1)));
+    drop(backend.send_acquire(&"k".into(), attempt(1).into()));
     wanted.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     let (store, mut script) = scripted(Abilities::default());
-    let backend = StoreBackend::new(store, "c".into(), String::new(), false);
+    let backend = StoreBackend::new(store, "c".into(), String::new(), ConnectOn::Start);
     let record = Arc::new(Record::default());
     let work = tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::Ended);
@@ -143,14 +143,14 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     // What a panic does to it.
     work.abort();
     assert!(work.await.unwrap_err().is_cancelled());
-    let sending = backend.send(&"k".into(), attempt(1));
+    let sending = backend.send_acquire(&"k".into(), attempt(1).into());
     assert!(matches!(sending, crate::backend::Sending::Ready(Err(error)) if error.kind == Failure::NotSent));
     tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::MayArrive);
     while lock(&record.0).len() < 2 {
         tokio::task::yield_now().await;
     }
-    let sending = backend.send(&"k".into(), attempt(1));
+    let sending = backend.send_acquire(&"k".into(), attempt(1).into());
     assert!(matches!(sending, crate::backend::Sending::Pending(_)));
     let (_, answer) = script.next_acquire().await;
     answer.send(acquired()).unwrap();

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{Demand, Failure, OpResult, Remaining, Reply};
+use crate::backend::{BatchReply, Demand, Failure, Remaining};
 use crate::key::LockKey;
 use crate::store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
 
-async fn says(rig: &mut Rig, op: Op, reply: Result<AcquireReply, StoreError>) -> OpResult {
-    let sent = rig.send("k", op);
+async fn says(
+    rig: &mut Rig,
+    op: impl Into<op::Ask>,
+    reply: Result<AcquireReply, StoreError>,
+) -> OpResult<protocol::AcquireReply> {
+    let sent = rig.send("k", op.into());
     let (_, answer) = rig.script.next_acquire().await;
     answer.send(reply).unwrap();
     sent.await.unwrap()
@@ -21,7 +25,7 @@ async fn a_coarse_ttl_is_rounded_up_for_the_store() {
     let mut rig = Rig::up(abilities).await;
     let ttl = Duration::from_millis(2_001);
     let claim = Duration::from_millis(10);
-    let op = Op::Acquire {
+    let op = op::Acquire {
         token: Token(1),
         kind: Kind::Exclusive,
         ttl,
@@ -34,8 +38,8 @@ async fn a_coarse_ttl_is_rounded_up_for_the_store() {
     assert_eq!((request.ttl, request.queue.unwrap().claim), (second * 3, second));
     answer.send(acquired()).unwrap();
     sent.await.unwrap().unwrap();
-    let sent = rig
-        .send("k", Op::Release { token: Token(1), keep_taken_for: Some(ttl), handoffs_began: ServerTime(0) });
+    let sent =
+        rig.send("k", op::Release { token: Token(1), keep_taken_for: Some(ttl), handoffs_began: None });
     let (request, answer) = rig.script.next_release().await;
     assert_eq!(request.keep, Some(second * 3));
     answer.send(Ok(ReleaseReply::Released)).unwrap();
@@ -47,7 +51,7 @@ async fn every_answer_has_a_later_time_than_the_one_before() {
     let mut rig = Rig::up(Abilities::default()).await;
     let mut last = ServerTime(0);
     for _ in 0..100 {
-        let Ok(Reply::AlreadyHeld { server_time: Some(server_time), .. }) =
+        let Ok(protocol::AcquireReply::AlreadyHeld { server_time: Some(server_time), .. }) =
             says(&mut rig, attempt(1), Ok(AcquireReply::AlreadyHeld { fence: None })).await
         else {
             panic!("not ours")
@@ -62,25 +66,47 @@ async fn busy_says_by_whom_and_for_how_long() {
     let mut rig = Rig::up(queueing()).await;
     let left = Duration::from_secs(4);
     let reply = AcquireReply::Busy(Busy::by("dl1:other:1").remaining(left).behind_others());
-    let Ok(Reply::Busy { holder, remaining, front, .. }) =
+    let Ok(protocol::AcquireReply::Busy { holder, remaining, front, .. }) =
         says(&mut rig, enter(1, AcquireMode::Wait, 0), Ok(reply)).await
     else {
         panic!("not busy")
     };
-    assert_eq!((&*holder, remaining, front), ("dl1:other:1", Remaining::For(left), false));
-    let Ok(Reply::Busy { holder, remaining, front, .. }) =
+    assert_eq!((&*holder.text, remaining, front), ("dl1:other:1", Remaining::For(left), false));
+    let Ok(protocol::AcquireReply::Busy { holder, remaining, front, .. }) =
         says(&mut rig, attempt(1), Ok(AcquireReply::Busy(Busy::by_somebody()))).await
     else {
         panic!("not busy")
     };
-    assert_eq!((&*holder, remaining, front), ("dl1:unknown", Remaining::Unknown, true));
+    assert_eq!((&*holder.text, remaining, front), ("dl1:unknown", Remaining::Unknown, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_holder_hands_over_is_judged_by_its_text_unless_the_store_says_so() {
+    let mut rig = Rig::up(queueing()).await;
+    for (busy, expected) in [
+        (Busy::by("dl1:other:1"), true),
+        (Busy::by("dl1:other:1").is_not_reported(), false),
+        (Busy::by("a script"), false),
+        (Busy::by("a script").is_reported(), true),
+        (Busy::by_somebody(), true),
+        (Busy::by_somebody().is_not_reported(), false),
+    ] {
+        let reply = AcquireReply::Busy(busy.clone());
+        let Ok(protocol::AcquireReply::Busy { holder, .. }) = says(&mut rig, attempt(1), Ok(reply)).await
+        else {
+            panic!("not busy")
+        };
+        assert_eq!(holder.hands_over, expected, "{busy:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_breaks_its_contract_is_not_believed() {
     let mut rig = Rig::up(Abilities::default().fencing(Fencing::Blocks)).await;
     let ourselves = AcquireReply::Busy(Busy::by(owner(1).as_str()));
-    for (op, reply) in [(attempt(1), Ok(ourselves)), (enter(1, AcquireMode::Try, 1), acquired())] {
+    for (op, reply) in
+        [(op::Ask::from(attempt(1)), Ok(ourselves)), (enter(1, AcquireMode::Try, 1).into(), acquired())]
+    {
         let error = says(&mut rig, op, reply).await.unwrap_err();
         assert_eq!(error.kind, Failure::Unknown);
         assert!(error.to_string().contains("breaks its contract"), "{error}");
@@ -105,7 +131,7 @@ async fn errors_keep_their_promise_and_their_text() {
 async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
     let mut rig = Rig::up(Abilities::default().renews_together(2)).await;
     let batch = ["a", "b", "c", "c"].map(|key| (Arc::from(key), renew(1))).to_vec();
-    let results = tokio::spawn(rig.backend.send_batch(batch));
+    let results = tokio::spawn(rig.backend.send_renew_all(batch));
     for expected in [vec!["p:a", "p:b"], vec!["p:c"], vec!["p:c"]] {
         let Call::RenewAll(requests, answer) = rig.script.next().await else { panic!("not together") };
         assert_eq!(requests.iter().map(|request| &*request.key).collect::<Vec<_>>(), expected);
@@ -116,8 +142,8 @@ async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
     }
     let results = results.await.unwrap();
     assert_eq!(results.len(), 4);
-    assert!(matches!(results[1], Ok(Reply::NotHeld)));
-    assert!(matches!(results[3], Ok(Reply::Renewed { .. })));
+    assert!(matches!(results[1], Ok(protocol::RenewReply::NotHeld)));
+    assert!(matches!(results[3], Ok(protocol::RenewReply::Renewed { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +163,11 @@ async fn several_keys_are_one_command_and_those_behind_the_first_busy_one_were_n
     let results = results.await.unwrap();
     assert!(matches!(
         results.as_slice(),
-        [Ok(Reply::Acquired { .. }), Ok(Reply::Busy { .. }), Ok(Reply::Skipped)]
+        [
+            Ok(BatchReply::Tried(protocol::AcquireReply::Acquired { .. })),
+            Ok(BatchReply::Tried(protocol::AcquireReply::Busy { .. })),
+            Ok(BatchReply::Skipped)
+        ]
     ));
     let (_, answer) = rig.script.next_release().await;
     answer.send(Ok(ReleaseReply::NotHeld)).unwrap();
@@ -188,7 +218,7 @@ async fn what_the_store_cannot_do_is_refused_with_the_reason() {
             .longest_ttl(TTL)
             .keys(KeyRules::any().at_most(5).without(|c| c == ' ', "spaces")),
     );
-    let backend = StoreBackend::new(store, "c".into(), "p:".into(), false);
+    let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
     let least = Demand { kind: Kind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
     backend.check(&least).unwrap();
     for (demand, reason) in [

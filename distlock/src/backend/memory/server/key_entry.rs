@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of,
-    shared_token_text,
+    Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, op, shared_token_text,
 };
 use crate::protocol::mutated;
 
@@ -50,17 +49,6 @@ pub(crate) struct Sender<'a> {
     pub(crate) key: &'a Arc<str>,
 }
 
-/// The arguments of an acquire command.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    pub(super) token: Token,
-    pub(super) kind: Kind,
-    pub(super) ttl: Duration,
-    pub(super) claim: Duration,
-    pub(super) mode: AcquireMode,
-    pub(super) fences: u32,
-}
-
 /// What an acquire command found.
 pub(super) enum Admission {
     Acquired,
@@ -79,7 +67,12 @@ pub(super) fn marker(kind: Kind) -> Arc<str> {
 }
 
 impl KeyEntry {
-    pub(super) fn admit(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: &Ask) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        ask: &op::Acquire,
+    ) -> Admission {
         let text = text(from, ask.token);
         let until = plus(server_time, ask.ttl);
         let Some(value) = self.live(server_time) else {

@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ModelServer, Value, plus};
+#[cfg(feature = "redis")]
+use super::{Sender, text};
+#[cfg(feature = "redis")]
+use crate::backend::{FenceReply, op};
 use crate::backend::{Kind, MARK, ServerTime, Token, kind_of, token_text};
 
 /// An entry in the queue that is alive.
@@ -24,6 +28,22 @@ impl ModelServer {
     /// Whether `PUBLISH` tells how many clients it reached; in a cluster it does not.
     pub(crate) fn counts_listeners(&mut self, counts: bool) {
         self.counts = counts;
+    }
+
+    /// Only servers of a quorum are asked for it.
+    #[cfg(feature = "redis")]
+    pub(crate) fn fence(&mut self, server_time: ServerTime, from: &Sender<'_>, op: &op::Fence) -> FenceReply {
+        let op::Fence { token, first, count } = *op;
+        self.sweep(server_time);
+        let text = text(from, token);
+        let is_holder = self.slot(from.key).live(server_time).is_some_and(|value| value.holder == text);
+        self.tidy(from.key);
+        if !is_holder {
+            return FenceReply::NotHeld;
+        }
+        let last = self.last_fence;
+        self.last_fence = last.max(first + u64::from(count) - 1);
+        FenceReply::Fenced { last }
     }
 
     /// The highest fencing token that it knows of.

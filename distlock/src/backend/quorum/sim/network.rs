@@ -1,15 +1,16 @@
 //! Connections of processes to servers: in order while they last, and everything may be lost with them.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
-use crate::backend::quorum::effect::Job;
+use crate::backend::quorum::effect::{Answer, Command};
 use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Note, Origin};
-use crate::backend::{Failure, Op, OpError, OpResult, Push, Pushes, token_text};
+use crate::backend::{Failure, OpError, Push, Pushes, op, token_text};
 
 /// How much later a command may arrive that was sent into a broken connection.
 const LATE: u64 = 4 * SECOND;
@@ -48,10 +49,11 @@ pub(super) struct Flight {
     node: usize,
     conn: u32,
     run: u32,
-    job: Option<Job>,
     key: Arc<str>,
-    op: Op,
-    result: Option<OpResult>,
+    command: Command,
+    answer: Option<Answer>,
+    /// Its process knows what became of it.
+    is_over: bool,
 }
 
 impl Flight {
@@ -62,6 +64,26 @@ impl Flight {
 
 pub(super) fn error(kind: Failure) -> OpError {
     OpError::new(kind, "simulated")
+}
+
+/// What a server is asked.
+fn op_of(command: &Command) -> &dyn Debug {
+    match command {
+        Command::Ask(_, op) => op,
+        Command::Release(_, op) => op,
+        Command::Renew(_, op) => op,
+        Command::Fence(_, op) => op,
+    }
+}
+
+/// What a server says.
+fn result_of(answer: &Answer) -> &dyn Debug {
+    match answer {
+        Answer::Ask(_, result) => result,
+        Answer::Release(_, result) => result,
+        Answer::Renew(_, result) => result,
+        Answer::Fence(_, result) => result,
+    }
 }
 
 impl World {
@@ -89,22 +111,21 @@ impl World {
         self.between(bounds)
     }
 
-    pub(super) fn send(&mut self, process: usize, node: usize, job: Job, key: Arc<str>, op: Op) {
+    pub(super) fn send(&mut self, process: usize, node: usize, key: Arc<str>, command: Command) {
         if !self.processes[process].links[node].up {
             // It is known that there is none, but the coordinator has not heard of it yet.
             let now = self.instant(process);
-            return self.processes[process].coordinator.answered(
-                now,
-                node,
-                job,
-                Err(error(Failure::NotSent)),
-            );
+            let answer = command.failed(error(Failure::NotSent));
+            return self.processes[process].coordinator.answered(now, node, answer);
         }
         // As on the real servers: every answer tells the time.
-        let op = if let Op::TryAcquire { token, ttl } = op { take(token, ttl) } else { op };
+        let command = match command {
+            Command::Ask(job, op::Ask::Plain(op)) => Command::Ask(job, take(op.token, op.ttl).into()),
+            other => other,
+        };
         let index = self.jobs.len();
         self.stats.commands += 1;
-        self.note(|| format!("process {process} → server {node}: {index}: {op:?}"));
+        self.note(|| format!("process {process} → server {node}: {index}: {:?}", op_of(&command)));
         let delay = self.delay() + self.slowness(node);
         let (now, life) = (self.now, self.processes[process].life);
         let link = &mut self.processes[process].links[node];
@@ -117,7 +138,8 @@ impl World {
         link.arrival = (now + delay + late).max(link.arrival + 1);
         let at = link.arrival;
         let run = self.nodes[node].run;
-        self.jobs.push(Flight { process, life, node, conn, run, job: Some(job), key, op, result: None });
+        let (answer, is_over) = (None, false);
+        self.jobs.push(Flight { process, life, node, conn, run, key, command, answer, is_over });
         if !lost {
             self.at(at, Event::Arrive { job: index });
         }
@@ -143,23 +165,26 @@ impl World {
         }
         let server_time = self.server_time(node);
         let name = self.processes[process].name_in(life);
-        let (key, op) = (self.jobs[index].key.clone(), self.jobs[index].op.clone());
+        let (key, command) = (self.jobs[index].key.clone(), self.jobs[index].command.clone());
         let mut notes = Vec::new();
-        let takes = !matches!(op, Op::Release { .. } | Op::Renew { .. });
-        let result = if takes && self.nodes[node].refuses_until > self.now {
-            Err(error(Failure::Refused))
+        let takes = matches!(command, Command::Ask(..) | Command::Fence(..));
+        let answer = if takes && self.nodes[node].refuses_until > self.now {
+            command.failed(error(Failure::Refused))
         } else if self.chance(self.cfg.later) {
-            Err(error(Failure::Later))
+            command.failed(error(Failure::Later))
         } else {
-            Ok(self.nodes[node].server.apply(
-                server_time,
-                &Sender { client: &name, key: &key },
-                &op,
-                &mut notes,
-            ))
+            let (server, from) = (&mut self.nodes[node].server, Sender { client: &name, key: &key });
+            match command {
+                Command::Ask(job, op) => Answer::Ask(job, Ok(server.acquire(server_time, &from, &op))),
+                Command::Release(job, op) => {
+                    Answer::Release(job, Ok(server.release(server_time, &from, &op, &mut notes)))
+                }
+                Command::Renew(round, op) => Answer::Renew(round, Ok(server.renew(server_time, &from, &op))),
+                Command::Fence(job, op) => Answer::Fence(job, Ok(server.fence(server_time, &from, &op))),
+            }
         };
-        self.note(|| format!("server {node}: {index}: {result:?}"));
-        self.jobs[index].result = Some(result);
+        self.note(|| format!("server {node}: {index}: {:?}", result_of(&answer)));
+        self.jobs[index].answer = Some(answer);
         self.tell_about(node, notes);
         if current && !self.processes[process].links[node].broken {
             let delay = self.delay();
@@ -216,14 +241,17 @@ impl World {
             return;
         }
         self.processes[process].links[node].open.retain(|open| *open != index);
-        let result = self.jobs[index].result.clone();
-        self.give(process, node, index, result.unwrap_or(Err(error(Failure::Unknown))));
+        let Flight { command, answer, .. } = &self.jobs[index];
+        let answer = answer.clone().unwrap_or_else(|| command.failed(error(Failure::Unknown)));
+        self.give(process, node, index, answer);
     }
 
-    fn give(&mut self, process: usize, node: usize, index: usize, result: OpResult) {
-        let Some(job) = self.jobs[index].job.take() else { return };
+    fn give(&mut self, process: usize, node: usize, index: usize, answer: Answer) {
+        if std::mem::replace(&mut self.jobs[index].is_over, true) {
+            return;
+        }
         let now = self.instant(process);
-        self.processes[process].coordinator.answered(now, node, job, result);
+        self.processes[process].coordinator.answered(now, node, answer);
         self.carry_out(process);
     }
 
@@ -256,7 +284,8 @@ impl World {
             self.processes[process].coordinator.member_left(now, node, error(Failure::Unknown));
         }
         for index in open {
-            self.give(process, node, index, Err(error(Failure::Unknown)));
+            let answer = self.jobs[index].command.failed(error(Failure::Unknown));
+            self.give(process, node, index, answer);
         }
         if failed_first {
             self.processes[process].coordinator.member_left(now, node, error(Failure::Unknown));

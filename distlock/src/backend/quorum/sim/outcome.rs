@@ -5,28 +5,33 @@ use std::time::Duration;
 use super::config::MILLI;
 use super::process::{Purpose, Step};
 use super::world::World;
-use crate::backend::{OpResult, Remaining, Reply, Token};
+use crate::backend::quorum::effect::Outcome;
+use crate::backend::{AcquireReply, OpResult, ReleaseReply, Remaining, RenewReply, Token};
 use crate::protocol::{Time, lease_end};
 
 impl World {
-    pub(super) fn done(&mut self, process: usize, round: u64, result: OpResult) {
-        self.note(|| format!("process {process}: round {round}: {result:?}"));
-        match self.processes[process].purposes.remove(&round) {
-            Some(Purpose::Ask { key, token, sent, queues }) => {
+    pub(super) fn done(&mut self, process: usize, round: u64, outcome: Outcome) {
+        self.note(|| format!("process {process}: round {round}: {outcome:?}"));
+        match (self.processes[process].purposes.remove(&round), outcome) {
+            (Some(Purpose::Ask { key, token, sent, queues }), Outcome::Ask(result)) => {
                 self.asked(process, round, key, token, sent, queues, result);
             }
-            Some(Purpose::Renew { key, token, sent }) => self.renewed(process, key, token, sent, result),
-            Some(Purpose::Release { key, token, until, .. })
-                if result.is_err() && self.processes[process].clock.at(self.now) < until =>
+            (Some(Purpose::Renew { key, token, sent }), Outcome::Renew(result)) => {
+                self.renewed(process, key, token, sent, result);
+            }
+            (Some(Purpose::Release { key, token, until, .. }), Outcome::Release(Err(_)))
+                if self.processes[process].clock.at(self.now) < until =>
             {
                 self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
             }
-            Some(Purpose::Release { key, closed: Some(closed), .. })
-                if matches!(result, Ok(Reply::Released { .. })) && self.cfg.is_calm() =>
-            {
+            (
+                Some(Purpose::Release { key, closed: Some(closed), .. }),
+                Outcome::Release(Ok(ReleaseReply::Released { .. })),
+            ) if self.cfg.is_calm() => {
                 self.keys[key].closed_until = closed;
             }
-            Some(Purpose::Release { .. }) | None => {}
+            (Some(Purpose::Release { .. }), Outcome::Release(_)) | (None, _) => {}
+            (Some(_), outcome) => self.fail(format!("odd: process {process} got {outcome:?}")),
         }
     }
 
@@ -39,13 +44,13 @@ impl World {
         token: Token,
         sent: Time,
         queues: bool,
-        result: OpResult,
+        result: OpResult<AcquireReply>,
     ) {
         let now = self.processes[process].clock.at(self.now);
         let Some(attempt) = self.attempt(process, key, token) else {
             let in_vain = match result {
-                Ok(Reply::Acquired { .. } | Reply::AlreadyHeld { .. }) => true,
-                Ok(Reply::Busy { .. }) => queues,
+                Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => true,
+                Ok(AcquireReply::Busy { .. }) => queues,
                 _ => false,
             };
             if in_vain {
@@ -56,7 +61,7 @@ impl World {
         };
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         match (result, attempt.held) {
-            (Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }), None) => {
+            (Ok(AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. }), None) => {
                 let deadline = lease_end(sent, ttl);
                 if deadline <= now {
                     self.processes[process].wanted[key] += 1;
@@ -90,20 +95,20 @@ impl World {
                     self.later(process, after, Step::Renew { key, token });
                 }
             }
-            (Ok(Reply::AlreadyHeld { fence, .. }), Some(_)) => {
+            (Ok(AcquireReply::AlreadyHeld { fence, .. }), Some(_)) => {
                 self.extend(process, key, token, lease_end(sent, ttl));
                 if let Some(first) = fence {
                     self.uses_fences(process, key, token, first, fences);
                 }
             }
             // Carried out before the lock was found to be ours.
-            (Ok(Reply::Acquired { .. }), Some((_, by))) if round < by => {}
+            (Ok(AcquireReply::Acquired { .. }), Some((_, by))) if round < by => {}
             // As the engine does: it is lost, and given back.
-            (Ok(Reply::Acquired { .. }), Some(_)) => {
+            (Ok(AcquireReply::Acquired { .. }), Some(_)) => {
                 self.is_lost(process, key, token);
                 self.end(process, key, token);
             }
-            (Ok(Reply::Busy { remaining, .. }), None) => {
+            (Ok(AcquireReply::Busy { remaining, .. }), None) => {
                 self.stats.busy += 1;
                 self.processes[process].busy_at[key] = Some(self.now);
                 if attempt.once {
@@ -132,14 +137,21 @@ impl World {
         }
     }
 
-    fn renewed(&mut self, process: usize, key: usize, token: Token, sent: Time, result: OpResult) {
+    fn renewed(
+        &mut self,
+        process: usize,
+        key: usize,
+        token: Token,
+        sent: Time,
+        result: OpResult<RenewReply>,
+    ) {
         match result {
-            Ok(Reply::Renewed { .. }) => {
+            Ok(RenewReply::Renewed { .. }) => {
                 if let Some(attempt) = self.attempt(process, key, token) {
                     self.extend(process, key, token, lease_end(sent, attempt.ttl()));
                 }
             }
-            Ok(Reply::NotHeld) => self.lose(process, key, token),
+            Ok(RenewReply::NotHeld) => self.lose(process, key, token),
             _ => {}
         }
     }

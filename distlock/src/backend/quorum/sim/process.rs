@@ -10,8 +10,8 @@ use super::config::{Config, MILLI, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
 use crate::backend::quorum::coordinator::Coordinator;
-use crate::backend::quorum::effect::{Effect, Now};
-use crate::backend::{AcquireMode, Kind, LinkEvent, Op, Push, ServerTime, Token};
+use crate::backend::quorum::effect::{Effect, Now, Request, Writing};
+use crate::backend::{AcquireMode, Kind, LinkEvent, Push, Token, op};
 use crate::protocol::Time;
 use crate::simulation::clocks::LocalClock;
 
@@ -217,8 +217,8 @@ impl World {
             }
             for effect in effects {
                 match effect {
-                    Effect::Send { node, job, key, op } => self.send(process, node, job, key, op),
-                    Effect::Done { round, result } => self.done(process, round, result),
+                    Effect::Send { node, key, command } => self.send(process, node, key, command),
+                    Effect::Done { round, outcome } => self.done(process, round, outcome),
                     Effect::Link(event) => self.link(process, event),
                     Effect::Push(Push::Gap { key, token } | Push::Grant { key, token, .. }) => {
                         let key: usize = key.trim_start_matches('k').parse().unwrap();
@@ -229,12 +229,13 @@ impl World {
                     }
                     Effect::Note { node, note } => {
                         let written = self.nodes[node].up && self.nodes[node].hangs_until <= self.now;
+                        let writing = if written { Writing::Done } else { Writing::Failed };
                         if written {
                             self.note_on(node, &note);
                         }
                         self.note(|| format!("process {process}: server {node}: {note:?} {written}"));
                         let now = self.instant(process);
-                        self.processes[process].coordinator.noted(now, node, &note, written);
+                        self.processes[process].coordinator.noted(now, node, &note, writing);
                     }
                 }
             }
@@ -281,13 +282,13 @@ impl World {
     }
 
     /// Puts an operation to the servers, if there is a majority.
-    fn put(&mut self, process: usize, key: usize, op: Op, purpose: Purpose) -> bool {
+    fn put(&mut self, process: usize, key: usize, request: Request, purpose: Purpose) -> bool {
         if !self.processes[process].up {
             return false;
         }
-        self.note(|| format!("process {process}: k{key}: {op:?}"));
+        self.note(|| format!("process {process}: k{key}: {request:?}"));
         let now = self.instant(process);
-        let round = self.processes[process].coordinator.begin(now, &key_name(key), op);
+        let round = self.processes[process].coordinator.begin(now, &key_name(key), request);
         self.processes[process].purposes.insert(round, purpose);
         // Its effects are carried out by whoever is at it, or now.
         true
@@ -386,8 +387,8 @@ impl World {
         let sent = self.processes[process].clock.at(self.now);
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         let mode = AcquireMode::Wait;
-        let op = Op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
-        self.put(process, key, op, Purpose::Ask { key, token, sent, queues: true });
+        let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
+        self.put(process, key, Request::Ask(op.into()), Purpose::Ask { key, token, sent, queues: true });
         if self.rng.bool() {
             let after = self.rng.u64(0..20 * MILLI);
             self.later(process, after, Step::More { key, token });
@@ -404,7 +405,7 @@ impl World {
         let contended = self.processes[process].busy_at[key].is_some_and(|at| self.now - at < CONTENDED);
         let plain = !attempt.asked && attempt.fences == 0 && !contended && self.chance(self.cfg.plain);
         let (op, queues) = if plain {
-            (Op::TryAcquire { token, ttl }, false)
+            (op::Ask::Plain(op::TryAcquire { token, ttl }), false)
         } else {
             let mode = match (attempt.once, attempt.asked) {
                 (true, _) => AcquireMode::Try,
@@ -412,10 +413,10 @@ impl World {
                 (false, true) => AcquireMode::WaitAgain,
             };
             let claim = ttl.min(Duration::from_secs(3));
-            let op = Op::Acquire { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
-            (op, mode != AcquireMode::Try)
+            let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
+            (op::Ask::Full(op), mode != AcquireMode::Try)
         };
-        if self.put(process, key, op, Purpose::Ask { key, token, sent, queues })
+        if self.put(process, key, Request::Ask(op), Purpose::Ask { key, token, sent, queues })
             && let Some(attempt) = &mut self.processes[process].attempts[key]
         {
             attempt.asked = true;
@@ -454,7 +455,7 @@ impl World {
         self.put(
             process,
             key,
-            Op::Renew { token, kind: Kind::Exclusive, ttl },
+            Request::Renew(op::Renew { token, kind: Kind::Exclusive, ttl }),
             Purpose::Renew { key, token, sent },
         );
         self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
@@ -506,10 +507,10 @@ impl World {
     ) {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let keep_taken_for = left.filter(|left| *left > Duration::from_millis(1));
-        let op = Op::Release { token, keep_taken_for, handoffs_began: ServerTime(0) };
+        let op = op::Release { token, keep_taken_for, handoffs_began: None };
         // Half of it: clocks drift, and the release takes its time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
-        if !self.put(process, key, op, Purpose::Release { key, token, until, closed }) {
+        if !self.put(process, key, Request::Release(op), Purpose::Release { key, token, until, closed }) {
             self.processes[process].pending_releases.push(Step::LeaveAgain { key, token, until });
         }
     }

@@ -31,11 +31,13 @@
 //! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
 //! map, serves the slot, an `Up` comes before the push.
 
+mod batch;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod inquire;
 mod map;
 mod node;
+mod question;
 mod supervisor;
 
 #[cfg(any(test, fuzzing))]
@@ -43,29 +45,30 @@ pub(super) use fuzzing::read as fuzz;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::task::Poll;
 
-use redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use redis::{Cmd, ServerError, Value};
 use tokio::sync::{Notify, watch};
 
 use super::command::{ScriptRef, Wire};
 use super::config::{Address, Place, RedisConfig};
 use super::config_error::ConfigError;
-use super::exec::{self, Encoding, Exec, MOST_KEYS_AT_ONCE, PIECE};
+use super::exec::{self, MOST_KEYS_AT_ONCE};
 use super::link::Link;
 use super::names::Names;
+use super::operation::{Encoding, Operation};
 use super::{errors, reply};
+use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    Backend, BoxFuture, Events, Failure, Inspection, Op, OpError, OpResult, Reply, Sending,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult,
+    ReleaseReply, RenewReply, Sending, op,
 };
 use crate::connection::AddressMap;
 use map::{Map, redirected};
 use node::Node;
+use question::{Question, SlotState};
 
 /// After this many redirections a command fails, and the engine tries again later.
 const HOPS: usize = 6;
@@ -94,42 +97,19 @@ struct ClusterShared {
     ended: AtomicBool,
 }
 
-/// A question in a form that can be asked again on another node.
-#[derive(Clone, Copy, Debug)]
-enum Question<'a> {
-    Op(&'a Op),
-    /// Several locks of one slot.
-    AcquireAll(&'a [(Arc<str>, Op)]),
-    Inspect,
-    Force,
-}
-
-impl Question<'_> {
-    fn cmds(self, exec: &Exec, script_ref: ScriptRef, key: &str) -> (Vec<Cmd>, Encoding) {
-        match self {
-            Question::Op(op) if script_ref == ScriptRef::Hash => {
-                let (cmd, encoding) = exec.encode(key, op);
-                (vec![cmd], encoding)
-            }
-            Question::Op(op) => (vec![exec.script(script_ref, key, op)], Encoding::Script),
-            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
-            Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
-            Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),
-        }
-    }
-
-    async fn ask(self, link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
-        let values = ask(link, cmds, asking).await?;
-        Ok(if matches!(self, Question::Inspect) { reply::without_refusal(values) } else { values })
-    }
-}
-
 /// Replies, and the node that gave them.
 struct Answered {
     node: Arc<Node>,
     link: Arc<Link>,
     encoding: Encoding,
     values: Vec<Value>,
+}
+
+/// A reply, and the node that gave it.
+struct Said<T> {
+    node: Arc<Node>,
+    link: Arc<Link>,
+    reply: T,
 }
 
 /// Where an error reply sends a command.
@@ -178,13 +158,27 @@ impl ClusterBackend {
             map: RwLock::new(Arc::new(Map::empty())),
             nodes: Mutex::default(),
             moved: Mutex::default(),
-            wanted: watch::Sender::new(!config.lazy),
+            wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             changed: Notify::new(),
             refresh: Notify::new(),
             ended: AtomicBool::new(false),
             config,
         };
         Ok(Arc::new(ClusterBackend { shared: Arc::new(shared) }))
+    }
+}
+
+impl ClusterBackend {
+    /// An operation that does not acquire.
+    fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
+        match self.shared.route(key) {
+            Ok(route) => {
+                let encoded = route.0.exec.encode(key, op.encoder());
+                let shared = Arc::clone(&self.shared);
+                Sending::Pending(Box::pin(shared.operate(route, Arc::clone(key), op, encoded)))
+            }
+            Err(error) => Sending::Ready(Err(error)),
+        }
     }
 }
 
@@ -250,55 +244,80 @@ impl ClusterShared {
         self.refresh.notify_one();
     }
 
-    /// One operation. Fast path if the first reply answers it.
-    async fn carry_out(
+    /// One operation. Fast path if the first reply answers it. Also returns the node that has answered.
+    async fn carry_out<O: Operation>(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
         key: Arc<str>,
-        op: Op,
+        op: O,
         (cmd, encoding): (Cmd, Encoding),
-    ) -> OpResult {
+    ) -> OpResult<Said<O::Reply>> {
         let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
+        let mut answered = Answered { node, link, encoding, values: vec![] };
         if let Value::ServerError(_) = value {
+            answered.values.push(value);
             // Boxed because it is rare: it would double the size of every operation.
-            let answered = Answered { node, link, encoding, values: vec![value] };
             return Box::pin(self.carry_on(answered, &key, &op)).await;
         }
-        match self.understand(&node, &link, &key, &op, encoding, value)? {
-            reply if reply.names_a_marker() => Ok(Box::pin(node.exec.named(&link, &key, reply)).await),
-            reply => Ok(reply),
+        self.understand(answered, &key, &op, value)
+    }
+
+    /// Asks for a lock. The reply names a holder, whatever kind of lock the key is used for.
+    async fn acquire(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+        op: op::Ask,
+        encoded: (Cmd, Encoding),
+    ) -> OpResult<AcquireReply> {
+        let said = Arc::clone(&self).carry_out(route, Arc::clone(&key), op, encoded).await?;
+        let Said { node, link, mut reply } = said;
+        // The time of a node that no longer serves the slot must not be compared with the time of a grant.
+        if let AcquireReply::Busy { server_time, .. } = &mut reply
+            && !self.serves(&node, &key)
+        {
+            *server_time = None;
         }
+        Ok(if reply.names_a_marker() { Box::pin(node.exec.named(&link, &key, reply)).await } else { reply })
     }
 
-    async fn carry_on(&self, answered: Answered, key: &str, op: &Op) -> OpResult {
-        let mut answered = self.follow(answered, key, Question::Op(op)).await?;
-        let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
-        self.understand(&answered.node, &answered.link, key, op, answered.encoding, value)
+    /// A release or a renewal.
+    async fn operate<O: Operation>(
+        self: Arc<Self>,
+        route: (Arc<Node>, Arc<Link>),
+        key: Arc<str>,
+        op: O,
+        encoded: (Cmd, Encoding),
+    ) -> OpResult<O::Reply> {
+        self.carry_out(route, key, op, encoded).await.map(|said| said.reply)
     }
 
-    fn understand(
+    async fn carry_on<O: Operation>(
         &self,
-        node: &Node,
-        link: &Link,
+        answered: Answered,
         key: &str,
-        op: &Op,
-        encoding: Encoding,
+        op: &O,
+    ) -> OpResult<Said<O::Reply>> {
+        let mut answered = self.follow(answered, key, Question::Op(op.encoder())).await?;
+        let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
+        self.understand(answered, key, op, value)
+    }
+
+    fn understand<O: Operation>(
+        &self,
+        answered: Answered,
+        key: &str,
+        op: &O,
         value: Value,
-    ) -> OpResult {
+    ) -> OpResult<Said<O::Reply>> {
         if let Value::ServerError(error) = &value
             && error.code() == "CLUSTERDOWN"
         {
             self.refresh.notify_one();
         }
-        let reply = node.exec.decode(link, key, op, encoding, value)?;
-        Ok(match reply {
-            // The time of a node that no longer serves the slot must not be compared with the time of a
-            // grant.
-            Reply::Busy { holder, remaining, front, .. } if !self.serves(node, key) => {
-                Reply::Busy { server_time: None, holder, remaining, front }
-            }
-            reply => reply,
-        })
+        let Answered { node, link, encoding, .. } = answered;
+        let reply = node.exec.decode(&link, key, op, encoding, value)?;
+        Ok(Said { node, link, reply })
     }
 
     fn serves(&self, node: &Node, key: &str) -> bool {
@@ -312,23 +331,23 @@ impl ClusterShared {
         key: &str,
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
-        let mut asking = false;
+        let mut slot = SlotState::Settled;
         for _ in 0..HOPS {
             let Some(error) = first_error(&last.values) else { return Ok(last) };
             let script_ref =
                 if last.values.iter().any(|value| last.node.exec.needs_resend(value, last.encoding)) {
                     ScriptRef::Text
                 } else {
-                    let (address, ask) =
+                    let (address, state) =
                         match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
                             None => return Ok(last),
-                            Some(Redirect::Ask(address)) => (address, true),
+                            Some(Redirect::Ask(address)) => (address, SlotState::Arriving),
                             Some(Redirect::Moved(slot, address)) => {
                                 self.moved_to(slot, &self.node(&address));
-                                (address, false)
+                                (address, SlotState::Settled)
                             }
                         };
-                    asking = ask;
+                    slot = state;
                     last.node = self.node(&address);
                     last.link = match last.node.link() {
                         Some(link) => link,
@@ -338,7 +357,7 @@ impl ClusterShared {
                 };
             let (cmds, encoding) = question.cmds(&last.node.exec, script_ref, key);
             last.encoding = encoding;
-            last.values = question.ask(&last.link, cmds, asking).await?;
+            last.values = question.ask(&last.link, cmds, slot).await?;
         }
         match first_error(&last.values) {
             None => Ok(last),
@@ -357,7 +376,7 @@ impl ClusterShared {
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
         let (cmds, encoding) = question.cmds(&node.exec, ScriptRef::Hash, key);
-        let values = question.ask(&link, cmds, false).await?;
+        let values = question.ask(&link, cmds, SlotState::Settled).await?;
         let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
@@ -369,8 +388,8 @@ impl ClusterShared {
     async fn carry_out_acquire_all(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
-        batch: Vec<(Arc<str>, Op)>,
-    ) -> Vec<OpResult> {
+        batch: Vec<(Arc<str>, op::Acquire)>,
+    ) -> Vec<OpResult<BatchReply>> {
         let Some((key, _)) = batch.first() else { return Vec::new() };
         let replies = match self.inquire(route, key, Question::AcquireAll(&batch)).await {
             Ok(Answered { node, link, values, .. }) => {
@@ -401,74 +420,6 @@ impl ClusterShared {
         let value = answered.values.first().unwrap_or(&Value::Nil);
         reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))
     }
-
-    /// The part of a batch that one node serves: the results, each with its place in the batch.
-    async fn share(
-        self: Arc<Self>,
-        (node, link): (Arc<Node>, Arc<Link>),
-        share: Vec<(usize, Arc<str>, Op)>,
-    ) -> Vec<(usize, OpResult)> {
-        let mut results = Vec::with_capacity(share.len());
-        for piece in share.chunks(PIECE) {
-            if link.pulse.has_ended() {
-                results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
-                continue;
-            }
-            let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
-                piece.iter().map(|(_, key, op)| node.exec.encode(key, op)).unzip();
-            let values = match ask(&link, cmds, false).await {
-                Ok(values) => values,
-                Err(error) => {
-                    results.extend(piece.iter().map(|(at, ..)| (*at, Err(error.clone()))));
-                    continue;
-                }
-            };
-            for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
-                let result = if matches!(value, Value::ServerError(_)) {
-                    let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                    let answered = Answered { node, link, encoding, values: vec![value] };
-                    self.carry_on(answered, key, op).await
-                } else {
-                    self.understand(&node, &link, key, op, encoding, value)
-                };
-                results.push((*at, result));
-            }
-        }
-        results
-    }
-}
-
-/// Sends `cmds` in one write and returns as many values.
-async fn ask(link: &Link, cmds: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, OpError> {
-    let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
-    let expected = cmds.len();
-    for command in cmds {
-        if asking {
-            pipeline.add_command(cmd("ASKING"));
-        }
-        pipeline.add_command(command);
-    }
-    let values = link.request_all(&pipeline).await.map_err(|error| exec::broken(link, error))?;
-    let step = if asking { 2 } else { 1 };
-    let values: Vec<Value> = values.into_iter().skip(step - 1).step_by(step).collect();
-    if values.len() == expected { Ok(values) } else { Err(exec::garbled(link)) }
-}
-
-/// Polls all of them, in order, until each has its output.
-async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
-    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(done) = Pin::as_mut(future).poll(cx)
-            {
-                *output = Some(done);
-            }
-        }
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
 
 impl fmt::Debug for ClusterBackend {
@@ -478,49 +429,27 @@ impl fmt::Debug for ClusterBackend {
 }
 
 impl Backend for ClusterBackend {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         match self.shared.route(key) {
             Ok(route) => {
-                let encoding = route.0.exec.encode(key, &op);
-                let carry_out = Arc::clone(&self.shared).carry_out(route, Arc::clone(key), op, encoding);
-                Sending::Pending(Box::pin(carry_out))
+                let encoded = route.0.exec.encode(key, &op);
+                let shared = Arc::clone(&self.shared);
+                Sending::Pending(Box::pin(shared.acquire(route, Arc::clone(key), op, encoded)))
             }
             Err(error) => Sending::Ready(Err(error)),
         }
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        type Share = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, Op)>);
-        let mut results: Vec<Option<OpResult>> = Vec::with_capacity(batch.len());
-        let mut shares: Vec<Share> = Vec::new();
-        for (at, (key, op)) in batch.into_iter().enumerate() {
-            match self.shared.route(&key) {
-                Err(error) => results.push(Some(Err(error))),
-                Ok(route) => {
-                    results.push(None);
-                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
-                    match known {
-                        Some((_, share)) => share.push((at, key, op)),
-                        None => shares.push((route, vec![(at, key, op)])),
-                    }
-                }
-            }
-        }
-        let shared = Arc::clone(&self.shared);
-        let shares = shares
-            .into_iter()
-            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
-        let shares: Vec<BoxFuture<Vec<(usize, OpResult)>>> = shares.collect();
-        Box::pin(async move {
-            for (at, result) in join_all(shares).await.into_iter().flatten() {
-                if let Some(place) = results.get_mut(at) {
-                    *place = Some(result);
-                }
-            }
-            let missing =
-                || Err(errors::found(Failure::Unknown, "the cluster answered fewer commands than were sent"));
-            results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
-        })
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        self.send(key, op)
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+        self.send_batch(batch)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
@@ -529,7 +458,7 @@ impl Backend for ClusterBackend {
         keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| Some(slot(key)) == first).count()
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
         let route = match batch.first() {
             Some((key, _)) => self.shared.route(key),
             None => return Box::pin(std::future::ready(Vec::new())),

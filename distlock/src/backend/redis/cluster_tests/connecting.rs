@@ -6,7 +6,7 @@ use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{Rig, TestServer};
 use crate::backend::redis::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireMode, Failure, Push, Pushes, Reply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Push, Pushes, Token};
 
 #[test]
 fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
@@ -21,7 +21,10 @@ fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
 #[test]
 fn lazy_connects_with_the_first_operation() {
     let cluster = Cluster::start();
-    let config = RedisConfig { lazy: true, ..RedisConfig::new(&cluster.url(), "a").unwrap() };
+    let config = RedisConfig {
+        connect: crate::backend::ConnectOn::FirstUse,
+        ..RedisConfig::new(&cluster.url(), "a").unwrap()
+    };
     let rig = Rig::run(ClusterBackend::new(config).unwrap());
     // Another one that begins later is connected, and this one has not begun.
     cluster.rig("b");
@@ -53,7 +56,7 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     let slot = slot_of("", &key);
     cluster.begin_to_move(slot, 0, 1);
     let free = format!("free{{{}}}", tag_of(slot));
-    assert!(matches!(a.send(&free, set(3)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(a.send(&free, set(3)), Ok(AcquireReply::Acquired { .. })));
     cluster.move_keys(slot, 0, 1);
     cluster.end_to_move(slot, 0, 1);
     persist(&a, &free, &leave(3));

@@ -7,7 +7,7 @@ use super::{enter, leave, persist, renew, set};
 
 use crate::backend::redis::test_cluster::{Cluster, MASTERS, REPLICA};
 use crate::backend::redis::test_server::{LONG, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, Failure, LinkEvent, Push, Pushes, Reply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, RenewReply, Token};
 
 #[test]
 fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
@@ -23,9 +23,9 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     });
     cluster.servers[0].kill();
     let start = Instant::now();
-    assert!(matches!(a.send(&other, renew(2)), Ok(Reply::Renewed { .. })), "other masters go on");
+    assert!(matches!(a.send(&other, renew(2)), Ok(RenewReply::Renewed { .. })), "other masters go on");
     let (reply, _) = persist(&a, &lost, &renew(1));
-    assert!(matches!(reply, Reply::Renewed { .. }), "{reply:?}");
+    assert!(matches!(reply, RenewReply::Renewed { .. }), "{reply:?}");
     eprintln!("a master killed -9, cluster-node-timeout 1 s: {:?} until the next reply", start.elapsed());
     assert!(a.wait_until_up().0, "the former links are dead");
     b.wait_until_up();
@@ -34,7 +34,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
             cluster.servers[1..].iter().map(|server| server.client_ids(|line| line.contains("sub=1")).len());
         listeners.sum::<usize>() == 6
     });
-    assert!(matches!(b.send(&lost, enter(3, AcquireMode::WaitAgain, 0)), Ok(Reply::Busy { .. })));
+    assert!(matches!(b.send(&lost, enter(3, AcquireMode::WaitAgain, 0)), Ok(AcquireReply::Busy { .. })));
     a.send(&lost, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
     b.send(&lost, leave(3)).unwrap();
@@ -78,7 +78,7 @@ fn losing_every_master_is_down_and_finding_them_again_is_up() {
         server.resume();
     }
     rig.wait_until_up();
-    assert!(matches!(persist(&rig, "k", &set(1)).0, Reply::Acquired { .. }));
+    assert!(matches!(persist(&rig, "k", &set(1)).0, AcquireReply::Acquired { .. }));
 }
 
 #[test]

@@ -7,22 +7,22 @@ mod kinds;
 mod losses;
 mod moving;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::backend::redis::ClusterBackend;
-use crate::backend::redis::test_server::{LONG, Rig, TestServer, finish};
-use crate::backend::{AcquireMode, Backend, Failure, Kind, Op, Push, Reply, ServerTime, Token};
+use crate::backend::redis::test_operations::SendTo;
+use crate::backend::redis::test_server::{LONG, Rig, TestServer};
+use crate::backend::{AcquireMode, Failure, Kind, Push, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
-    Op::Acquire {
+fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
+    op::Acquire {
         token: Token(token),
         kind: Kind::Exclusive,
         ttl: TTL,
@@ -32,31 +32,31 @@ fn enter(token: u64, mode: AcquireMode, fences: u32) -> Op {
     }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
-fn renew(token: u64) -> Op {
-    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+fn renew(token: u64) -> op::Renew {
+    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
 }
 
-fn enter_as(kind: Kind, token: u64) -> Op {
-    let Op::Acquire { token, ttl, claim, mode, fences, .. } = enter(token, AcquireMode::Wait, 0) else {
-        unreachable!()
-    };
-    Op::Acquire { token, kind, ttl, claim, mode, fences }
+fn enter_as(kind: Kind, token: u64) -> op::Acquire {
+    op::Acquire { kind, ..enter(token, AcquireMode::Wait, 0) }
 }
 
-fn renew_as(kind: Kind, token: u64) -> Op {
-    Op::Renew { token: Token(token), kind, ttl: TTL }
+fn renew_as(kind: Kind, token: u64) -> op::Renew {
+    op::Renew { token: Token(token), kind, ttl: TTL }
 }
 
 /// Sends until there is a reply.
-fn persist(rig: &Rig<ClusterBackend>, key: &str, op: &Op) -> (Reply, Duration) {
+fn persist<O: SendTo<ClusterBackend> + Copy>(
+    rig: &Rig<ClusterBackend>,
+    key: &str,
+    op: &O,
+) -> (O::Reply, Duration) {
     let start = Instant::now();
-    let key = Arc::from(key);
     loop {
-        match finish(rig.backend.send(&key, op.clone())) {
+        match rig.send(key, *op) {
             Ok(reply) => return (reply, start.elapsed()),
             Err(error) => {
                 assert_ne!(error.kind, Failure::Refused, "{error}");

@@ -11,7 +11,10 @@ use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{LONG, Rig, Seen, block_on, wait_until};
-use crate::backend::{AcquireMode, Backend, Failure, Kind, LinkEvent, Op, Push, Reply, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, BatchReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply,
+    Token, op,
+};
 
 #[test]
 fn a_slot_that_has_moved_is_followed() {
@@ -25,14 +28,14 @@ fn a_slot_that_has_moved_is_followed() {
     cluster.move_keys(slot, 0, 1);
     cluster.end_to_move(slot, 0, 1);
     // The grant comes from the new node, and b has not heard of that: it is told to trust nothing older.
-    assert_eq!(a.send(&key, leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(a.send(&key, leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     let up = AtomicBool::new(false);
     b.wait_for("Grant", |seen| {
         up.fetch_or(matches!(seen, Seen::Link(LinkEvent::Up { .. })), Ordering::SeqCst);
         matches!(seen, Seen::Push(Push::Grant { token: Token(2), .. })).then_some(())
     });
     assert!(up.into_inner(), "{:?}", b.seen());
-    assert!(matches!(b.send(&key, renew(2)), Ok(Reply::Renewed { .. })));
+    assert!(matches!(b.send(&key, renew(2)), Ok(RenewReply::Renewed { .. })));
     b.send(&key, leave(2)).unwrap();
     assert!(cluster.keys().iter().all(|key| key.starts_with("dl1:f{")), "{:?}", cluster.keys());
     a.wait_until_up();
@@ -49,13 +52,13 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     // A key that is not there yet is made at the new node (ASK); one that still is stays.
-    assert_eq!(a.send(&free, set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
+    assert_eq!(a.send(&free, set(3)).unwrap(), AcquireReply::Acquired { server_time: None, fence: None });
     assert_eq!(
         cluster.servers[1].run_words::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "9"]),
         std::slice::from_ref(&free)
     );
     for (key, token) in [(&held, 1), (&free, 3)] {
-        assert!(matches!(a.send(key, renew(token)), Ok(Reply::Renewed { .. })), "{key}");
+        assert!(matches!(a.send(key, renew(token)), Ok(RenewReply::Renewed { .. })), "{key}");
     }
     let error = a.send(&free, leave(3)).unwrap_err();
     assert_eq!(error.kind, Failure::Later, "{error}");
@@ -63,11 +66,11 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     cluster.servers[1].run::<()>("SCRIPT FLUSH");
     cluster.move_keys(slot, 0, 1);
     for (key, token) in [(&held, 1), (&free, 3)] {
-        assert!(matches!(a.send(key, renew(token)), Ok(Reply::Renewed { .. })), "{key}");
+        assert!(matches!(a.send(key, renew(token)), Ok(RenewReply::Renewed { .. })), "{key}");
     }
     cluster.end_to_move(slot, 0, 1);
-    assert_eq!(persist(&a, &free, &leave(3)).0, Reply::Released { gap: false });
-    assert_eq!(persist(&a, &held, &leave(1)).0, Reply::Released { gap: false });
+    assert_eq!(persist(&a, &free, &leave(3)).0, ReleaseReply::Released { gap: false });
+    assert_eq!(persist(&a, &held, &leave(1)).0, ReleaseReply::Released { gap: false });
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     b.send(&held, leave(2)).unwrap();
     assert_eq!(cluster.keys(), Vec::<String>::new());
@@ -84,10 +87,10 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     assert_eq!(a.backend.acquires_all(&with_other), 3);
     assert_eq!(a.backend.acquires_all(&[elsewhere, keys[0].clone()]), 1);
     let take = |rig: &Rig<ClusterBackend>, kind, first: u64| -> Vec<_> {
-        let batch = keys.iter().cloned().zip((first..).map(|token| {
-            let Op::Acquire { token, ttl, claim, fences, .. } = enter_as(kind, token) else { unreachable!() };
-            Op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences }
-        }));
+        let batch = keys
+            .iter()
+            .cloned()
+            .zip((first..).map(|token| op::Acquire { mode: AcquireMode::Try, ..enter_as(kind, token) }));
         block_on(rig.backend.send_acquire_all(batch.collect()))
             .into_iter()
             .map(|reply| reply.unwrap())
@@ -96,10 +99,17 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
     for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
-        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(Reply::Acquired { .. })));
+        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(AcquireReply::Acquired { .. })));
         let replies = take(&a, kind, 1);
         assert!(
-            matches!(&replies[..], [Reply::Acquired { .. }, Reply::Busy { .. }, Reply::Skipped]),
+            matches!(
+                &replies[..],
+                [
+                    BatchReply::Tried(AcquireReply::Acquired { .. }),
+                    BatchReply::Tried(AcquireReply::Busy { .. }),
+                    BatchReply::Skipped
+                ]
+            ),
             "{replies:?}"
         );
         a.send(&keys[0], leave(1)).unwrap();
@@ -113,9 +123,10 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
         cluster.move_keys(slot, from, to);
         cluster.end_to_move(slot, from, to);
         runtime.block_on(async { meanwhile.await.unwrap().unwrap().release().await.unwrap() });
-        assert!(take(&a, kind, 11).iter().all(Reply::is_acquired));
+        let is_acquired = |reply: &BatchReply| reply.tried().is_some_and(AcquireReply::is_acquired);
+        assert!(take(&a, kind, 11).iter().all(is_acquired));
         for (key, token) in keys.iter().zip(11..) {
-            assert_eq!(a.send(key, leave(token)).unwrap(), Reply::Released { gap: false });
+            assert_eq!(a.send(key, leave(token)).unwrap(), ReleaseReply::Released { gap: false });
         }
     }
     runtime.block_on(manager.shutdown(Duration::from_secs(5)));
@@ -131,16 +142,16 @@ fn a_shared_lease_is_renewed_unless_its_slot_has_moved_by_half() {
     let renew = renew_as(Kind::Shared, 1);
     a.send(&key, enter_as(Kind::Shared, 1)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
-    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    assert!(matches!(a.send(&key, renew), Ok(RenewReply::Renewed { .. })));
     let port = cluster.servers[1].port.to_string();
     cluster.servers[0].run_words::<()>(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
-    let error = a.send(&key, renew.clone()).unwrap_err();
+    let error = a.send(&key, renew).unwrap_err();
     assert_eq!(error.kind, Failure::Later, "{error}");
     cluster.move_keys(slot, 0, 1);
-    assert!(matches!(a.send(&key, renew.clone()), Ok(Reply::Renewed { .. })));
+    assert!(matches!(a.send(&key, renew), Ok(RenewReply::Renewed { .. })));
     cluster.end_to_move(slot, 0, 1);
-    assert!(matches!(persist(&a, &key, &renew).0, Reply::Renewed { .. }));
-    assert_eq!(persist(&a, &key, &leave(1)).0, Reply::Released { gap: false });
+    assert!(matches!(persist(&a, &key, &renew).0, RenewReply::Renewed { .. }));
+    assert_eq!(persist(&a, &key, &leave(1)).0, ReleaseReply::Released { gap: false });
     assert_eq!(cluster.keys(), Vec::<String>::new());
 }
 

@@ -9,8 +9,12 @@ use redis::{Connection, FromRedisValue};
 use super::Deed;
 use crate::backend::memory::server::{ModelServer, News, Note, Sender, owner};
 use crate::backend::redis::RedisConfig;
+use crate::backend::redis::test_operations::{AnyOp, AnyReply};
 use crate::backend::redis::test_server::{Rig, Seen, TestServer, block_on};
-use crate::backend::{Backend, Kind, Push, Pushes, Remaining, Reply, ServerTime, Token, Tuning, kind_of};
+use crate::backend::{
+    AcquireReply, Backend, BatchReply, Kind, Push, Pushes, Remaining, RenewReply, ServerTime, Token, Tuning,
+    kind_of,
+};
 
 /// Nobody listens to the pushes for the last of them.
 pub(super) const CLIENTS: [&str; 4] = ["a", "b", "c", "deaf"];
@@ -133,19 +137,33 @@ impl Sides {
         let mut notes = Vec::new();
         match deed {
             Deed::Send { client, key, op } => {
-                let real = self.rigs[client].send(key, op.clone());
-                let from = Sender { client: &CLIENTS[client].into(), key: &key.into() };
-                let model = self.model.apply(server_time, &from, &op, &mut notes);
+                let real = self.rigs[client].send(key, op);
+                let (client, key) = (CLIENTS[client].into(), key.into());
+                let from = Sender { client: &client, key: &key };
+                let model = match op {
+                    AnyOp::Ask(op) => AnyReply::Acquire(self.model.acquire(server_time, &from, &op)),
+                    AnyOp::Release(op) => {
+                        AnyReply::Release(self.model.release(server_time, &from, &op, &mut notes))
+                    }
+                    AnyOp::Renew(op) => AnyReply::Renew(self.model.renew(server_time, &from, &op)),
+                    AnyOp::Fence(op) => AnyReply::Fence(self.model.fence(server_time, &from, &op)),
+                };
                 self.log.push(format!("    {real:?}"));
                 self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
             }
             Deed::Together { client, batch } => {
                 let real = block_on(self.rigs[client].backend.send_acquire_all(batch.clone()));
-                let model =
-                    self.model.apply_acquire_all(server_time, &CLIENTS[client].into(), &batch, &mut notes);
+                let model = self.model.acquire_all(server_time, &CLIENTS[client].into(), &batch);
                 self.log.push(format!("    {real:?}"));
                 for (real, model) in real.into_iter().zip(model) {
-                    self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
+                    match (real, model) {
+                        (Ok(BatchReply::Tried(real)), BatchReply::Tried(model)) => {
+                            self.same_reply(&Ok(AnyReply::Acquire(real)), &Ok(AnyReply::Acquire(model)));
+                        }
+                        (real, model) => {
+                            self.same("the reply", &real.map_err(|error| error.to_string()), &Ok(model));
+                        }
+                    }
                 }
             }
             Deed::ForceRelease { client, key } => {
@@ -211,32 +229,13 @@ impl Sides {
         }
     }
 
-    fn same_reply(&self, real: &Result<Reply, String>, model: &Result<Reply, String>) {
-        let near = |a: Option<ServerTime>, b: Option<ServerTime>| match (a, b) {
-            (Some(a), Some(b)) => a.0.abs_diff(b.0) < TOLERANCE,
-            (a, b) => a == b,
-        };
+    fn same_reply(&self, real: &Result<AnyReply, String>, model: &Result<AnyReply, String>) {
         let same = match (real, model) {
+            (Ok(AnyReply::Acquire(real)), Ok(AnyReply::Acquire(model))) => same_acquire_reply(real, model),
             (
-                Ok(Reply::Acquired { server_time, fence }),
-                Ok(Reply::Acquired { server_time: other, fence: same }),
-            )
-            | (
-                Ok(Reply::AlreadyHeld { server_time, fence }),
-                Ok(Reply::AlreadyHeld { server_time: other, fence: same }),
-            ) => near(*server_time, *other) && fence == same,
-            (Ok(Reply::Renewed { server_time }), Ok(Reply::Renewed { server_time: other })) => {
-                near(Some(*server_time), Some(*other))
-            }
-            (
-                Ok(Reply::Busy { server_time, holder, remaining, front }),
-                Ok(Reply::Busy { server_time: other, holder: name, remaining: left, front: first }),
-            ) => {
-                near(*server_time, *other)
-                    && holder == name
-                    && front == first
-                    && same_remaining(*remaining, *left)
-            }
+                Ok(AnyReply::Renew(RenewReply::Renewed { server_time })),
+                Ok(AnyReply::Renew(RenewReply::Renewed { server_time: other })),
+            ) => near(Some(*server_time), Some(*other)),
             (real, model) => real == model,
         };
         if !same {
@@ -334,6 +333,36 @@ impl Sides {
             alive.then_some((token, claim.parse().ok()?, fences.parse().ok()?, how == "w", kind.to_owned()))
         };
         queue.into_iter().filter_map(waiting).collect()
+    }
+}
+
+fn near(a: Option<ServerTime>, b: Option<ServerTime>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.0.abs_diff(b.0) < TOLERANCE,
+        (a, b) => a == b,
+    }
+}
+
+fn same_acquire_reply(real: &AcquireReply, model: &AcquireReply) -> bool {
+    match (real, model) {
+        (
+            AcquireReply::Acquired { server_time, fence },
+            AcquireReply::Acquired { server_time: other, fence: same },
+        )
+        | (
+            AcquireReply::AlreadyHeld { server_time, fence },
+            AcquireReply::AlreadyHeld { server_time: other, fence: same },
+        ) => near(*server_time, *other) && fence == same,
+        (
+            AcquireReply::Busy { server_time, holder, remaining, front },
+            AcquireReply::Busy { server_time: other, holder: name, remaining: left, front: first },
+        ) => {
+            near(*server_time, *other)
+                && holder == name
+                && front == first
+                && same_remaining(*remaining, *left)
+        }
+        (real, model) => real == model,
     }
 }
 

@@ -7,7 +7,9 @@ use super::{TTL, busy, enter, fence, fenced, leave, renew, set};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, Backend, Failure, Push, Remaining, Reply};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, Failure, Push, ReleaseReply, Remaining, RenewReply,
+};
 
 #[test]
 fn a_free_lock_is_acquired_and_is_the_plain_key_with_the_token() {
@@ -15,13 +17,13 @@ fn a_free_lock_is_acquired_and_is_the_plain_key_with_the_token() {
     let rig = Rig::up(&server, "a");
     assert!(matches!(
         rig.send("k", enter(1, AcquireMode::Wait)),
-        Ok(Reply::Acquired { server_time: Some(_), fence: None })
+        Ok(AcquireReply::Acquired { server_time: Some(_), fence: None })
     ));
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
     let pttl: i64 = server.run("PTTL k");
     assert!((9_000..=10_000).contains(&pttl), "{pttl}");
     assert_eq!(server.run::<i64>("DBSIZE"), 1, "nothing else is left behind");
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<i64>("DBSIZE"), 0);
 }
 
@@ -30,11 +32,11 @@ fn set_is_answered_like_enter() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("CONFIG RESETSTAT");
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::Acquired { server_time: None, fence: None });
-    assert_eq!(rig.send("k", set(1)).unwrap(), Reply::AlreadyHeld { server_time: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), AcquireReply::Acquired { server_time: None, fence: None });
+    assert_eq!(rig.send("k", set(1)).unwrap(), AcquireReply::AlreadyHeld { server_time: None, fence: None });
     assert_eq!(busy(rig.send("k", set(2))), ("dl1:a:1".to_owned(), Remaining::Unknown, false));
     server.run::<()>("RPUSH l x");
-    assert!(matches!(rig.send("l", set(3)), Ok(Reply::WrongKind { .. })));
+    assert!(matches!(rig.send("l", set(3)), Ok(AcquireReply::WrongKind { .. })));
     let stats: String = server.run("INFO commandstats");
     assert!(!stats.contains("cmdstat_eval"), "{stats}");
 }
@@ -45,10 +47,10 @@ fn already_held_extends_and_never_shortens() {
     let rig = Rig::up(&server, "a");
     rig.send("k", enter(1, AcquireMode::Try)).unwrap();
     server.run::<()>("PEXPIRE k 60000");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(AcquireReply::AlreadyHeld { .. })));
     assert!(server.run::<i64>("PTTL k") > 50_000);
     server.run::<()>("PEXPIRE k 500");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(Reply::AlreadyHeld { .. })));
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Try)), Ok(AcquireReply::AlreadyHeld { .. })));
     assert!(server.run::<i64>("PTTL k") > 9_000);
 }
 
@@ -56,13 +58,13 @@ fn already_held_extends_and_never_shortens() {
 fn renew_extends_and_never_shortens_or_creates() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), RenewReply::NotHeld);
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     rig.send("k", set(1)).unwrap();
-    assert!(matches!(rig.send("k", renew(1, 6 * TTL)), Ok(Reply::Renewed { .. })));
-    assert!(matches!(rig.send("k", renew(1, TTL)), Ok(Reply::Renewed { .. })));
+    assert!(matches!(rig.send("k", renew(1, 6 * TTL)), Ok(RenewReply::Renewed { .. })));
+    assert!(matches!(rig.send("k", renew(1, TTL)), Ok(RenewReply::Renewed { .. })));
     assert!(server.run::<i64>("PTTL k") > 50_000);
-    assert_eq!(rig.send("k", renew(2, TTL)).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", renew(2, TTL)).unwrap(), RenewReply::NotHeld);
 }
 
 #[test]
@@ -99,9 +101,9 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     server.run::<()>("RPUSH k x");
-    assert!(matches!(rig.send("k", enter(1, AcquireMode::Wait)), Ok(Reply::WrongKind { .. })));
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotHeld);
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
+    assert!(matches!(rig.send("k", enter(1, AcquireMode::Wait)), Ok(AcquireReply::WrongKind { .. })));
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::NotHeld);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), RenewReply::NotHeld);
     let key = Arc::from("k");
     assert_eq!(block_on(rig.backend.inspect(&key)).unwrap_err().kind, Failure::Refused);
     let error = block_on(rig.backend.force_release(&key)).unwrap_err();

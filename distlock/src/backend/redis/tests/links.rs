@@ -8,14 +8,17 @@ use super::{TTL, failure, leave, renew, set};
 use crate::backend::redis::test_scripted::{Answer, Scripted};
 use crate::backend::redis::test_server::{LONG, Rig, TestServer, block_on, finish, idle_seconds, wait_until};
 use crate::backend::redis::{RedisBackend, RedisConfig};
-use crate::backend::{Backend, Failure, Pushes, Reply, ServerTime};
+use crate::backend::{Backend, Failure, Pushes, ReleaseReply, RenewReply, ServerTime};
 
 #[test]
 fn without_a_link_nothing_is_sent() {
     let backend = RedisBackend::new(RedisConfig::new("redis://127.0.0.1:1/", "a").unwrap()).unwrap();
     let key: Arc<str> = Arc::from("k");
-    assert_eq!(failure(finish(backend.send(&key, set(1)))), Failure::NotSent);
-    assert_eq!(failure(block_on(backend.send_batch(vec![(key, set(1))])).remove(0)), Failure::NotSent);
+    assert_eq!(failure(finish(backend.send_acquire(&key, set(1).into()))), Failure::NotSent);
+    assert_eq!(
+        failure(block_on(backend.send_renew_all(vec![(key, renew(1, TTL))])).remove(0)),
+        Failure::NotSent
+    );
 }
 
 #[test]
@@ -42,13 +45,16 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
     server.start_again();
     rig.wait_for_down();
     assert!(rig.wait_until_up().0, "the former links are dead");
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::NotHeld);
 }
 
 #[test]
 fn lazy_connects_with_the_first_operation() {
     let server = TestServer::start(&[]);
-    let rig = Rig::start(RedisConfig { lazy: true, ..RedisConfig::new(&server.url(), "a").unwrap() });
+    let rig = Rig::start(RedisConfig {
+        connect: crate::backend::ConnectOn::FirstUse,
+        ..RedisConfig::new(&server.url(), "a").unwrap()
+    });
     // Another one that begins later is connected, and this one has not begun.
     Rig::up(&server, "b");
     assert!(rig.seen().is_empty());
@@ -142,7 +148,7 @@ fn ending_the_run_fails_what_is_under_way() {
     let backend = Arc::clone(&rig.backend);
     drop(rig);
     assert_eq!(failure(pending.join().unwrap()), Failure::Unknown);
-    assert_eq!(failure(finish(backend.send(&Arc::from("k"), set(2)))), Failure::NotSent);
+    assert_eq!(failure(finish(backend.send_acquire(&Arc::from("k"), set(2).into()))), Failure::NotSent);
     server.resume();
 }
 
@@ -157,7 +163,7 @@ fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
     let url = server.url();
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
-    assert!(matches!(rig.send("k", renew(9, TTL)), Ok(Reply::Renewed { server_time: ServerTime(5) })));
+    assert!(matches!(rig.send("k", renew(9, TTL)), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     assert_eq!(failure(rig.send("k", renew(8, TTL))), Failure::Unknown);
     assert!(rig.wait_for_down().to_string().contains("not one to this question"));
     assert!(!rig.wait_until_up().0, "what cannot be killed may be alive");

@@ -6,7 +6,7 @@ use super::{TTL, busy, enter, fenced, leave, renew, set, with_user};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, Backend, Failure, Push, Pushes, Reply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, Push, Pushes, ReleaseReply, Token};
 
 const LEAST: &str = "+evalsha +eval +set +get +del +pexpire +pttl +publish +subscribe +unsubscribe +ping \
                      +time +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex";
@@ -45,7 +45,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     b.send("k", fenced(2, AcquireMode::WaitAgain, 1)).unwrap();
     a.send("k", leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-    assert_eq!(a.send("j", set(3)).unwrap(), Reply::Acquired { server_time: None, fence: None });
+    assert_eq!(a.send("j", set(3)).unwrap(), AcquireReply::Acquired { server_time: None, fence: None });
     a.send("j", leave(3)).unwrap();
     assert!(block_on(a.backend.force_release(&Arc::from("k"))).unwrap());
     // Without CLIENT KILL the former links may be alive.
@@ -80,7 +80,7 @@ fn without_pub_sub_locks_work_and_waiters_must_poll() {
     rig.send("k", set(1)).unwrap();
     // A forbidden PUBLISH costs neither the release nor the waiter its place.
     busy(other.send("k", enter(2, AcquireMode::Wait)));
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
 }
 

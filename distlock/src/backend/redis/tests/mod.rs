@@ -11,47 +11,49 @@ mod sending;
 use std::time::Duration;
 
 use crate::backend::redis::test_server::TestServer;
-use crate::backend::{AcquireMode, Failure, Kind, Op, OpResult, Remaining, Reply, ServerTime, Token};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, OpResult, Remaining, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 
 const CLAIM: Duration = Duration::from_secs(3);
 
-fn set(token: u64) -> Op {
-    Op::TryAcquire { token: Token(token), ttl: TTL }
+fn set(token: u64) -> op::TryAcquire {
+    op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, mode: AcquireMode) -> Op {
+fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
     fenced(token, mode, 0)
 }
 
-fn fenced(token: u64, mode: AcquireMode, fences: u32) -> Op {
-    Op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
+fn fenced(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
+    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
 }
 
-fn leave(token: u64) -> Op {
-    Op::Release { token: Token(token), keep_taken_for: None, handoffs_began: ServerTime(0) }
+fn leave(token: u64) -> op::Release {
+    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
 }
 
-fn renew(token: u64, ttl: Duration) -> Op {
-    Op::Renew { token: Token(token), kind: Kind::Exclusive, ttl }
+fn renew(token: u64, ttl: Duration) -> op::Renew {
+    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl }
 }
 
-fn fence(result: OpResult) -> Option<u64> {
+fn fence(result: OpResult<AcquireReply>) -> Option<u64> {
     match result {
-        Ok(Reply::Acquired { fence, .. } | Reply::AlreadyHeld { fence, .. }) => fence,
+        Ok(AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. }) => fence,
         other => panic!("not acquired: {other:?}"),
     }
 }
 
-fn busy(result: OpResult) -> (String, Remaining, bool) {
+fn busy(result: OpResult<AcquireReply>) -> (String, Remaining, bool) {
     match result {
-        Ok(Reply::Busy { holder, remaining, front, .. }) => (holder.to_string(), remaining, front),
+        Ok(AcquireReply::Busy { holder, remaining, front, .. }) => {
+            (holder.text.to_string(), remaining, front)
+        }
         other => panic!("not busy: {other:?}"),
     }
 }
 
-fn failure(result: OpResult) -> Failure {
+fn failure<T: std::fmt::Debug>(result: OpResult<T>) -> Failure {
     match result {
         Err(error) => error.kind,
         Ok(reply) => panic!("no failure: {reply:?}"),

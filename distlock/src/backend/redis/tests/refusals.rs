@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{CLAIM, TTL, busy, enter, failure, leave, renew, set};
 
 use crate::backend::redis::RedisConfig;
+use crate::backend::redis::test_operations::AnyOp;
 use crate::backend::redis::test_server::{Rig, TestServer, wait_until};
-use crate::backend::{AcquireMode, Failure, Kind, Op, Push, Reply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Push, ReleaseReply, Token, op};
 
 #[test]
 fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_link() {
@@ -26,7 +27,7 @@ fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_lin
 #[test]
 fn a_replica_never_says_that_a_lock_is_not_ours() {
     let master = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
-    for op in [renew(1, TTL), leave(1)] {
+    for op in [AnyOp::from(renew(1, TTL)), leave(1).into()] {
         let server = TestServer::start(&[]);
         let rig = Rig::up(&server, "a");
         rig.send("k", set(1)).unwrap();
@@ -52,12 +53,12 @@ fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
     server.run::<()>("CONFIG SET maxmemory 1");
-    for op in [set(2), enter(2, AcquireMode::Wait)] {
+    for op in [op::Ask::from(set(2)), enter(2, AcquireMode::Wait).into()] {
         let error = rig.send("j", op).unwrap_err();
         assert_eq!(error.kind, Failure::Later);
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
     for kind in [Kind::Exclusive, Kind::Limited(1)] {
         let wait = |token, mode| {
             let claim = CLAIM;
-            Op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
+            op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
         };
         a.send("k", wait(1, AcquireMode::Wait)).unwrap();
         assert!(busy(b.send("k", wait(2, AcquireMode::Wait))).2);
@@ -75,8 +76,8 @@ fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
         assert!(busy(b.send("k", wait(2, AcquireMode::WaitAgain))).2);
         // As if the holder had gone.
         server.run::<()>("DEL k dl1:m:k");
-        assert!(matches!(b.send("k", wait(2, AcquireMode::WaitAgain)), Ok(Reply::Acquired { .. })));
-        assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Released { gap: false });
+        assert!(matches!(b.send("k", wait(2, AcquireMode::WaitAgain)), Ok(AcquireReply::Acquired { .. })));
+        assert_eq!(b.send("k", leave(2)).unwrap(), ReleaseReply::Released { gap: false });
         server.run::<()>("CONFIG SET maxmemory 0");
         assert_eq!(server.run::<i64>("DBSIZE"), 0);
     }
@@ -103,15 +104,17 @@ fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing(
                 server.run::<String>("INFO persistence").contains("rdb_last_bgsave_status:err")
             });
         }
-        for op in [leave(1), renew(1, 2 * TTL), set(3), enter(3, AcquireMode::Wait)] {
-            let error = a.send("k", op.clone()).unwrap_err();
+        let ops: [AnyOp; 4] =
+            [leave(1).into(), renew(1, 2 * TTL).into(), set(3).into(), enter(3, AcquireMode::Wait).into()];
+        for op in ops {
+            let error = a.send("k", op).unwrap_err();
             assert_eq!(error.kind, Failure::Later, "{op:?}: {error}");
             assert!(error.to_string().contains(code), "{error}");
         }
         assert_eq!(server.run::<String>("GET k"), "dl1:a:1");
         assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
         server.run::<()>(&format!("CONFIG SET {well}"));
-        assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+        assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
         assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     }
 }

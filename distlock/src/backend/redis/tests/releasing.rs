@@ -7,7 +7,9 @@ use super::{TTL, busy, enter, fence, fenced, leave, renew, set};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer, block_on, wait_until};
-use crate::backend::{AcquireMode, Backend, Op, Push, Reply, ServerTime, Token, Tuning};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, Push, ReleaseReply, RenewReply, ServerTime, Token, Tuning, op,
+};
 
 #[test]
 fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
@@ -16,7 +18,7 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     let held = fence(a.send("a key", fenced(1, AcquireMode::Try, 1))).unwrap();
     busy(b.send("a key", fenced(7, AcquireMode::Wait, 2)));
     busy(c.send("a key", enter(8, AcquireMode::Wait)));
-    assert_eq!(a.send("a key", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(a.send("a key", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     let handoffs_began = match b.wait_for_push() {
         Push::Grant { key, token, server_time, handoffs_began, fence } => {
             assert_eq!(
@@ -32,7 +34,11 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     let pttl: i64 = server.run_words(&["PTTL", "a key"]);
     assert!((2_000..=3_000).contains(&pttl), "a grant lasts for its claim: {pttl}");
     // A run of hand-offs keeps its beginning.
-    b.send("a key", Op::Release { token: Token(7), keep_taken_for: None, handoffs_began }).unwrap();
+    b.send(
+        "a key",
+        op::Release { token: Token(7), keep_taken_for: None, handoffs_began: Some(handoffs_began) },
+    )
+    .unwrap();
     assert!(matches!(
         c.wait_for_push(),
         Push::Grant { token: Token(8), handoffs_began: kept, fence: None, .. } if kept == handoffs_began
@@ -61,7 +67,7 @@ fn the_dead_and_those_who_do_not_listen_are_skipped() {
     busy(d.send("k", enter(3, AcquireMode::Wait)));
     // The entry of 2 has run out; that of `gone` has not, but nobody subscribes to its channel any more.
     server.run_words::<()>(&["HSET", "dl1:e:k", "dl1:d:2", "1 3000 0 w"]);
-    assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert!(matches!(d.wait_for_push(), Push::Grant { token: Token(3), .. }));
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
 }
@@ -87,7 +93,7 @@ fn a_queue_of_the_dead_leaves_the_lock_free() {
         busy(gone.send("k", enter(1, AcquireMode::Wait)));
     }
     until_nobody_listens(&server, "gone");
-    assert_eq!(a.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<i64>("DBSIZE"), 0);
 }
 
@@ -100,7 +106,7 @@ fn who_polls_is_granted_without_a_push_and_gets_its_fence_when_it_asks() {
     a.send("k", leave(1)).unwrap();
     assert_eq!(server.run::<String>("GET k"), "dl1:b:2");
     match b.send("k", fenced(2, AcquireMode::PollAgain, 1)) {
-        Ok(Reply::AlreadyHeld { fence: Some(fence), .. }) => assert!(fence > held),
+        Ok(AcquireReply::AlreadyHeld { fence: Some(fence), .. }) => assert!(fence > held),
         other => panic!("{other:?}"),
     }
     assert!(server.run::<i64>("PTTL k") > 9_000, "the claim became a lease");
@@ -113,8 +119,8 @@ fn a_long_run_of_hand_offs_makes_a_gap_and_keeps_the_place() {
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
-    let long_ago = Op::Release { token: Token(1), keep_taken_for: None, handoffs_began: ServerTime(1) };
-    assert_eq!(a.send("k", long_ago).unwrap(), Reply::Released { gap: true });
+    let long_ago = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: Some(ServerTime(1)) };
+    assert_eq!(a.send("k", long_ago).unwrap(), ReleaseReply::Released { gap: true });
     assert_eq!(b.wait_for_push(), Push::Gap { key: Arc::from("k"), token: Token(2) });
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
@@ -134,8 +140,8 @@ fn without_gaps_in_the_tuning_there_are_none() {
     let b = Rig::up(&server, "b");
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
-    let long_ago = Op::Release { token: Token(1), keep_taken_for: None, handoffs_began: ServerTime(1) };
-    assert_eq!(a.send("k", long_ago).unwrap(), Reply::Released { gap: false });
+    let long_ago = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: Some(ServerTime(1)) };
+    assert_eq!(a.send("k", long_ago).unwrap(), ReleaseReply::Released { gap: false });
 }
 
 #[test]
@@ -143,17 +149,14 @@ fn a_hold_keeps_the_key_under_another_value() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
-    let hold = Op::Release {
-        token: Token(1),
-        keep_taken_for: Some(Duration::from_secs(5)),
-        handoffs_began: ServerTime(0),
-    };
-    assert_eq!(rig.send("k", hold.clone()).unwrap(), Reply::Released { gap: false });
+    let hold =
+        op::Release { token: Token(1), keep_taken_for: Some(Duration::from_secs(5)), handoffs_began: None };
+    assert_eq!(rig.send("k", hold).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<String>("GET k"), "dl1:hold");
     assert!((4_000..=5_000).contains(&server.run::<i64>("PTTL k")));
     // Late commands of the old token move nothing.
-    assert_eq!(rig.send("k", hold).unwrap(), Reply::NotHeld);
-    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), Reply::NotHeld);
+    assert_eq!(rig.send("k", hold).unwrap(), ReleaseReply::NotHeld);
+    assert_eq!(rig.send("k", renew(1, TTL)).unwrap(), RenewReply::NotHeld);
     assert_eq!(busy(rig.send("k", enter(2, AcquireMode::Try))).0, "dl1:hold");
 }
 
@@ -163,8 +166,8 @@ fn leaving_the_queue_is_cancelled_and_leaving_nothing_is_not_yours() {
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
-    assert_eq!(b.send("k", leave(2)).unwrap(), Reply::Cancelled);
-    assert_eq!(b.send("k", leave(2)).unwrap(), Reply::NotHeld);
+    assert_eq!(b.send("k", leave(2)).unwrap(), ReleaseReply::Cancelled);
+    assert_eq!(b.send("k", leave(2)).unwrap(), ReleaseReply::NotHeld);
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
     assert_eq!(server.run::<String>("GET k"), "dl1:a:1", "the holder is not touched");
 }
@@ -176,7 +179,7 @@ fn a_direct_acquire_of_a_queued_token_takes_its_entry_away() {
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     server.run::<()>("DEL k");
-    assert!(matches!(b.send("k", enter(2, AcquireMode::WaitAgain)), Ok(Reply::Acquired { .. })));
+    assert!(matches!(b.send("k", enter(2, AcquireMode::WaitAgain)), Ok(AcquireReply::Acquired { .. })));
     assert_eq!(server.run::<i64>("EXISTS dl1:q:k dl1:e:k"), 0);
 }
 
@@ -190,7 +193,7 @@ fn force_release_takes_the_lock_from_anybody_and_serves_the_queue() {
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     assert!(block_on(b.backend.force_release(&key)).unwrap());
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
-    assert_eq!(a.send("k", leave(1)).unwrap(), Reply::NotHeld);
+    assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::NotHeld);
     server.run::<()>("SET k somebody");
     assert!(block_on(b.backend.force_release(&key)).unwrap());
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
@@ -202,7 +205,7 @@ fn somebody_elses_value_in_the_place_of_the_queue_does_not_keep_a_lock() {
     let rig = Rig::up(&server, "a");
     server.run::<()>("SET dl1:q:k theirs");
     rig.send("k", set(1)).unwrap();
-    assert_eq!(rig.send("k", leave(1)).unwrap(), Reply::Released { gap: false });
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     assert_eq!(server.run::<String>("GET dl1:q:k"), "theirs");
 }

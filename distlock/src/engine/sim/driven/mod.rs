@@ -16,7 +16,7 @@ use crate::lease_cell::Ticket;
 use crate::observe::{Event, Observer, Observers};
 use crate::simulation::tasks::{TaskId, Tasks};
 use store::SimulatedStore;
-pub(super) use store::{Outgoing, Slot};
+pub(super) use store::{Outgoing, Place};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,19 +1,24 @@
 //! What happens in a process with the real driver, and what comes of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::super::client::What;
+use super::super::answers::short;
+use super::super::client::{What, was_free};
 use super::super::config::MILLI;
 use super::super::workload::State;
 use super::super::world::{Event, World};
-use super::store::Together;
-use super::{Caller, Driver, Outgoing, Told, lock};
+use super::store::Sent;
+use super::{Caller, Driver, Outgoing, Place, Told, lock};
 use crate::backend::Events;
 use crate::clock;
 use crate::driver::{AcquireResult, Failed};
-use crate::engine::{Confirmation, Context, Outcome, Purpose, Queueing};
+use crate::engine::{
+    Acquiring, Answer, Command, Confirmation, Context, Outcome, Queueing, Releasing, Renewing,
+};
 use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{Failure, LinkEvent, Op, OpResult, Reply, Time, Token};
+use crate::protocol::op::{self, Ask};
+use crate::protocol::{Failure, LinkEvent, RenewReply, Time, Token};
 use crate::simulation::tasks::TaskId;
 
 impl World {
@@ -31,7 +36,7 @@ impl World {
 
     pub(in super::super) fn driven(&mut self, c: usize, local: Time, what: What) {
         match what {
-            What::Answer { job, result } => self.slots_are_filled(c, local, vec![(job, result)]),
+            What::Answer { job, answer } => self.slots_are_filled(c, local, vec![(job, answer)]),
             What::Answers(answers) => self.slots_are_filled(c, local, answers),
             What::Push(push) => {
                 note!(self, "process {c}: push {push:?}");
@@ -75,17 +80,17 @@ impl World {
         self.settle(c, local);
     }
 
-    fn slots_are_filled(&mut self, c: usize, local: Time, answers: Vec<(usize, OpResult)>) {
+    fn slots_are_filled(&mut self, c: usize, local: Time, answers: Vec<(usize, Answer)>) {
         let mut taken_anew: Vec<(Token, u64)> = Vec::new();
-        for (job, result) in answers {
+        for (job, answer) in answers {
             let token = self.jobs[job].context.token;
-            note!(self, "process {c}: answer to {job} of {}: {result:?}", token.0);
-            self.time_was_received(c, job, &result);
-            if matches!(result, Ok(Reply::Acquired { .. })) {
+            note!(self, "process {c}: answer to {job} of {}: {}", token.0, short(&answer));
+            self.time_was_received(c, job, &answer);
+            if was_free(&answer) {
                 taken_anew.push((token, self.jobs[job].applied_at));
             }
-            if let Some(slot) = self.jobs[job].slot.take() {
-                slot.put(result);
+            if let Some(place) = self.jobs[job].place.take() {
+                place.put(answer);
             }
         }
         self.settle(c, local);
@@ -235,44 +240,71 @@ impl World {
 
     /// Puts what was sent on the wire.
     fn put(&mut self, c: usize, local: Time, outgoing: Outgoing) {
-        let Outgoing { together, ops, slots } = outgoing;
         if !self.clients[c].link.up {
-            let not_sent = || Err(super::super::wire::failure(Failure::NotSent));
-            slots.iter().for_each(|slot| slot.put(not_sent()));
+            outgoing.fail(Failure::NotSent);
             return;
         }
-        let first = self.jobs.len();
-        let commands = ops.into_iter().map(|(key, op)| (context(key, &op, local, together), op));
-        if together == Together::AcquireAll {
-            self.send_acquire_all(c, commands.collect());
-        } else {
-            for (context, op) in commands {
-                if matches!(op, Op::Renew { .. }) {
-                    self.clients[c].renewed.insert(context.token, self.kernel.now);
+        match outgoing {
+            Outgoing::Acquire(Sent { key, op, slot }) => {
+                let ttl = match op {
+                    Ask::Plain(op) => op.ttl,
+                    Ask::Full(op) => op.ttl,
+                };
+                let context = Context { key, token: op.token(), sent: local };
+                self.put_one(c, context, Command::Acquire(acquiring(ttl), op), Place::Acquire(slot));
+            }
+            Outgoing::Release(Sent { key, op, slot }) => {
+                let context = Context { key, token: op.token, sent: local };
+                let asked = Releasing { sends: 1, deadline: None, until: Some(local), keep_until: None };
+                self.put_one(c, context, Command::Release(asked, op), Place::Release(slot));
+            }
+            Outgoing::Renew(sent) => self.put_renewal(c, local, sent, Some(Ticket(0))),
+            Outgoing::RenewAll(all) => {
+                all.into_iter().for_each(|sent| self.put_renewal(c, local, sent, None));
+            }
+            Outgoing::AcquireAll(all) => {
+                let first = self.jobs.len();
+                let mut batch = Vec::new();
+                let mut places = Vec::new();
+                for Sent { key, op, slot } in all {
+                    batch.push((Context { key, token: op.token, sent: local }, acquiring(op.ttl), op));
+                    places.push(Place::AcquireInBatch(slot));
                 }
-                self.send(c, context, op, None);
+                self.send_acquire_all(c, batch);
+                self.answers_go_to(first, places);
             }
         }
-        for (job, slot) in self.jobs[first..].iter_mut().zip(slots) {
-            job.slot = Some(slot);
+    }
+
+    fn put_renewal(
+        &mut self,
+        c: usize,
+        local: Time,
+        sent: Sent<op::Renew, RenewReply>,
+        ticket: Option<Ticket>,
+    ) {
+        let Sent { key, op, slot } = sent;
+        self.clients[c].renewed.insert(op.token, self.kernel.now);
+        let context = Context { key, token: op.token, sent: local };
+        let asked = Renewing { ticket, ttl: op.ttl };
+        self.put_one(c, context, Command::Renew(asked, op), Place::Renew(slot));
+    }
+
+    fn put_one(&mut self, c: usize, context: Context, command: Command, place: Place) {
+        let first = self.jobs.len();
+        self.send(c, context, command, None);
+        self.answers_go_to(first, vec![place]);
+    }
+
+    /// The answers to the commands from `first` on.
+    fn answers_go_to(&mut self, first: usize, places: Vec<Place>) {
+        for (job, place) in self.jobs[first..].iter_mut().zip(places) {
+            job.place = Some(place);
         }
     }
 }
 
-/// What the world wants to know of a command.
-fn context(key: Arc<str>, op: &Op, sent: Time, together: Together) -> Context {
-    let (token, purpose) = match *op {
-        Op::TryAcquire { token, ttl } | Op::Acquire { token, ttl, .. } => {
-            (token, Purpose::Acquire { seq: 0, ttl, fences: 0, queueing: Queueing::May })
-        }
-        Op::Release { token, .. } => {
-            (token, Purpose::Release { sends: 1, deadline: None, until: sent, keep_until: None })
-        }
-        Op::Renew { token, ttl, .. } => {
-            let ticket = (together == Together::Alone).then_some(Ticket(0));
-            (token, Purpose::Renew { ticket, ttl })
-        }
-        Op::Fence { token, .. } => (token, Purpose::Renew { ticket: None, ttl: std::time::Duration::ZERO }),
-    };
-    Context { key, token, sent, purpose }
+/// What the world wants to know of a command that asks for a lock.
+fn acquiring(ttl: Duration) -> Acquiring {
+    Acquiring { seq: 0, ttl, fences: 0, queueing: Queueing::May }
 }

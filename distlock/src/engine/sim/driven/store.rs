@@ -8,20 +8,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::super::wire::failure;
+use super::super::answers::failure;
 use crate::backend::{Backend, BoxFuture, Events, Inspection, Sending};
-use crate::protocol::{Failure, Op, OpError, OpResult};
+use crate::engine::Answer;
+use crate::protocol::{AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, op};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the reply to one operation is put.
-#[derive(Debug, Default)]
-pub(in super::super) struct Slot(Mutex<(Option<OpResult>, Option<Waker>)>);
+/// Where the reply to one operation is put, and who waits for it.
+#[derive(Debug)]
+pub(in super::super) struct Slot<R>(Mutex<(Option<OpResult<R>>, Option<Waker>)>);
 
-impl Slot {
-    pub(in super::super) fn put(&self, result: OpResult) {
+impl<R> Slot<R> {
+    fn new() -> Arc<Self> {
+        Arc::new(Slot(Mutex::new((None, None))))
+    }
+
+    fn put(&self, result: OpResult<R>) {
         let mut slot = lock(&self.0);
         slot.0 = Some(result);
         if let Some(waiter) = slot.1.take() {
@@ -37,28 +42,80 @@ impl Slot {
         slot.0.is_some()
     }
 
-    fn take(&self) -> OpResult {
+    fn take(&self) -> OpResult<R> {
         lock(&self.0).0.take().unwrap_or_else(|| Err(failure(Failure::Unknown)))
     }
 }
 
-/// How operations that are sent together are carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Together {
-    /// Each by itself. The caller of one asked for it.
-    Alone,
-    /// Each by itself. Nobody asked for them but a timer.
-    Batch,
-    /// As one command.
-    AcquireAll,
+/// The slot of any operation.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Place {
+    Acquire(Arc<Slot<AcquireReply>>),
+    /// Of one of several keys in a command.
+    AcquireInBatch(Arc<Slot<BatchReply>>),
+    Release(Arc<Slot<ReleaseReply>>),
+    Renew(Arc<Slot<RenewReply>>),
 }
 
-/// Operations that were sent, in their order.
+impl Place {
+    pub(in super::super) fn put(&self, answer: Answer) {
+        match (self, answer) {
+            (Place::Acquire(slot), Answer::Acquire(_, result)) => slot.put(result),
+            (Place::AcquireInBatch(slot), Answer::Acquire(_, result)) => {
+                slot.put(result.map(BatchReply::Tried));
+            }
+            (Place::AcquireInBatch(slot), Answer::AcquireInBatch(_, result)) => slot.put(result),
+            (Place::Release(slot), Answer::Release(_, result)) => slot.put(result),
+            (Place::Renew(slot), Answer::Renew(_, result)) => slot.put(result),
+            // The answer to a command of another kind.
+            (place, _) => place.fail(Failure::Unknown),
+        }
+    }
+
+    fn fail(&self, kind: Failure) {
+        match self {
+            Place::Acquire(slot) => slot.put(Err(failure(kind))),
+            Place::AcquireInBatch(slot) => slot.put(Err(failure(kind))),
+            Place::Release(slot) => slot.put(Err(failure(kind))),
+            Place::Renew(slot) => slot.put(Err(failure(kind))),
+        }
+    }
+}
+
+/// An operation that was sent, and where its reply is put.
 #[derive(Debug)]
-pub(in super::super) struct Outgoing {
-    pub(in super::super) together: Together,
-    pub(in super::super) ops: Vec<(Arc<str>, Op)>,
-    pub(in super::super) slots: Vec<Arc<Slot>>,
+pub(in super::super) struct Sent<O, R> {
+    pub(in super::super) key: Arc<str>,
+    pub(in super::super) op: O,
+    pub(in super::super) slot: Arc<Slot<R>>,
+}
+
+/// Operations that were sent together, in their order.
+#[derive(Debug)]
+pub(in super::super) enum Outgoing {
+    Acquire(Sent<op::Ask, AcquireReply>),
+    Release(Sent<op::Release, ReleaseReply>),
+    /// Its caller asked for it.
+    Renew(Sent<op::Renew, RenewReply>),
+    /// Each is carried out by itself. Nobody asked for them but a timer.
+    RenewAll(Vec<Sent<op::Renew, RenewReply>>),
+    /// They are carried out as one command.
+    AcquireAll(Vec<Sent<op::Acquire, BatchReply>>),
+}
+
+impl Outgoing {
+    pub(in super::super) fn fail(self, kind: Failure) {
+        let places: Vec<Place> = match self {
+            Outgoing::Acquire(sent) => vec![Place::Acquire(sent.slot)],
+            Outgoing::Release(sent) => vec![Place::Release(sent.slot)],
+            Outgoing::Renew(sent) => vec![Place::Renew(sent.slot)],
+            Outgoing::RenewAll(all) => all.into_iter().map(|sent| Place::Renew(sent.slot)).collect(),
+            Outgoing::AcquireAll(all) => {
+                all.into_iter().map(|sent| Place::AcquireInBatch(sent.slot)).collect()
+            }
+        };
+        places.iter().for_each(|place| place.fail(kind));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -88,24 +145,46 @@ impl SimulatedStore {
         take(&mut lock(&self.shelf).dropped)
     }
 
-    fn answers(&self, together: Together, ops: Vec<(Arc<str>, Op)>) -> Answers {
-        let slots: Vec<Arc<Slot>> = ops.iter().map(|_| Arc::default()).collect();
-        let unsent = Some(Outgoing { together, ops, slots: slots.clone() });
-        Answers { store: self.clone(), unsent, slots }
+    fn send<O, R: Send + 'static>(
+        &self,
+        key: &Arc<str>,
+        op: O,
+        outgoing: impl FnOnce(Sent<O, R>) -> Outgoing,
+    ) -> Sending<R> {
+        if !self.up.load(Ordering::Relaxed) {
+            return Sending::Ready(Err(failure(Failure::NotSent)));
+        }
+        let slot = Slot::new();
+        let unsent = Some(outgoing(Sent { key: key.clone(), op, slot: slot.clone() }));
+        let answers = Answers { store: self.clone(), unsent, slots: vec![slot] };
+        Sending::Pending(Box::pin(async move {
+            answers.await.pop().unwrap_or_else(|| Err(failure(Failure::Unknown)))
+        }))
+    }
+
+    fn send_all<O, R: Send + 'static>(
+        &self,
+        batch: Vec<(Arc<str>, O)>,
+        outgoing: impl FnOnce(Vec<Sent<O, R>>) -> Outgoing,
+    ) -> BoxFuture<Vec<OpResult<R>>> {
+        let all = batch.into_iter().map(|(key, op)| Sent { key, op, slot: Slot::new() });
+        let all: Vec<Sent<O, R>> = all.collect();
+        let slots = all.iter().map(|sent| sent.slot.clone()).collect();
+        Box::pin(Answers { store: self.clone(), unsent: Some(outgoing(all)), slots })
     }
 }
 
 /// The replies to operations that are sent together.
-struct Answers {
+struct Answers<R> {
     store: SimulatedStore,
     unsent: Option<Outgoing>,
-    slots: Vec<Arc<Slot>>,
+    slots: Vec<Arc<Slot<R>>>,
 }
 
-impl Future for Answers {
-    type Output = Vec<OpResult>;
+impl<R> Future for Answers<R> {
+    type Output = Vec<OpResult<R>>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<OpResult>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<OpResult<R>>> {
         if let Some(outgoing) = self.unsent.take() {
             lock(&self.store.shelf).outgoing.push(outgoing);
         }
@@ -117,7 +196,7 @@ impl Future for Answers {
     }
 }
 
-impl Drop for Answers {
+impl<R> Drop for Answers<R> {
     fn drop(&mut self) {
         if !self.slots.is_empty() {
             lock(&self.store.shelf).dropped += 1;
@@ -126,26 +205,28 @@ impl Drop for Answers {
 }
 
 impl Backend for SimulatedStore {
-    fn send(&self, key: &Arc<str>, op: Op) -> Sending {
-        if !self.up.load(Ordering::Relaxed) {
-            return Sending::Ready(Err(failure(Failure::NotSent)));
-        }
-        let answers = self.answers(Together::Alone, vec![(key.clone(), op)]);
-        Sending::Pending(Box::pin(async move {
-            answers.await.pop().unwrap_or_else(|| Err(failure(Failure::Unknown)))
-        }))
+    fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
+        self.send(key, op, Outgoing::Acquire)
     }
 
-    fn send_batch(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        Box::pin(self.answers(Together::Batch, batch))
+    fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
+        self.send(key, op, Outgoing::Release)
+    }
+
+    fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
+        self.send(key, op, Outgoing::Renew)
+    }
+
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+        self.send_all(batch, Outgoing::RenewAll)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         keys.len()
     }
 
-    fn send_acquire_all(&self, batch: Vec<(Arc<str>, Op)>) -> BoxFuture<Vec<OpResult>> {
-        Box::pin(self.answers(Together::AcquireAll, batch))
+    fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
+        self.send_all(batch, Outgoing::AcquireAll)
     }
 
     fn inspect(&self, _: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {

@@ -1,0 +1,73 @@
+//! What one server has replied to an operation, as far as it matters to the votes.
+
+use std::sync::Arc;
+
+use super::super::{AcquireReply, CurrentHolder, OpError, OpResult, ReleaseReply, Remaining, RenewReply};
+use crate::protocol::mutated;
+
+/// What one server has replied to an operation.
+#[derive(Clone, Debug)]
+pub(super) enum ServerReply {
+    Open,
+    /// The lock is ours there. `last`: the highest fencing token that the server knew before, if that was
+    /// asked and answered.
+    Ours {
+        fresh: bool,
+        last: Option<u64>,
+    },
+    Busy {
+        holder: CurrentHolder,
+        remaining: Remaining,
+        front: bool,
+    },
+    NotHeld,
+    /// Our place in the queue is gone.
+    Cancelled,
+    Released,
+    Renewed,
+    WrongKind(Arc<str>),
+    Failed(OpError),
+}
+
+/// A server that did not reply, or reported an error.
+pub(super) fn failed(error: OpError) -> ServerReply {
+    if mutated!(ErrorsAreConsent) {
+        return ServerReply::Ours { fresh: true, last: Some(0) };
+    }
+    ServerReply::Failed(error)
+}
+
+impl From<OpResult<AcquireReply>> for ServerReply {
+    fn from(result: OpResult<AcquireReply>) -> Self {
+        match result {
+            Ok(AcquireReply::Acquired { .. }) => ServerReply::Ours { fresh: true, last: None },
+            Ok(AcquireReply::AlreadyHeld { .. }) => ServerReply::Ours { fresh: false, last: None },
+            Ok(AcquireReply::Busy { holder, remaining, front, .. }) => {
+                ServerReply::Busy { holder, remaining, front }
+            }
+            Ok(AcquireReply::WrongKind { found }) => ServerReply::WrongKind(found),
+            Err(error) => failed(error),
+        }
+    }
+}
+
+impl From<OpResult<ReleaseReply>> for ServerReply {
+    fn from(result: OpResult<ReleaseReply>) -> Self {
+        match result {
+            Ok(ReleaseReply::Released { .. }) => ServerReply::Released,
+            Ok(ReleaseReply::Cancelled) => ServerReply::Cancelled,
+            Ok(ReleaseReply::NotHeld) => ServerReply::NotHeld,
+            Err(error) => failed(error),
+        }
+    }
+}
+
+impl From<OpResult<RenewReply>> for ServerReply {
+    fn from(result: OpResult<RenewReply>) -> Self {
+        match result {
+            Ok(RenewReply::Renewed { .. }) => ServerReply::Renewed,
+            Ok(RenewReply::NotHeld) => ServerReply::NotHeld,
+            Err(error) => failed(error),
+        }
+    }
+}

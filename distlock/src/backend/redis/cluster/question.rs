@@ -1,0 +1,71 @@
+//! Questions to one node of a cluster.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, Value, cmd};
+
+use crate::backend::redis::command::ScriptRef;
+use crate::backend::redis::exec::{self, Exec};
+use crate::backend::redis::link::Link;
+use crate::backend::redis::operation::{Encode, Encoding};
+use crate::backend::redis::reply;
+use crate::backend::{OpError, op};
+
+/// A question in a form that can be asked again on another node.
+#[derive(Clone, Copy)]
+pub(super) enum Question<'a> {
+    Op(&'a dyn Encode),
+    /// Several locks of one slot.
+    AcquireAll(&'a [(Arc<str>, op::Acquire)]),
+    Inspect,
+    Force,
+}
+
+impl Question<'_> {
+    pub(super) fn cmds(self, exec: &Exec, script_ref: ScriptRef, key: &str) -> (Vec<Cmd>, Encoding) {
+        match self {
+            Question::Op(op) if script_ref == ScriptRef::Hash => {
+                let (cmd, encoding) = exec.encode(key, op);
+                (vec![cmd], encoding)
+            }
+            Question::Op(op) => (vec![exec.script(script_ref, key, op)], Encoding::Script),
+            Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
+            Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
+            Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),
+        }
+    }
+
+    pub(super) async fn ask(
+        self,
+        link: &Link,
+        cmds: Vec<Cmd>,
+        slot: SlotState,
+    ) -> Result<Vec<Value>, OpError> {
+        let values = ask(link, cmds, slot).await?;
+        Ok(if matches!(self, Question::Inspect) { reply::without_refusal(values) } else { values })
+    }
+}
+
+/// Whether the node that is asked serves the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    Settled,
+    /// It is taking the slot over: it answers only after ASKING.
+    Arriving,
+}
+
+/// Sends `cmds` in one write and returns as many values.
+pub(super) async fn ask(link: &Link, cmds: Vec<Cmd>, slot: SlotState) -> Result<Vec<Value>, OpError> {
+    let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
+    let expected = cmds.len();
+    for command in cmds {
+        if slot == SlotState::Arriving {
+            pipeline.add_command(cmd("ASKING"));
+        }
+        pipeline.add_command(command);
+    }
+    let values = link.request_all(&pipeline).await.map_err(|error| exec::broken(link, error))?;
+    let step = if slot == SlotState::Arriving { 2 } else { 1 };
+    let values: Vec<Value> = values.into_iter().skip(step - 1).step_by(step).collect();
+    if values.len() == expected { Ok(values) } else { Err(exec::garbled(link)) }
+}

@@ -1,0 +1,177 @@
+//! Operations as this store carries them out: each is written as a command, and reads the reply to it.
+
+use redis::{Cmd, Value};
+
+use super::command::{ScriptRef, Wire};
+use super::reply::{self, Garbled};
+use super::scripts::SCRIPTS;
+use crate::backend::{AcquireReply, FenceReply, Kind, ReleaseReply, RenewReply, op};
+
+/// How an operation was encoded as a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As a plain command.
+    Native,
+    Script,
+}
+
+/// An operation as a command.
+pub(crate) trait Encode: Send + Sync {
+    /// A plain command that does the same, on servers that know it.
+    fn native(&self, _wire: &Wire, _key: &str) -> Option<Cmd> {
+        None
+    }
+
+    /// A call of its script. `from`: how the server is named in the grants that it pushes.
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd;
+
+    /// The hash of its script.
+    fn script_hash(&self) -> &'static str;
+
+    /// If its script also writes the keys of the queue: the kind of lock that they are for.
+    fn queues_for(&self) -> Option<Kind> {
+        None
+    }
+}
+
+/// An operation, and what it can be answered.
+pub(crate) trait Operation: Send + Sync + 'static {
+    type Reply: Send;
+
+    fn encoder(&self) -> &dyn Encode;
+
+    /// Reads the reply to the command. An error reply is passed in only if the encoding is
+    /// [`Encoding::Native`], and its code is `WRONGTYPE`.
+    fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<Self::Reply, Garbled>;
+
+    /// True if the reply says that a lock was acquired.
+    fn acquires(_reply: &Self::Reply) -> bool {
+        false
+    }
+}
+
+impl Encode for op::Ask {
+    fn native(&self, wire: &Wire, key: &str) -> Option<Cmd> {
+        match self {
+            op::Ask::Plain(op) => Some(wire.set(key, op)),
+            op::Ask::Full(_) => None,
+        }
+    }
+
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.enter(script_ref, key, &full(self))
+    }
+
+    fn script_hash(&self) -> &'static str {
+        match full(self).kind {
+            Kind::Exclusive => &SCRIPTS.enter.hash,
+            Kind::Shared | Kind::Limited(_) => &SCRIPTS.enter_n.hash,
+        }
+    }
+
+    fn queues_for(&self) -> Option<Kind> {
+        match self {
+            op::Ask::Plain(_) => None,
+            op::Ask::Full(op) => Some(op.kind),
+        }
+    }
+}
+
+/// The same as an acquisition that does not queue, where the script takes the place of the plain command.
+fn full(ask: &op::Ask) -> op::Acquire {
+    match *ask {
+        op::Ask::Plain(op::TryAcquire { token, ttl }) => {
+            let (kind, mode) = (Kind::Exclusive, crate::backend::AcquireMode::Try);
+            op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 }
+        }
+        op::Ask::Full(op) => op,
+    }
+}
+
+impl Operation for op::Ask {
+    type Reply = AcquireReply;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<AcquireReply, Garbled> {
+        match encoding {
+            Encoding::Native => reply::of_set(client, self.token(), value),
+            Encoding::Script => reply::of_acquire(client, &full(self), value),
+        }
+    }
+
+    fn acquires(reply: &AcquireReply) -> bool {
+        reply.is_acquired()
+    }
+}
+
+impl Encode for op::Release {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd {
+        wire.leave(script_ref, key, self, from)
+    }
+
+    fn script_hash(&self) -> &'static str {
+        &SCRIPTS.leave.hash
+    }
+}
+
+impl Operation for op::Release {
+    type Reply = ReleaseReply;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<ReleaseReply, Garbled> {
+        reply::of_release(client, self, value)
+    }
+}
+
+impl Encode for op::Renew {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.renew(script_ref, key, self)
+    }
+
+    fn script_hash(&self) -> &'static str {
+        match self.kind {
+            Kind::Exclusive => &SCRIPTS.renew.hash,
+            Kind::Shared | Kind::Limited(_) => &SCRIPTS.renew_n.hash,
+        }
+    }
+}
+
+impl Operation for op::Renew {
+    type Reply = RenewReply;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<RenewReply, Garbled> {
+        reply::of_renew(client, self, value)
+    }
+}
+
+impl Encode for op::Fence {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.fence(script_ref, key, self)
+    }
+
+    fn script_hash(&self) -> &'static str {
+        &SCRIPTS.fence.hash
+    }
+}
+
+impl Operation for op::Fence {
+    type Reply = FenceReply;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<FenceReply, Garbled> {
+        reply::of_fence(client, self, value)
+    }
+}
