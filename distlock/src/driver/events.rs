@@ -35,7 +35,7 @@ impl Events for Core {
         }
         let change = self.link_change(&event);
         self.vitals.link(&event);
-        if !self.observers.is_empty() {
+        if !self.observers.want_nothing() {
             let store = self.backend.describe();
             self.observers.tell(&Event::Link { store: &store, change });
         }

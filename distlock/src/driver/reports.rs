@@ -13,7 +13,7 @@ use crate::protocol::Time;
 
 /// A request has ended with this lock.
 pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
-    if core.observers.is_empty() || !cell.reported.acquired() {
+    if core.observers.want_nothing() || !cell.reported.acquired() {
         return;
     }
     core.observers.tell(&Event::Acquired { lock: Lock::of(cell), how: cell.how, waited });
@@ -57,7 +57,7 @@ pub(super) struct EndReport {
 impl EndReport {
     /// The hold ends now.
     pub(super) fn begin(core: &Core, cell: &LeaseCell) -> Self {
-        if core.observers.is_empty() {
+        if core.observers.want_nothing() {
             return EndReport::over();
         }
         EndReport { left: cell.reported.released(), held: held(cell) }
@@ -109,7 +109,7 @@ impl NestedReport {
     }
 
     pub(crate) fn acquired(&self, core: &Core, cell: &LeaseCell, waited: Duration) {
-        if !core.observers.is_empty() && self.reported.acquired() {
+        if !core.observers.want_nothing() && self.reported.acquired() {
             let lock = self.lock(cell);
             core.observers.tell(&Event::Acquired { lock, how: How::Nested, waited });
         }
@@ -121,7 +121,7 @@ impl NestedReport {
 
     /// Of effect once.
     pub(crate) fn released(&self, core: &Core, cell: &LeaseCell) {
-        if !core.observers.is_empty() && self.reported.released() != LeftToReport::Nothing {
+        if !core.observers.want_nothing() && self.reported.released() != LeftToReport::Nothing {
             let held = clock::now().duration_since(self.since);
             let (lock, outcome) = (self.lock(cell), ReleaseOutcome::Nested);
             core.observers.tell(&Event::Released { lock, held, outcome });

@@ -35,6 +35,11 @@ pub use stream::{Events, LockEvent};
 /// use the manager. No mutex of the library is locked meanwhile. A panic of it ends nothing but the call.
 pub(crate) trait Observer: Send + Sync {
     fn event(&self, event: &Event<'_>);
+
+    /// Whether it wants any event at this time. Of a lock whose acquisition it did not want, nothing is reported.
+    fn wants_events(&self) -> bool {
+        true
+    }
 }
 
 /// All who observe one manager. It is made with the manager and does not change, except that readers of its stream come
@@ -69,8 +74,8 @@ impl Observers {
     }
 
     /// Nobody wants to know: what an event would say need not be found out.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.readers.is_unused()
+    pub(crate) fn want_nothing(&self) -> bool {
+        !self.all.iter().any(|observer| observer.wants_events()) && self.readers.is_unused()
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {

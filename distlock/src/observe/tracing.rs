@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
 use tracing::{debug, error, info, warn};
 
 #[cfg(feature = "redis")]
@@ -16,6 +17,11 @@ use crate::protocol::Pushes;
 pub(super) struct Tracing;
 
 impl Observer for Tracing {
+    /// Not without a subscriber.
+    fn wants_events(&self) -> bool {
+        LevelFilter::current() != LevelFilter::OFF
+    }
+
     fn event(&self, event: &Event<'_>) {
         match *event {
             Event::Requested { label, kind, keys } => {

@@ -20,8 +20,10 @@ pub(crate) struct RequestReport {
 
 impl RequestReport {
     pub(crate) fn begin(core: &Arc<Core>, label: Cow<'static, str>, kind: Kind, keys: usize) -> Self {
-        core.observers.tell(&Event::Requested { label: &label, kind, keys });
-        let pending = (!core.observers.is_empty()).then(|| (core.clone(), label));
+        let pending = (!core.observers.want_nothing()).then(|| {
+            core.observers.tell(&Event::Requested { label: &label, kind, keys });
+            (core.clone(), label)
+        });
         RequestReport { started: clock::now(), keys, pending }
     }
 

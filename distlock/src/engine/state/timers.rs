@@ -25,23 +25,35 @@ impl Timer {
 
 /// The timers of one key: the earliest time of each kind. They are computed from the key's state after every
 /// event, so none can be forgotten or outdated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Timers([Option<Time>; Timer::COUNT]);
+///
+/// A timer that is not set has the latest time that there is: a comparison is then all that a timer costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timers([Time; Timer::COUNT]);
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers([Time::MAX; Timer::COUNT])
+    }
+}
 
 impl Timers {
     /// `None`: not set. A time too far away to be represented counts as not set.
     pub(crate) fn set(&mut self, timer: Timer, at: Option<Time>) {
-        self.0[timer as usize] = at.filter(|at| *at < Time::MAX);
+        self.0[timer as usize] = at.unwrap_or(Time::MAX);
     }
 
     /// The earliest of all timers.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.0.iter().flatten().min().copied()
+        let next = self.0.iter().copied().fold(Time::MAX, Time::min);
+        (next < Time::MAX).then_some(next)
     }
 }
 
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    a.into_iter().chain(b).min()
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 #[cfg(test)]
