@@ -75,7 +75,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Whether the store has answered: what it said apart.
+    /// `Ok` if the store has carried out the command, whatever its reply says.
     pub(crate) fn done(&self) -> Result<(), &OpError> {
         match self {
             Answer::Acquire(_, result) => result.as_ref().map(drop),
