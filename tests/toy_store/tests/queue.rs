@@ -95,7 +95,7 @@ async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
         tokio::select! {
             dropped = drop_after(polls, other.lock("k").acquire()) => assert!(dropped.is_none()),
             // Nothing polls it any more until the lock is free.
-            () = eventually("it stands in the queue", async || waiters(&one, "k").await == 1) => {}
+            _ = eventually("it stands in the queue", async || waiters(&one, "k").await == 1) => {}
         }
         guard.release().await.expect("it is held");
         third
