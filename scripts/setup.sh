@@ -12,7 +12,9 @@ install_packages() {
         return 1
     fi
     as_root apt-get update -qq || true # an old package list may do
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    # Nobody answers a question about a configuration file that is there already: it stays.
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Options::=--force-confold "$@"
 }
 
 has_redis_package() {

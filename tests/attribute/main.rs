@@ -7,6 +7,7 @@ mod support;
 mod args_drop_before_release;
 mod async_trait_methods;
 mod cancellation;
+mod cooperation;
 mod crate_path;
 mod finished_values;
 mod forbidden_lints;

@@ -107,7 +107,7 @@ fn a_leader_that_was_stopped_has_been_followed_and_knows_it() {
     let (other, later) = candidates.next_leader(Some(term));
     assert_ne!(stopped, other);
     candidates.clients[stopped].cont();
-    // The other one ends; whoever is next, in whichever order they stand in line, they take turns.
+    // The other one ends. In whichever order they stand in line, they take turns.
     candidates.clients[other].kill9();
     let (_, last) = candidates.next_leader(Some(later));
     candidates.listen();

@@ -117,13 +117,6 @@ async fn an_address_of_another_kind_of_server_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_url_that_needs_the_feature_tls_says_so() {
-    let error = LockManager::connect("rediss://127.0.0.1/").await.unwrap_err();
-    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
-    assert_says(&error, "tls");
-}
-
-#[tokio::test]
 async fn a_missing_unix_socket_is_unavailable() {
     let error = LockManager::connect("redis+unix:///nonexistent/redis.sock").await.unwrap_err();
     assert_unavailable(&error);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_beside_a_reader_is_found_whoever_came_first() {
+    fn a_writer_beside_a_reader_is_found_in_either_order() {
         use Kind::{Exclusive, Shared};
         for (first, second) in [(Exclusive, Shared), (Shared, Exclusive), (Exclusive, Exclusive)] {
             let faults = history(&[of(first, 0, 10), of(second, 9, 12)]).faults();

@@ -29,7 +29,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // Whoever is in the background and changes the foreground is stopped by SIGTTOU, unless it blocks that.
+        // A process in the background that changes the foreground is stopped by SIGTTOU, unless it blocks that.
         let mut background = SigSet::empty();
         background.add(Signal::SIGTTOU);
         let blocked = background.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);

@@ -154,7 +154,7 @@ impl AwaitedCommand {
     }
 }
 
-/// The reply to every command reaches the engine, whoever has stopped waiting for it.
+/// The reply to every command reaches the engine, also if its caller has stopped waiting for it.
 fn commands_are_handed_over() -> bool {
     !mutated!(CommandDroppedWithCaller)
 }

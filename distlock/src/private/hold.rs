@@ -4,6 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tokio::task::coop::{has_budget_remaining, poll_proceed};
+
 use crate::blocking::block_on;
 use crate::request::Acquire;
 use crate::section::Holding;
@@ -26,7 +28,9 @@ impl Slot {
     pub fn acquire(&mut self, request: LockRequest) -> Acquiring<'_> {
         let release = request.release_policy();
         let mut acquire = Acquire::new(request);
-        match acquire.begin() {
+        // A task that has to let others run first begins with its first poll.
+        let begun = if has_budget_remaining() { acquire.begin() } else { None };
+        match begun {
             Some(result) => Acquiring(Acquisition::Known(Some(self.keep(result, release)))),
             None => Acquiring(Acquisition::UnderWay(self, release, Box::pin(acquire))),
         }
@@ -105,7 +109,10 @@ impl Future for Acquiring<'_> {
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Acquisition::Known(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Acquisition::Known(result) => {
+                ready!(poll_proceed(cx)).made_progress();
+                result.take().map_or(Poll::Pending, Poll::Ready)
+            }
             Acquisition::UnderWay(slot, release, acquire) => {
                 let acquired = ready!(acquire.as_mut().poll(cx));
                 Poll::Ready(slot.keep(acquired, *release))

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_polls_gets_a_gap_about_as_soon_as_chance_would_have_it_whatever_the_interval() {
+    fn one_that_polls_gets_a_gap_about_as_soon_as_chance_would_have_it_whatever_the_interval() {
         let tuning = Tuning::default();
         for interval in [50, 70, 75, 99, 100, 101, 120, 150, 160, 200, 249, 250] {
             // A poll takes a moment, too.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::task::coop::poll_proceed;
+
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::Kind;
@@ -112,10 +114,13 @@ impl Future for Acquire {
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Stage::New = this.stage
-            && let Some(result) = this.begin()
-        {
-            return Poll::Ready(result);
+        if let Stage::New = this.stage {
+            // As with the locks of tokio: a task whose sections never wait yields now and then. Before the first
+            // step, so that no lock is held meanwhile.
+            ready!(poll_proceed(cx)).made_progress();
+            if let Some(result) = this.begin() {
+                return Poll::Ready(result);
+            }
         }
         loop {
             let span = this.span.take();
@@ -305,5 +310,41 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError 
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::Acquired(_) | Outcome::Skipped | Outcome::Closed => LockError::Closed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::LockManager;
+
+    /// Runs sections until another task of the same thread has run; so many at most.
+    async fn sections_until_another_task_runs(section: impl AsyncFn(&LockManager)) -> usize {
+        const MOST: usize = 10_000;
+        let manager = LockManager::in_memory();
+        let ran = Arc::new(AtomicBool::new(false));
+        let other = ran.clone();
+        drop(tokio::spawn(async move { other.store(true, Ordering::Relaxed) }));
+        for count in 0..MOST {
+            if ran.load(Ordering::Relaxed) {
+                return count;
+            }
+            section(&manager).await;
+        }
+        panic!("{MOST} sections, and no other task has run");
+    }
+
+    #[tokio::test]
+    async fn sections_that_never_wait_let_other_tasks_run() {
+        sections_until_another_task_runs(async |manager| {
+            manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+        })
+        .await;
+        sections_until_another_task_runs(async |manager| {
+            manager.lock("k").run(async |_| {}).await.unwrap();
+        })
+        .await;
     }
 }

@@ -92,7 +92,11 @@ async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
     let (one, other, third) = (process(&server).await, process(&server).await, process(&server).await);
     for polls in 1..=5 {
         let guard = one.lock("k").acquire().await.expect("it is free");
-        assert!(drop_after(polls, other.lock("k").acquire()).await.is_none());
+        tokio::select! {
+            dropped = drop_after(polls, other.lock("k").acquire()) => assert!(dropped.is_none()),
+            // Nothing polls it any more until the lock is free.
+            _ = eventually("it stands in the queue", async || waiters(&one, "k").await == 1) => {}
+        }
         guard.release().await.expect("it is held");
         third
             .lock("k")

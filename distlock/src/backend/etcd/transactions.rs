@@ -62,8 +62,8 @@ fn is_not_kept(place: &str) -> Compare {
     Compare::value(place, CompareOp::Equal, EXCLUSIVE)
 }
 
-/// Takes a place whoever stands before it, or says again that it is wanted: a new revision, for a fencing token, at the
-/// same place.
+/// Takes a place, whether others stand before it or not, or says again that it is wanted: a new revision, for a
+/// fencing token, at the same place.
 pub(super) fn join(epoch: &Epoch, prefix: &str, place: &str) -> Txn {
     Txn::new().when([epoch.is_ours()]).and_then([epoch.put(place), places(prefix)]).or_else([epoch.look()])
 }
@@ -97,7 +97,7 @@ pub(super) fn keep(epoch: &Epoch, place: &str, lease: i64) -> Txn {
         .or_else([epoch.look()])
 }
 
-/// Gives up whoever's place, if it is still the one that was seen.
+/// Gives up the place of any owner, if it is still the one that was seen.
 pub(super) fn evict(epoch: &Epoch, place: &[u8], create_revision: i64) -> Txn {
     Txn::new()
         .when([epoch.is_ours(), Compare::create_revision(place, CompareOp::Equal, create_revision)])

@@ -75,7 +75,7 @@ async fn connect(
                 Some(Ok(AsyncMessage::Notification(note))) => {
                     if let Some(notifications) = &notifications {
                         let (channel, payload) = (note.channel().to_owned(), note.payload().to_owned());
-                        // Whoever listened has gone: so will this.
+                        // The one that listened has gone: so will this.
                         drop(notifications.send(Notification { channel, payload }));
                     }
                 }

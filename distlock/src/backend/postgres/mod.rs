@@ -254,7 +254,7 @@ impl LockStore for PostgresStore {
     }
 }
 
-/// The channel by which to tell whoever waits, how long a grant lasts, and how long the place: `None`, no place.
+/// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no place.
 fn place(queue: Option<&Queue>, lines: &Lines) -> (Option<i64>, i64, i64) {
     let place = queue.zip(lines.channel);
     place.map_or((None, 0, 0), |(queue, channel)| {

@@ -41,7 +41,7 @@ impl Schema {
         text.replace("@.", &format!("\"{}\".", self.name))
     }
 
-    /// Everything that is needed, for whoever may run it.
+    /// Everything that is needed, for a role that may run it.
     pub(super) fn sql(&self) -> String {
         let create = format!("CREATE SCHEMA IF NOT EXISTS \"{}\";\n\n", self.name);
         create + &self.fill(&PARTS.join("\n"))

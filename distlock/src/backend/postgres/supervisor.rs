@@ -20,7 +20,7 @@ const PRUNE: Duration = Duration::from_secs(3_600);
 const GOOD: Duration = Duration::from_secs(5);
 
 impl PostgresStore {
-    /// Connects, and connects anew whenever something has ended, for ever.
+    /// Connects, and connects anew whenever something has ended. Never returns.
     pub(super) async fn stay_connected(&self, events: &StoreEvents) {
         let mut backoff = Backoff::default();
         let mut earlier = EarlierCommands::Ended;

@@ -203,7 +203,7 @@ async fn when_the_queue_server_hangs_or_forgets_its_queue_waiters_go_on() {
 
 /// The process that releases asks again at once, and never queues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_takes_a_lock_again_and_again_lets_others_in() {
+async fn one_that_takes_a_lock_again_and_again_lets_others_in() {
     let servers = Servers::start(5);
     let (greedy, waiter) = (servers.manager().await, servers.manager().await);
     let mut guard = greedy.lock("k").acquire().await.unwrap();

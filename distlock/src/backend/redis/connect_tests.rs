@@ -84,7 +84,7 @@ fn turns_away(words: &'static str) -> String {
 }
 
 #[test]
-fn whoever_is_turned_away_is_told_why_in_the_servers_own_words() {
+fn a_client_that_is_turned_away_is_told_why_in_the_servers_own_words() {
     for (words, kind, part) in [
         (
             "-DENIED Redis is running in protected mode because protected mode is enabled\r\n",

@@ -74,7 +74,7 @@ fn shared_and_limited_locks_of_the_other_spelling_are_of_another_kind_in_both_di
 }
 
 #[test]
-fn whoever_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
+fn a_waiter_that_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
     let server = TestServer::start(&[]);
     let [a, b] = Speller::pair(&server);
     for kind in KINDS {

@@ -229,7 +229,7 @@ fn a_first_key_in_use_here_is_requested_alone() {
 }
 
 #[test]
-fn whoever_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
+fn one_that_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     let mut desk = Desk::new();
     desk.acquire_all(&want());
     let batch = desk.next_acquire_all();

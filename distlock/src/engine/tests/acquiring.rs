@@ -15,7 +15,7 @@ fn the_first_attempt_is_one_plain_command() {
 }
 
 #[test]
-fn whoever_wants_a_fencing_token_asks_the_script() {
+fn a_request_for_a_fencing_token_asks_the_script() {
     let mut desk = Desk::new();
     desk.acquire(0, fenced());
     let (_, mode, fences) = desk.next_enter();

@@ -133,7 +133,7 @@ fn a_server_out_of_reach_is_noticed_by_all_of_them_in_order() {
 
 /// The small queue is scanned, the large one has an index: both must agree.
 #[test]
-fn whoever_waits_gives_up_at_the_same_time_in_a_crowd_and_alone() {
+fn a_waiter_gives_up_at_the_same_time_in_a_crowd_and_alone() {
     let unavailable_after = ms(700);
     let wait_limit = |who: u32, now: Time| match who % 4 {
         0 => WaitLimit::Forever,
@@ -164,7 +164,7 @@ fn whoever_waits_gives_up_at_the_same_time_in_a_crowd_and_alone() {
 }
 
 #[test]
-fn whoever_comes_when_enough_wait_is_told_that_it_is_busy() {
+fn one_that_comes_when_enough_wait_is_told_that_it_is_busy() {
     let mut desk = Desk::new();
     let limited = Want { max_waiters: Some(2), ..want() };
     let cell = desk.hold(limited.clone());

@@ -80,7 +80,7 @@ fn another_kind_is_refused_at_once_where_it_is_known() {
 
 /// The lock was granted to the entry later, while the waiter behind it waited.
 #[test]
-fn whoever_is_told_of_another_kind_leaves_the_queue() {
+fn a_waiter_that_is_told_of_another_kind_leaves_the_queue() {
     let mut desk = Desk::new();
     desk.acquire(0, limited());
     let (context, ..) = desk.next_enter();

@@ -57,7 +57,7 @@ fn news_of_a_gap_outlives_an_answer_that_was_given_before() {
 }
 
 #[test]
-fn an_entry_is_taken_along_by_whoever_gets_the_lock() {
+fn an_entry_is_removed_by_the_one_that_gets_the_lock() {
     let mut desk = Desk::new();
     desk.queue(want());
     desk.down();

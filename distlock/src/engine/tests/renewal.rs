@@ -127,7 +127,7 @@ fn later_renewals_use_the_ttl_of_an_extension() {
 }
 
 #[test]
-fn whoever_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
+fn a_lease_that_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
     let mut desk = Desk::new();
     let reader = |renewal| Want { kind: Kind::Shared, renewal, ..want() };
     desk.hold(reader(Renewal::Keep));

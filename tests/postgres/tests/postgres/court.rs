@@ -23,7 +23,7 @@ struct State {
 impl Court {
     fn enter(&self, guard: &Arc<Guard>) {
         let mut state = self.state.lock().unwrap();
-        // Its own belief first: whoever believes after that believes at the same time.
+        // Its own belief first: one that believes after that believes at the same time.
         let believes = guard.is_held();
         let others = state.inside.iter().filter(|other| other.is_held()).count();
         if believes && others > 0 {

@@ -82,7 +82,7 @@ async fn links_half_open() {
     for round in 0..3 {
         let proxy = &fleet.proxies[round];
         proxy.swallow_all();
-        // Whoever held it is found out by the end of its lease at the latest.
+        // A process that held it knows by the end of its lease at the latest.
         fleet.works().await;
         proxy.pass();
     }

@@ -1,4 +1,4 @@
-//! The tables and functions are made by whoever comes first.
+//! The tables and functions are made by the process that comes first.
 
 use std::time::Duration;
 

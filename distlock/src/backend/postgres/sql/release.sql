@@ -114,7 +114,7 @@ BEGIN
     RETURN did;
 END $$;
 
--- Frees the key, whoever holds it, and lets the next in. Whether somebody held it.
+-- Frees the key, whichever owner holds it, and lets the next in. Returns whether somebody held it.
 CREATE OR REPLACE FUNCTION @.force_release_1(k bytea, not_after timestamptz, sync text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -47,7 +47,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS floor_1_one ON @.floor_1 ((true));
 INSERT INTO @.floor_1 VALUES (0) ON CONFLICT DO NOTHING;
 
 -- Every command that changes something
--- - is refused if it comes too late, because whoever sent it has given it up;
+-- - is refused if it comes too late, because its sender has given it up;
 -- - waits for a row that somebody else has locked for a second at most (`lock_timeout`);
 -- - counts as committed when the caller says so (`sync` is a `synchronous_commit`; NULL: as the server is set).
 CREATE OR REPLACE FUNCTION @.too_late_1() RETURNS void LANGUAGE plpgsql AS $$

@@ -15,7 +15,7 @@ use crate::backend::{AcquireMode, Kind, LinkEvent, Push, Token, op};
 use crate::protocol::Time;
 use crate::simulation::clocks::LocalClock;
 
-/// Whoever has seen a key busy so recently queues at once.
+/// A process that has seen a key busy so recently queues at once.
 const CONTENDED: u64 = 2 * SECOND;
 
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +162,7 @@ impl Process {
         self.attempts[key].map_or(u64::MAX, |attempt| attempt.since)
     }
 
-    /// Somebody got the key who wants it since then. How many have overtaken whoever wants it here.
+    /// Somebody got the key who wants it since then. How many have overtaken the one that wants it here.
     pub(super) fn is_overtaken(&mut self, key: usize, since: u64) -> u32 {
         match &mut self.attempts[key] {
             Some(attempt) if attempt.held.is_none() && attempt.since < since => {
@@ -290,7 +290,7 @@ impl World {
         let now = self.instant(process);
         let round = self.processes[process].coordinator.begin(now, &key_name(key), request);
         self.processes[process].purposes.insert(round, purpose);
-        // Its effects are carried out by whoever is at it, or now.
+        // Its effects are carried out by the one that is at it, or now.
         true
     }
 

@@ -52,7 +52,7 @@ fn many_who_want_the_same_key_all_get_it() {
 }
 
 #[test]
-fn whoever_waits_goes_on_without_the_queue_server() {
+fn a_waiter_goes_on_without_the_queue_server() {
     for bias in [queue_lost, queue_silent, queue_forgotten, given_up, greedy, far_apart] {
         for seed in 0..number("CROWDS").unwrap_or(60) {
             if let Err(violation) = run(seed, bias) {

@@ -62,7 +62,7 @@ fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
 }
 
 #[test]
-fn whoever_is_queued_keeps_its_place_without_memory_for_more() {
+fn a_queued_waiter_keeps_its_place_without_memory_for_more() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     for kind in [Kind::Exclusive, Kind::Limited(1)] {
