@@ -38,7 +38,9 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     a.send(&lost, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
     b.send(&lost, leave(3)).unwrap();
-    a.send(&other, leave(2)).unwrap();
+    // Each master learns by itself that every slot is served again, and refuses everything until then.
+    let (reply, _) = persist(&a, &other, &leave(2));
+    assert!(matches!(reply, Reply::Released { .. }), "{reply:?}");
     for server in &cluster.servers[1..] {
         assert_eq!(server.run::<i64>("DBSIZE"), 0, "no residue");
     }
