@@ -212,6 +212,34 @@ impl TlsOptions {
         TlsOptions { roots: Some(Roots::Web), ..self }
     }
 
+    /// What the parameters of a URL say, and what `over` says beside it, which takes precedence.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what cannot be used.
+    pub(crate) fn of_url<'a>(
+        parameter: impl Fn(&str) -> Option<&'a str>,
+        over: Option<&TlsOptions>,
+    ) -> Result<TlsOptions, &'static str> {
+        let file = |name| parameter(name).map(|path| Pem::File(path.into()));
+        let said = TlsOptions {
+            authority: file("ca"),
+            certificate: file("cert"),
+            key: file("key"),
+            server_name: parameter("tls_name").map(str::to_owned),
+            roots: match parameter("roots") {
+                None => None,
+                Some("system") => Some(Roots::System),
+                Some("web") => Some(Roots::Web),
+                Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`"),
+            },
+        };
+        Ok(match over {
+            Some(over) => said.overlaid(over),
+            None => said,
+        })
+    }
+
     /// What `over` says, and what these say where it says nothing.
     pub(crate) fn overlaid(self, over: &TlsOptions) -> TlsOptions {
         let over = over.clone();

@@ -46,6 +46,8 @@ mod backend;
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;
 }
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+mod backoff;
 pub mod blocking;
 mod clock;
 mod collection;

@@ -54,11 +54,11 @@ impl Acquire {
     #[inline(never)]
     pub(crate) fn begin(&mut self) -> Option<Result<Guard, LockError>> {
         let request = self.request.as_ref()?;
-        let keys = request.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
+        let shown = request.shown();
         let core = request.manager.core();
-        self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, keys));
+        self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, shown.keys));
         self.watched = request.watch_long_wait();
-        let span = self.span.insert(spans::acquiring(&request.shown()));
+        let span = self.span.insert(spans::acquiring(&shown));
         let begun = span.in_scope(|| request.begin());
         match begun {
             Begun::Known(result) => return Some(self.end(result)),

@@ -15,10 +15,8 @@ use super::keys::PlaceName;
 use super::link::{Heart, Link, Member, Watch};
 use super::session::Session;
 use super::waiting::News;
+use crate::backoff::Backoff;
 use crate::store::{EarlierCommands, Grant, StoreEvents};
-
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The members, in the order in which this process tries them.
 struct Members {
@@ -55,12 +53,12 @@ impl EtcdStore {
         let mut members = Members::new(&self.config.members);
         let name = self.config.names.session(events.client());
         let mut session = Session::new(name, self.config.session_timeout);
-        let mut pause = SHORTEST_PAUSE;
+        let mut backoff = Backoff::default();
         loop {
             let address = members.next();
             let trouble = match self.establish(&address, &mut session, events).await {
                 Ok(established) => {
-                    pause = SHORTEST_PAUSE;
+                    backoff = Backoff::default();
                     self.serve(established, &mut session, events).await
                 }
                 Err(trouble) => trouble,
@@ -69,8 +67,7 @@ impl EtcdStore {
                 session.is_lost(events);
             }
             events.down(trouble.error);
-            tokio::time::sleep(pause / 2 + (pause / 2).mul_f64(fastrand::f64())).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(backoff.next()).await;
         }
     }
 

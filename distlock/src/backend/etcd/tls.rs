@@ -25,23 +25,7 @@ impl Tls {
                 None => Ok(None),
             };
         }
-        let file = |name| url.parameter(name).map(|path| Pem::File(path.into()));
-        let said = TlsOptions {
-            authority: file("ca"),
-            certificate: file("cert"),
-            key: file("key"),
-            server_name: url.parameter("tls_name").map(str::to_owned),
-            roots: match url.parameter("roots") {
-                None => None,
-                Some("system") => Some(Roots::System),
-                Some("web") => Some(Roots::Web),
-                Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`".into()),
-            },
-        };
-        let options = match &options.tls {
-            Some(over) => said.overlaid(over),
-            None => said,
-        };
+        let options = TlsOptions::of_url(|name| url.parameter(name), options.tls.as_ref())?;
         if options.authority.is_some() && options.roots.is_some() {
             return Err("TLS: an authority (`ca=`) and `roots=` exclude each other".into());
         }

@@ -5,7 +5,6 @@
 //! that gives every transaction another connection. docs/postgres.md says what a role needs, and how a transaction
 //! makes sure that its lock is still held.
 
-mod backoff;
 mod commands;
 mod dial;
 mod errors;

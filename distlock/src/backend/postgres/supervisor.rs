@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PostgresStore;
-use super::backoff::Backoff;
 use super::dial::{Connection, dial};
 use super::errors::{self, Moment};
 use super::link::{Lines, clock};
 use super::listener::Listener;
 use super::url::Listening;
+use crate::backoff::Backoff;
 use crate::store::{EarlierCommands, StoreError, StoreEvents};
 
+/// Between the first two attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often the server's clock is read, and an idle connection that has died is found.
 const LOOK: Duration = Duration::from_secs(10);
 /// About how often each process removes rows of keys that nobody uses any more.
@@ -22,7 +24,7 @@ const GOOD: Duration = Duration::from_secs(5);
 impl PostgresStore {
     /// Connects, and connects anew whenever something has ended. Never returns.
     pub(super) async fn stay_connected(&self, events: &StoreEvents) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
         let mut earlier = EarlierCommands::Ended;
         loop {
             let cause = match self.connect().await {
@@ -32,7 +34,7 @@ impl PostgresStore {
                     let since = Instant::now();
                     let cause = self.watch(&up.lines, listener, events).await;
                     if since.elapsed() > GOOD {
-                        backoff = Backoff::default();
+                        backoff = Backoff::beginning_with(FIRST_PAUSE);
                     }
                     cause
                 }

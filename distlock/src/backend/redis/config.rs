@@ -15,9 +15,9 @@ use super::url::Transport;
 use super::url::{Kind, Url};
 use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
-use crate::connection::{AddressMap, ConnectionOptions};
 #[cfg(feature = "tls")]
-use crate::connection::{Pem, Roots, TlsOptions};
+use crate::connection::TlsOptions;
+use crate::connection::{AddressMap, ConnectionOptions};
 
 /// Where the server for a key is found.
 #[derive(Clone, Debug)]
@@ -249,23 +249,7 @@ fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
             None => Ok(Tls::default()),
         };
     }
-    let file = |name| url.parameter(name).map(|path| Pem::File(path.into()));
-    let said = TlsOptions {
-        authority: file("ca"),
-        certificate: file("cert"),
-        key: file("key"),
-        server_name: url.parameter("tls_name").map(str::to_owned),
-        roots: match url.parameter("roots") {
-            None => None,
-            Some("system") => Some(Roots::System),
-            Some("web") => Some(Roots::Web),
-            Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`".into()),
-        },
-    };
-    Tls::new(match &options.tls {
-        Some(over) => said.overlaid(over),
-        None => said,
-    })
+    Tls::new(TlsOptions::of_url(|name| url.parameter(name), options.tls.as_ref())?)
 }
 
 #[cfg(not(feature = "tls"))]

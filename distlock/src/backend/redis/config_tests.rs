@@ -1,6 +1,8 @@
 //! What is made of URLs and options.
 
 use super::*;
+#[cfg(feature = "tls")]
+use crate::connection::Roots;
 use crate::connection::{Credentials, Provider};
 
 fn read(url: &str) -> RedisConfig {

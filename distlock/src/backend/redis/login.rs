@@ -13,8 +13,8 @@ use redis::{ProtocolVersion, RedisConnectionInfo, RedisResult, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::backoff::Backoff;
 use super::errors::CredentialsFrom;
+use crate::backoff::Backoff;
 use crate::connection::{Credentials, Provider};
 use crate::observe::{Failures, Notice, notice};
 

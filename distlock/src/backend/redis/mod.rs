@@ -8,7 +8,6 @@
 //! What the server does is in `scripts/`: each file states its contract.
 
 mod address;
-mod backoff;
 mod cluster;
 mod command;
 mod config;

@@ -15,12 +15,12 @@ use redis::RedisResult;
 use redis::aio::PubSub;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::backoff::Backoff;
 use super::config::Address;
 use super::first_reply;
 use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
+use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
 
 /// The first is published by the sentinel that leads a fail-over, as soon as it reports the new master; the

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, jittered};
+use crate::backoff::{Backoff, jittered};
 
 /// The longest pause at first.
 const LONGEST_PAUSE_AT_FIRST: Duration = Duration::from_millis(200);

@@ -14,7 +14,6 @@ use redis::{
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::backoff::{Backoff, jittered};
 use super::command::Wire;
 use super::config::Address;
 use super::endpoint::{Connects, Endpoint};
@@ -22,6 +21,7 @@ use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
+use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
 
 /// After this much silence the connection is probed with a PING.

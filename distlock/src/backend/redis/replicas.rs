@@ -20,13 +20,13 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, ServerError, Value, cmd
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Backoff;
 use super::config::RedisConfig;
 use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::{errors, info};
 use crate::backend::{Failure, OpError, OpResult};
+use crate::backoff::Backoff;
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Backoff;
 use super::config::Address;
 use super::endpoint::Connects;
 use super::errors;
@@ -15,6 +14,7 @@ use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, ha
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use crate::backend::{Failure, OpError};
+use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
 
 /// While requests are under way: the silence after which the link is probed.

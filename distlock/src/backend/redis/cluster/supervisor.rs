@@ -14,7 +14,6 @@ use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
 use super::map::{Map, View};
 use super::node::Node;
 use super::{ClusterShared, locked};
-use crate::backend::redis::backoff::Backoff;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
@@ -23,6 +22,7 @@ use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
 use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
+use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
 
 /// The longest pause between two attempts to reach a node.

@@ -7,7 +7,7 @@ use super::{enter, leave, persist, renew, set};
 
 use crate::backend::redis::test_cluster::{Cluster, MASTERS, REPLICA};
 use crate::backend::redis::test_server::{LONG, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, RenewReply, Token};
+use crate::backend::{AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, ReleaseReply, RenewReply, Token};
 
 #[test]
 fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
@@ -38,7 +38,9 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     a.send(&lost, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
     b.send(&lost, leave(3)).unwrap();
-    a.send(&other, leave(2)).unwrap();
+    // Each master learns by itself that every slot is served again, and refuses everything until then.
+    let (reply, _) = persist(&a, &other, &leave(2));
+    assert!(matches!(reply, ReleaseReply::Released { .. }), "{reply:?}");
     for server in &cluster.servers[1..] {
         assert_eq!(server.run::<i64>("DBSIZE"), 0, "no residue");
     }

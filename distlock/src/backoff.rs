@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Doubling pauses with jitter, so that the clients of a server that comes back do not all come at once.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     most: Duration,
 }
@@ -18,11 +18,18 @@ impl Default for Backoff {
 impl Backoff {
     /// Like the default, but never longer than `most`: for a place where another server may soon be the right
     /// one.
-    pub(super) fn up_to(most: Duration) -> Backoff {
+    #[cfg(feature = "redis")]
+    pub(crate) fn up_to(most: Duration) -> Backoff {
         Backoff { most, ..Backoff::default() }
     }
 
-    pub(super) fn next(&mut self) -> Duration {
+    /// Like the default, with another first pause.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn beginning_with(first: Duration) -> Backoff {
+        Backoff { next: first, ..Backoff::default() }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(self.most);
         jittered(delay)
@@ -30,7 +37,7 @@ impl Backoff {
 }
 
 /// A random delay in [`delay` / 2, `delay`].
-pub(super) fn jittered(delay: Duration) -> Duration {
+pub(crate) fn jittered(delay: Duration) -> Duration {
     // Without randomness every client waits the full delay: slower, not wrong.
     let random = getrandom::u32().unwrap_or(u32::MAX);
     delay / 2 + (delay / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
