@@ -7,7 +7,9 @@ use super::{enter, leave, persist, renew, set};
 
 use crate::backend::redis::test_cluster::{Cluster, MASTERS, REPLICA};
 use crate::backend::redis::test_server::{LONG, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, ReleaseReply, RenewReply, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, ReleaseReply, RenewReply, Token,
+};
 
 #[test]
 fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
