@@ -18,7 +18,8 @@ use crate::backend::{
     AcquireMode, AcquireReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply, Token, op,
 };
 
-const TTL: Duration = Duration::from_secs(10);
+/// Longer than any fail-over takes here.
+const TTL: Duration = Duration::from_secs(60);
 
 fn set(token: u64) -> op::TryAcquire {
     op::TryAcquire { token: Token(token), ttl: TTL }

@@ -13,7 +13,8 @@ use crate::backend::{
 };
 use crate::connection::{ConnectionOptions, TlsOptions};
 
-const TTL: Duration = Duration::from_secs(10);
+/// Longer than any fail-over takes here.
+const TTL: Duration = Duration::from_secs(60);
 
 fn rig(url: &str, client: &str) -> Rig {
     Rig::start(RedisConfig::new(url, client).unwrap())
@@ -209,6 +210,8 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
         assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
     }
     let key = cluster.key_at(0);
+    // Granted for its claim only, which ends sooner than a fail-over may.
+    assert!(matches!(persist(&b, &key, &renewing(2)), RenewReply::Renewed { .. }));
     wait_until("the lock is replicated", LONG, || {
         let (master, replica) = (&cluster.servers[0], &cluster.servers[REPLICA]);
         master.run::<i64>("WAIT 1 1") == 1 && replica.run::<String>("INFO keyspace").contains("keys=")

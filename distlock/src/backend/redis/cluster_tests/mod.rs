@@ -15,7 +15,8 @@ use crate::backend::redis::test_operations::SendTo;
 use crate::backend::redis::test_server::{LONG, Rig, TestServer};
 use crate::backend::{AcquireMode, Failure, Kind, Push, Token, op};
 
-const TTL: Duration = Duration::from_secs(10);
+/// Longer than any fail-over takes here.
+const TTL: Duration = Duration::from_secs(60);
 
 fn set(token: u64) -> op::TryAcquire {
     op::TryAcquire { token: Token(token), ttl: TTL }
