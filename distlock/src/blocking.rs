@@ -24,13 +24,14 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::error::LockError;
+use crate::held::Held;
 use crate::key::IntoLockKey;
 use crate::manager::{LockInfo, ShutdownReport};
 use crate::release::Release;
 use crate::request::Acquire;
 use crate::retry::Retry;
 use crate::scope::{self, Add};
-use crate::section::{Held, Holding, hold_here};
+use crate::section::{Holding, hold_here};
 
 /// A [`LockManager`](crate::LockManager) for threads. The two convert into each other and share everything.
 #[derive(Clone, Debug)]
@@ -122,7 +123,7 @@ impl LockManager {
 
 /// Runs `work` with `manager` as the default for annotated functions called on this thread.
 pub fn with_manager<T>(manager: impl Into<crate::LockManager>, work: impl FnOnce() -> T) -> T {
-    let _entered = scope::enter_thread(Add::Manager(manager.into()));
+    let _entered = scope::enter_thread(Add::Manager(manager.into().handle()));
     work()
 }
 

@@ -21,9 +21,8 @@ use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::{self, Process};
 use crate::protocol::token_text;
 use crate::release::{Releases, Releasing, failure, lost_error};
-use crate::request::valid_ttl;
-use crate::section::Held;
 use crate::token::FencingToken;
+use crate::ttl::valid_ttl;
 
 /// One acquired lock.
 #[derive(Debug)]
@@ -73,9 +72,9 @@ impl Guard {
         }
     }
 
-    /// Acquires `key` again inside the section of `outer`, which holds it.
-    pub(crate) fn nested_in(outer: &Held, key: &str, label: Cow<'static, str>) -> Option<Self> {
-        let lock = outer.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
+    /// Acquires `key` again inside the section that holds it by this guard.
+    pub(crate) fn nested(&self, key: &str, label: Cow<'static, str>) -> Option<Self> {
+        let lock = self.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
         Some(Guard {
             rest: Rest::default(),
             first: HeldLock {

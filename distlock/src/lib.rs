@@ -58,12 +58,14 @@ mod driver;
 mod engine;
 mod error;
 mod guard;
+mod held;
 mod key;
 pub mod leader;
 mod lease_cell;
 mod lock_key;
 mod lock_kind;
 mod manager;
+mod manager_handle;
 #[cfg(feature = "metrics")]
 #[doc = include_str!("metrics.md")]
 pub mod metrics {}
@@ -85,6 +87,7 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
+mod ttl;
 
 #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 pub use connection::Credentials;
@@ -96,13 +99,15 @@ pub use distlock_macros::distributed_lock;
 pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
 pub use guard::Guard;
+pub use held::Held;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
-pub use manager::{Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{
+    Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport, init, with_manager,
+};
 pub use observe::{Events, LockEvent};
 pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;
-pub use scope::{init, is_held_here, with_manager};
-pub use section::Held;
+pub use scope::is_held_here;
 pub use token::FencingToken;

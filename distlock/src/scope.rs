@@ -12,12 +12,12 @@ use std::pin::pin;
 use once_cell::sync::OnceCell;
 
 use crate::error::LockError;
-use crate::manager::LockManager;
-use crate::section::Held;
+use crate::held::Held;
+use crate::manager_handle::ManagerHandle;
 
 #[derive(Clone, Debug, Default)]
 struct Scope {
-    manager: Option<LockManager>,
+    manager: Option<ManagerHandle>,
     /// The innermost section.
     held: Option<Held>,
 }
@@ -26,12 +26,12 @@ thread_local! {
     static CURRENT: RefCell<Scope> = RefCell::default();
 }
 
-static GLOBAL: OnceCell<LockManager> = OnceCell::new();
+static GLOBAL: OnceCell<ManagerHandle> = OnceCell::new();
 
 /// What to add to a scope.
 #[derive(Clone, Debug)]
 pub(crate) enum Add {
-    Manager(LockManager),
+    Manager(ManagerHandle),
     Held(Held),
 }
 
@@ -122,39 +122,14 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
 }
 
 /// The manager of the scope, or else the process's default.
-pub(crate) fn manager() -> Result<LockManager, LockError> {
+pub(crate) fn manager() -> Result<ManagerHandle, LockError> {
     let scoped = CURRENT.with_borrow(|scope| scope.manager.clone());
     scoped.or_else(|| GLOBAL.get().cloned()).ok_or(LockError::NotInitialized)
 }
 
-/// Makes `manager` the process's default: annotated functions use it unless they name another one.
-///
-/// # Errors
-/// Returns the manager if there already is a default. The default stays as it is.
-pub fn init(manager: LockManager) -> Result<(), LockManager> {
+/// Makes `manager` the process's default. Returns it if there already is one.
+pub(crate) fn set_global(manager: ManagerHandle) -> Result<(), ManagerHandle> {
     GLOBAL.set(manager)
-}
-
-/// Runs `work` with `manager` as its default instead of the process's: for tests, tenants, and programs with
-/// several servers.
-///
-/// It applies to `work` itself and to everything that `work` awaits, but not to the tasks that it spawns. A
-/// server spawns a task for each connection, so the handlers of a server that runs inside `work` do not see
-/// this manager. In that case keep the manager in the state of the program and write `manager = state.locks`
-/// in the attribute. Where your own code spawns the task, pass the manager on:
-///
-/// ```
-/// # async fn handle() -> Result<(), distlock::LockError> { Ok(()) }
-/// # async fn doc() -> Result<(), distlock::LockError> {
-/// let manager = distlock::LockManager::current()?;
-/// tokio::spawn(distlock::with_manager(manager, async { handle().await }));
-/// # Ok(()) }
-/// ```
-///
-/// # Cancel safety
-/// As cancel-safe as `work`.
-pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output {
-    scoped(Add::Manager(manager), work).await
 }
 
 /// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that

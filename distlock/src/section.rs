@@ -1,46 +1,15 @@
-//! A section: a body that runs while a lock is held, and the handle to the lock that the body gets.
+//! A section: a body that runs while a lock is held.
 
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use crate::error::LockError;
 use crate::guard::{Ended, Guard};
+use crate::held::Held;
 use crate::observe::spans;
 use crate::release::{Release, Releases};
 use crate::scope::{self, Add};
-
-/// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
-/// attribute give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned tasks.
-///
-/// It does not keep the lock: the lock is released when its section ends, is dropped or panics, even if
-/// clones of the handle exist. From then on they report it as not held.
-#[derive(Clone, Debug)]
-pub struct Held(Arc<Opened>);
-
-/// A lock with the place of its section among those around it.
-#[derive(Debug)]
-struct Opened {
-    guard: Guard,
-    /// The section around this one, once it has been entered.
-    outer: OnceLock<Held>,
-}
-
-impl Held {
-    /// The section of this lock is entered, inside that of `outer`. It is entered once.
-    pub(crate) fn enter_inside(&self, outer: Option<Held>) {
-        if let Some(outer) = outer {
-            self.0.outer.get_or_init(|| outer);
-        }
-    }
-
-    /// The lock held around this one.
-    pub(crate) fn outer(&self) -> Option<&Held> {
-        self.0.outer.get()
-    }
-}
 
 /// A lock that a section holds. When it is dropped before the end of the section, the lock is released, even
 /// if the body has passed handles on.
@@ -52,7 +21,7 @@ pub(crate) struct Holding {
 
 impl Holding {
     pub(crate) fn new(guard: Guard, release: Release) -> Self {
-        Holding { held: Held(Arc::new(Opened { guard, outer: OnceLock::new() })), release }
+        Holding { held: Held::new(guard), release }
     }
 
     pub(crate) fn handle(&self) -> &Held {
@@ -73,14 +42,6 @@ impl Drop for Holding {
     fn drop(&mut self) {
         // No effect if it was released.
         self.held.abandon();
-    }
-}
-
-impl Deref for Held {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.0.guard
     }
 }
 

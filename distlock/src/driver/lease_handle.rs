@@ -90,7 +90,7 @@ impl LeaseHandle {
 
 impl fmt::Debug for LeaseHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Grip").field(&self.cell).finish()
+        f.debug_tuple("LeaseHandle").field(&self.cell).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use tokio::sync::watch;
 
 use crate::guard::Guard;
-use crate::section::Held;
+use crate::held::Held;
 use crate::token::FencingToken;
 
 /// A term of a leader: what [`Candidate::run`](super::Candidate::run) gives to the body. Dereferences to [`Guard`];

@@ -7,7 +7,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use super::Defaults;
 use super::store_slot::StoreSlot;
 use crate::backend::Tuning;
 #[cfg(feature = "redis")]
@@ -16,6 +15,7 @@ use crate::connection::AddressMap;
 use crate::connection::TlsOptions;
 #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 use crate::connection::{ConnectionOptions, Credentials, Provider};
+use crate::manager_handle::Defaults;
 use crate::release::Release;
 use crate::store::LockStore;
 

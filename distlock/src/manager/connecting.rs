@@ -11,7 +11,8 @@ use crate::backend::ConnectOn;
 use crate::backend::{Failure, OpError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
-use crate::request::{NO_WAITERS, valid_ttl};
+use crate::request::NO_WAITERS;
+use crate::ttl::valid_ttl;
 
 const LONGEST_CLIENT_NAME: usize = 64;
 

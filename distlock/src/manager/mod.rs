@@ -3,6 +3,7 @@
 mod builder;
 mod built;
 mod connecting;
+mod current;
 mod health;
 mod operations;
 mod schemes;
@@ -14,45 +15,19 @@ use std::time::Duration;
 
 use crate::backend::memory::Memory;
 use crate::backend::{Backend, Tuning};
-use crate::driver::{Alive, Core};
+use crate::driver::Core;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+use crate::manager_handle::{Defaults, ManagerHandle};
 #[cfg(test)]
 use crate::observe::Observer;
 use crate::observe::Observers;
-use crate::release::Release;
 use crate::request::{Keys, LockRequest};
 use crate::scope;
 pub use builder::LockManagerBuilder;
+pub use current::{init, with_manager};
 pub use health::Health;
 pub use operations::{LockHolder, LockInfo, ShutdownReport};
-
-/// The values of options that a request does not set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Defaults {
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Duration,
-    /// How long the server may be unreachable before a request fails.
-    pub(crate) unavailable_after: Duration,
-    pub(crate) max_waiters: Option<u32>,
-    pub(crate) release: Release,
-    pub(crate) warn_wait: Option<Duration>,
-    pub(crate) warn_hold: Option<Duration>,
-}
-
-impl Default for Defaults {
-    fn default() -> Self {
-        Defaults {
-            ttl: Duration::from_secs(30),
-            wait: Duration::from_secs(10),
-            unavailable_after: Duration::from_secs(3),
-            max_waiters: None,
-            release: Release::Confirmed,
-            warn_wait: None,
-            warn_hold: None,
-        }
-    }
-}
 
 /// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
 /// this process holds or waits for.
@@ -74,9 +49,12 @@ impl Default for Defaults {
 /// [`LockError::Unavailable`] at once, and a guard that is dropped there does not release the parent's lock:
 /// connect again in the child. A server that forks its workers should create its managers in the workers.
 #[derive(Clone)]
-pub struct LockManager {
-    alive: Arc<Alive>,
-    defaults: Defaults,
+pub struct LockManager(ManagerHandle);
+
+impl From<ManagerHandle> for LockManager {
+    fn from(handle: ManagerHandle) -> Self {
+        LockManager(handle)
+    }
 }
 
 impl LockManager {
@@ -166,12 +144,12 @@ impl LockManager {
         let memory = Memory::new(&client, tuning.clone());
         let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..), observers);
         memory.deliver_to(alive.core());
-        LockManager { alive, defaults }
+        ManagerHandle::new(alive, defaults).into()
     }
 
     fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
         let alive = Core::start(client, backend, tuning, fastrand::u64(..), Observers::standard());
-        LockManager { alive, defaults }
+        ManagerHandle::new(alive, defaults).into()
     }
 
     /// [`in_memory`](LockManager::in_memory), and what happens in it is told to `observer`.
@@ -208,12 +186,12 @@ impl LockManager {
     /// # Errors
     /// [`LockError::NotInitialized`] if there is none.
     pub fn current() -> Result<Self, LockError> {
-        scope::manager()
+        scope::manager().map(LockManager)
     }
 
     /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
-        LockRequest::new(self.clone(), key.into_lock_key().map(Keys::One))
+        LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }
 
     /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order
@@ -240,28 +218,20 @@ impl LockManager {
             keys.dedup();
             Keys::Several(keys)
         });
-        LockRequest::new(self.clone(), keys)
+        LockRequest::new(self.0.clone(), keys)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        self.alive.core()
+        self.0.core()
     }
 
-    pub(crate) fn alive(&self) -> &Arc<Alive> {
-        &self.alive
-    }
-
-    pub(crate) fn defaults(&self) -> &Defaults {
-        &self.defaults
+    pub(crate) fn handle(&self) -> ManagerHandle {
+        self.0.clone()
     }
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let core = self.core();
-        f.debug_struct("LockManager")
-            .field("server", &core.backend.describe())
-            .field("client", &core.client)
-            .finish_non_exhaustive()
+        self.0.fmt(f)
     }
 }

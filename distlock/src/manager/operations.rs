@@ -153,7 +153,7 @@ impl LockManager {
             Err(error) if error.kind == Failure::NotSent => {}
             other => return other.map_err(unavailable),
         }
-        match core.link_within(self.defaults.unavailable_after).await {
+        match core.link_within(self.0.defaults().unavailable_after).await {
             LinkSeen::Down(error) => Err(unavailable(error)),
             LinkSeen::Up | LinkSeen::NotYet => operation(core, key).await.map_err(unavailable),
         }

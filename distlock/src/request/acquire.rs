@@ -258,7 +258,7 @@ impl LockRequest {
                  the outer one fenced",
             )));
         }
-        Guard::nested_in(&outer, key.as_str(), self.label.clone()).map(Ok)
+        outer.nested(key.as_str(), self.label.clone()).map(Ok)
     }
 }
 

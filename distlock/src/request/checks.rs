@@ -8,11 +8,7 @@ use crate::clock;
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::key::LockKey;
-
-/// With a shorter ttl, network and scheduling take longer than the lease lasts.
-const SHORTEST_TTL: Duration = Duration::from_millis(10);
-/// A longer ttl is probably a mistake.
-const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
+use crate::ttl::valid_ttl;
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -100,17 +96,4 @@ fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration)
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }
-}
-
-/// Leases are counted in whole milliseconds.
-pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
-    if ttl < SHORTEST_TTL {
-        return Err(LockError::options(format!(
-            "a ttl of {ttl:?} is too short: the least is {SHORTEST_TTL:?}"
-        )));
-    }
-    if ttl > LONGEST_TTL {
-        return Err(LockError::options(format!("a ttl of {ttl:?} is too long: the most is 365 days")));
-    }
-    Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
 }

@@ -16,13 +16,14 @@ use crate::backend::Kind;
 use crate::engine::Renewal;
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::held::Held;
 use crate::key::LockKey;
-use crate::manager::LockManager;
+use crate::manager_handle::ManagerHandle;
 use crate::release::Release;
 use crate::retry::Retry;
-use crate::section::{Held, Hold, Holding, OnLost};
+use crate::section::{Hold, Holding, OnLost};
 pub(crate) use acquire::Acquire;
-pub(crate) use checks::{NO_WAITERS, valid_ttl};
+pub(crate) use checks::NO_WAITERS;
 
 /// How long to wait for a lock that another holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +53,11 @@ impl Keys {
 
 /// A request for a lock, or for several at once. Nothing happens until it is acquired, tried or run.
 ///
-/// See [`LockManager::lock`] and [`LockManager::lock_all`].
+/// See [`LockManager::lock`](crate::LockManager::lock) and [`LockManager::lock_all`](crate::LockManager::lock_all).
 #[must_use = "a request does nothing until it is acquired, tried or run"]
 #[derive(Debug)]
 pub struct LockRequest {
-    manager: LockManager,
+    manager: ManagerHandle,
     keys: Result<Keys, LockError>,
     ttl: Option<Duration>,
     wait: Wait,
@@ -74,7 +75,7 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: LockManager, keys: Result<Keys, LockError>) -> Self {
+    pub(crate) fn new(manager: ManagerHandle, keys: Result<Keys, LockError>) -> Self {
         LockRequest {
             manager,
             keys,
@@ -186,7 +187,7 @@ impl LockRequest {
     /// - A release that fails is repeated in the background, as always, but only the log tells.
     /// - A loss that only the reply would have shown is not returned by a section on a thread, whose body cannot be
     ///   stopped. A loss that is known when the body ends still is.
-    /// - A process that ends at once may not have sent it: end with [`shutdown`](LockManager::shutdown), which waits.
+    /// - A process that ends at once may not have sent it: end with [`shutdown`](crate::LockManager::shutdown), which waits.
     ///
     /// At most 1024 releases of a manager are on their way like this; further sections wait for theirs. No effect on
     /// [`Guard::release`], which always waits, nor on a store that replies at once.
@@ -199,7 +200,7 @@ impl LockRequest {
         LockRequest { label: label.into(), ..self }
     }
 
-    /// Warns in the log, and in the stream of [`events`](LockManager::events), when the request waits for longer than
+    /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request waits for longer than
     /// this; then after twice that time, and so on. Up to a second late. The manager's default is never.
     pub fn warn_wait(self, limit: Duration) -> Self {
         LockRequest { warn_wait: Some(limit), ..self }

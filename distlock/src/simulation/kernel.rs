@@ -35,6 +35,13 @@ impl<E> Ord for Due<E> {
     }
 }
 
+/// Whether the account of a run is written: only when a seed is run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    Written,
+    Omitted,
+}
+
 /// What every world is made of. `E` is what may happen in it.
 pub(crate) struct Kernel<E> {
     pub(crate) rng: Rng,
@@ -42,7 +49,7 @@ pub(crate) struct Kernel<E> {
     pub(crate) now: u64,
     order: u64,
     due: BinaryHeap<Due<E>>,
-    /// The account of the run; written only when a seed is run again.
+    /// The account of the run, if it is written.
     pub(crate) trace: Option<Vec<String>>,
     /// The time that the account calls zero.
     zero: u64,
@@ -52,13 +59,13 @@ pub(crate) struct Kernel<E> {
 
 impl<E> Kernel<E> {
     /// True time begins at one second.
-    pub(crate) fn new(rng: Rng, traced: bool, zero: u64) -> Self {
+    pub(crate) fn new(rng: Rng, account: Account, zero: u64) -> Self {
         Kernel {
             rng,
             now: SECOND,
             order: 0,
             due: BinaryHeap::new(),
-            trace: traced.then(Vec::new),
+            trace: (account == Account::Written).then(Vec::new),
             zero,
             failure: None,
         }

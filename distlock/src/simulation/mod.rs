@@ -9,7 +9,7 @@ pub(crate) mod digest;
 pub(crate) mod kernel;
 pub(crate) mod tasks;
 
-pub(crate) use kernel::Kernel;
+pub(crate) use kernel::{Account, Kernel};
 
 /// Nanoseconds.
 pub(crate) const MICRO: u64 = 1_000;

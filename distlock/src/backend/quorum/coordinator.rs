@@ -202,7 +202,7 @@ impl Coordinator {
     pub(super) fn tell(&mut self, now: Now, node: usize, key: &Arc<str>, command: Command) {
         if let Some(member) = self.members.get_mut(node) {
             if member.unanswered == 0 {
-                member.heard = now.time;
+                member.heard = Some(now.time);
             }
             member.unanswered += 1;
         }
@@ -212,7 +212,7 @@ impl Coordinator {
     /// A server has replied, or will not reply any more.
     pub(super) fn answered(&mut self, now: Now, node: usize, answer: Answer) {
         if let Some(member) = self.members.get_mut(node) {
-            member.heard = now.time;
+            member.heard = Some(now.time);
             member.unanswered = member.unanswered.saturating_sub(1);
         }
         match answer {
@@ -377,7 +377,7 @@ impl Coordinator {
         if let (Outcome::Renew(_), true, Some(ttl)) = (&outcome, succeeded, round.ttl())
             && let Some(entry) = self.tokens.get(token)
         {
-            entry.leased_until = entry.leased_until.max(round.sent.after(ttl));
+            entry.leased_until = entry.leased_until.max(Some(round.sent.after(ttl)));
         }
         let rounds = &self.rounds;
         self.queues.keep_waiting_for(|round| rounds.get(&round).is_some_and(|round| !round.decided));
@@ -417,7 +417,7 @@ impl Coordinator {
             entry.fence_block = Some((first, count));
         }
         if let Some(ttl) = round.ttl() {
-            entry.leased_until = entry.leased_until.max(round.sent.after(ttl));
+            entry.leased_until = entry.leased_until.max(Some(round.sent.after(ttl)));
         }
         for (node, answer) in round.answers.iter().enumerate() {
             if !matches!(answer.reply, ServerReply::Ours { .. }) {

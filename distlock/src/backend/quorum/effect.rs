@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::super::redis::{Encode, Encoding, Garbled, Note, Operation};
+use super::super::redis::{Encode, Encoding, Garbled, Note, Operation, Origin};
 use super::super::{
-    AcquireReply, FenceReply, LinkEvent, OpError, OpResult, Push, ReleaseReply, RenewReply, ServerTime,
-    Token, op,
+    AcquireReply, FenceReply, LinkEvent, OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply,
+    ServerTime, Token, op,
 };
 use crate::protocol::Time;
 
@@ -23,6 +23,17 @@ impl Now {
     pub(super) fn server_time(self) -> ServerTime {
         ServerTime(self.time.0 / 1_000)
     }
+}
+
+/// A link to one of the servers that is ready for commands, and what the server has said of itself.
+#[derive(Clone, Debug)]
+pub(super) struct NewLink {
+    /// An instant before the server was asked.
+    pub(super) sent: Time,
+    /// See [`LinkEvent::Up`].
+    pub(super) former_links_dead: bool,
+    pub(super) pushes: Pushes,
+    pub(super) origin: Origin,
 }
 
 /// An operation of this process, which a round carries out.

@@ -10,10 +10,10 @@ pub(super) struct Formation {
     pub(super) pushes: Pushes,
     /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
     pub(super) untouched: bool,
-    /// When to probe all servers.
+    /// When to probe all servers: at once, to begin with.
     pub(super) look_at: Time,
     /// When eligibility was last updated.
-    pub(super) fired: Time,
+    pub(super) fired: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Formation {
             pushes: Pushes::Off,
             untouched: true,
             look_at: Time(0),
-            fired: Time(0),
+            fired: None,
         }
     }
 }

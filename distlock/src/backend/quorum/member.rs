@@ -61,7 +61,7 @@ pub(super) struct Member {
     /// The number of commands without a reply.
     pub(super) unanswered: u32,
     /// When it last replied, or when it was asked after it had replied to everything.
-    pub(super) heard: Time,
+    pub(super) heard: Option<Time>,
     /// When the server was seen to have a note that it counts in this run. If the note vanishes later, the
     /// server's data was deleted.
     noted: Option<Time>,
@@ -70,11 +70,11 @@ pub(super) struct Member {
     /// It has a note that it counted in this run or in an earlier one: its data was not all lost.
     pub(super) remembers: bool,
     /// When its notes were last prolonged.
-    pub(super) kept: Time,
+    pub(super) kept: Option<Time>,
     /// When the last probe was sent that it has answered.
-    pub(super) looked: Time,
+    pub(super) looked: Option<Time>,
     /// Since when its clock has been watched without interruption.
-    pub(super) watched: Time,
+    pub(super) watched: Option<Time>,
     /// Its clock agreed with a majority when the watch began, or the watch has lasted long enough.
     pub(super) agrees: bool,
     /// When a process first met this run of the server, by the clocks of a majority.
@@ -116,13 +116,13 @@ impl Member {
             pending_releases: BTreeMap::new(),
             former_commands_until: None,
             unanswered: 0,
-            heard: Time(0),
+            heard: None,
             noted: None,
             noting: false,
             remembers: false,
-            kept: Time(0),
-            looked: Time(0),
-            watched: Time(0),
+            kept: None,
+            looked: None,
+            watched: None,
             agrees: false,
             met: None,
             longest_ttl: Duration::ZERO,
@@ -132,7 +132,7 @@ impl Member {
 
     /// True if it has been asked something and has not replied for longer than `limit`.
     pub(super) fn is_silent(&self, now: Time, limit: Duration) -> bool {
-        self.unanswered > 0 && now.duration_since(self.heard) > limit
+        self.unanswered > 0 && self.heard.is_some_and(|heard| now.duration_since(heard) > limit)
     }
 
     pub(super) fn counts(&self) -> bool {
@@ -143,7 +143,7 @@ impl Member {
     /// It is connected, and its probe was sent at `sent`. The watch over its clock starts again.
     pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
-        self.watched = now;
+        self.watched = Some(now);
         self.agrees = false;
         if same && self.eligibility != Eligibility::Unknown {
             return self.looked(now, sent, origin);
@@ -182,7 +182,7 @@ impl Member {
     }
 
     fn told(&mut self, sent: Time, origin: &Origin) {
-        self.looked = self.looked.max(sent);
+        self.looked = self.looked.max(Some(sent));
         self.remembers = origin.attested.is_some();
         self.met = origin.met;
         self.longest_ttl = origin.longest_ttl;

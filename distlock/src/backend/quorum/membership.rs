@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::redis::{Mark, Note, Origin};
 use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, OpError, Pushes, ServerTime};
 use super::coordinator::Coordinator;
-use super::effect::{Effect, Now, Writing};
+use super::effect::{Effect, NewLink, Now, Writing};
 use super::formation::Stage;
 use super::member::{Eligibility, Member, Memory, Occasion};
 use super::round::majority;
@@ -25,17 +25,9 @@ const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 impl Coordinator {
-    /// A server is ready for commands, and its probe was sent at `sent`. `former_links_dead`: see
-    /// [`LinkEvent::Up`].
-    pub(super) fn member_joined(
-        &mut self,
-        now: Now,
-        node: usize,
-        sent: Time,
-        former_links_dead: bool,
-        pushes: Pushes,
-        origin: Origin,
-    ) {
+    /// A server is ready for commands.
+    pub(super) fn member_joined(&mut self, now: Now, node: usize, link: NewLink) {
+        let NewLink { sent, former_links_dead, pushes, origin } = link;
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });
@@ -71,11 +63,8 @@ impl Coordinator {
         let memory = member.looked(now.time, sent, origin);
         self.heard_origin(now, node, sent, origin, memory);
         self.grow_up(now);
-        if self
-            .members
-            .get(node)
-            .is_some_and(|member| now.time.duration_since(member.kept) > NOTE_RENEWAL_INTERVAL)
-        {
+        let is_old = |kept| now.time.duration_since(kept) > NOTE_RENEWAL_INTERVAL;
+        if self.members.get(node).is_some_and(|member| member.kept.is_none_or(is_old)) {
             self.keep_notes(now, node);
         }
         self.look_soon(now);
@@ -108,7 +97,7 @@ impl Coordinator {
         if let Some(run_id) = member.run_id.clone()
             && member.counts()
         {
-            member.kept = now.time;
+            member.kept = Some(now.time);
             member.longest_ttl = member.longest_ttl.max(longest_ttl);
             let note = Note { run_id, mark: Mark::Keep, longest_ttl, fences: 0, met: None };
             self.out.push(Effect::Note { node, note });
@@ -194,7 +183,7 @@ impl Coordinator {
             if let Some(run_id) = member.run_id.clone() {
                 member.eligibility = Eligibility::Eligible;
                 member.agrees = true;
-                member.kept = now.time;
+                member.kept = Some(now.time);
                 member.longest_ttl = self.longest_ttl;
                 let longest_ttl = self.longest_ttl;
                 let note = Note { run_id, mark: Mark::Count, longest_ttl, fences: 0, met: None };
@@ -217,7 +206,7 @@ impl Coordinator {
         let longest_ttl = self.longest_ttl;
         let member = &mut self.members[node];
         member.noting = true;
-        member.kept = now.time;
+        member.kept = Some(now.time);
         member.longest_ttl = longest_ttl;
         let fences = if mutated!(CounterNotHandedOver) { 0 } else { fences };
         self.out.push(Effect::Note {
@@ -231,7 +220,7 @@ impl Coordinator {
     /// forgotten, one of those knows. After a time limit the highest known counter is returned anyway.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
-        let told = || others().filter(|(_, member)| member.looked >= since);
+        let told = || others().filter(|(_, member)| member.looked >= Some(since));
         let remembers =
             |member: &Member| member.remembers || !matches!(member.eligibility, Eligibility::TooYoung(_));
         let remembering = told().filter(|(_, member)| remembers(member)).count();
@@ -252,8 +241,9 @@ impl Coordinator {
             }
             let same =
                 self.members.iter().filter(|other| other.up && member.shows_the_time_of(other, now.time));
-            let agrees =
-                member.up && (same.count() >= most || now.time.duration_since(member.watched) >= after);
+            let is_watched_long =
+                || member.watched.is_some_and(|began| now.time.duration_since(began) >= after);
+            let agrees = member.up && (same.count() >= most || is_watched_long());
             self.members[node].agrees = agrees;
         }
     }
@@ -307,10 +297,10 @@ impl Coordinator {
         let grown = self.members.iter().filter_map(|member| match member.eligibility {
             // Whatever else it waits for, it is checked again at this time.
             Eligibility::TooYoung(at) | Eligibility::ClockStepped(at) if !member.noting => {
-                Some(at.after(self.grown_after())).filter(|at| *at > self.formation.fired)
+                Some(at.after(self.grown_after())).filter(|at| Some(*at) > self.formation.fired)
             }
             Eligibility::Eligible if member.up && !member.agrees => {
-                Some(member.watched.after(self.grown_after()))
+                member.watched.map(|began| began.after(self.grown_after()))
             }
             _ => None,
         });
@@ -347,7 +337,7 @@ impl Coordinator {
     }
 
     pub(super) fn fire_membership(&mut self, now: Now) {
-        self.formation.fired = now.time;
+        self.formation.fired = Some(now.time);
         self.grow_up(now);
         self.look(now);
         if matches!(self.formation.stage, Stage::Forming(Some(_))) {

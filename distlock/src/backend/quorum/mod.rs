@@ -88,7 +88,7 @@ use super::{
 };
 use crate::clock::{self, Time};
 use coordinator::Coordinator;
-use effect::{Answer, Writing};
+use effect::{Answer, NewLink, Writing};
 use servers::Servers;
 use worker::Worker;
 
@@ -111,7 +111,7 @@ enum Input {
     Release { key: Arc<str>, op: op::Release, reply: oneshot::Sender<OpResult<ReleaseReply>> },
     Renew { key: Arc<str>, op: op::Renew, reply: oneshot::Sender<OpResult<RenewReply>> },
     Answer { node: usize, answer: Answer },
-    Joined { node: usize, sent: Time, former_links_dead: bool, pushes: Pushes, origin: Origin },
+    Joined { node: usize, link: NewLink },
     Probed { node: usize, sent: Time, origin: Origin },
     Noted { node: usize, note: Note, writing: Writing },
     Left { node: usize, cause: OpError },
@@ -366,7 +366,10 @@ impl Events for Tap {
                 let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
                 tokio::spawn(async move {
                     let input = match origin.await {
-                        Ok(origin) => Input::Joined { node: at, sent, former_links_dead, pushes, origin },
+                        Ok(origin) => {
+                            let link = NewLink { sent, former_links_dead, pushes, origin };
+                            Input::Joined { node: at, link }
+                        }
                         Err(cause) => Input::Left { node: at, cause },
                     };
                     drop(inbox.send(input));

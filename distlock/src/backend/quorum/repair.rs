@@ -33,7 +33,8 @@ impl Coordinator {
             return;
         }
         entry.missing.at.add(node);
-        let left = entry.leased_until.duration_since(now.time);
+        let Some(until) = entry.leased_until else { return };
+        let left = until.duration_since(now.time);
         let ttl = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         if entry.missing.asked.has(node) || ttl.is_zero() {
             return;

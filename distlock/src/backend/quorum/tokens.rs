@@ -50,7 +50,7 @@ pub(super) struct TokenRecord {
     /// The block of fencing tokens that it was given last.
     pub(super) fence_block: Option<(u64, u32)>,
     /// When the lease ends that a majority has granted.
-    pub(super) leased_until: Time,
+    pub(super) leased_until: Option<Time>,
     /// Where it is missing although it is held.
     pub(super) missing: Missing,
 }
@@ -111,7 +111,7 @@ impl Tokens {
             until: now,
             fences_given: 0,
             fence_block: None,
-            leased_until: Time(0),
+            leased_until: None,
             missing: Missing::default(),
         });
         entry.open += 1;

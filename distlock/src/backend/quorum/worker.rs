@@ -81,9 +81,7 @@ impl Worker<'_> {
                 self.requesters.renewals.insert(round, reply);
             }
             Input::Answer { node, answer } => coordinator.answered(now(), node, answer),
-            Input::Joined { node, sent, former_links_dead, pushes, origin } => {
-                coordinator.member_joined(now(), node, sent, former_links_dead, pushes, origin);
-            }
+            Input::Joined { node, link } => coordinator.member_joined(now(), node, link),
             Input::Probed { node, sent, origin } => coordinator.looked(now(), node, sent, &origin),
             Input::Noted { node, note, writing } => coordinator.noted(now(), node, &note, writing),
             Input::Left { node, cause } => coordinator.member_left(now(), node, cause),

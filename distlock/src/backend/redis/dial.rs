@@ -56,7 +56,6 @@ fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// The first connection that is made. The other attempts end with this call.
 async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let alone = addresses.len() == 1;
     let mut addresses = addresses.into_iter();
     let mut attempts = JoinSet::new();
     let mut failures: Vec<(SocketAddr, io::Error)> = Vec::new();
@@ -64,28 +63,29 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         if let Some(address) = addresses.next() {
             attempts.spawn(async move { (address, TcpStream::connect(address).await) });
         }
-        let time_limit = if addresses.len() == 0 { Duration::MAX } else { NEXT_ADDRESS_AFTER };
-        match timeout(time_limit, attempts.join_next()).await {
+        let ended = match addresses.len() {
+            0 => Ok(attempts.join_next().await),
+            _ => timeout(NEXT_ADDRESS_AFTER, attempts.join_next()).await,
+        };
+        match ended {
             // It is time for the next one.
             Err(_) => {}
             Ok(Some(Ok((_, Ok(stream))))) => return Ok(stream),
             Ok(Some(Ok((address, Err(error))))) => failures.push((address, error)),
             // The runtime ends.
             Ok(Some(Err(ended))) => return Err(io::Error::other(ended)),
-            Ok(None) => return Err(nobody(failures, alone)),
+            Ok(None) => return Err(nobody(failures)),
         }
     }
 }
 
 /// Why no address could be reached.
-fn nobody(mut failures: Vec<(SocketAddr, io::Error)>, alone: bool) -> io::Error {
-    if alone && let Some((_, error)) = failures.pop() {
-        return error;
-    }
-    let Some((_, first)) = failures.first() else {
-        return io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+fn nobody(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
+    let kind = match failures.as_slice() {
+        [] => return io::Error::new(io::ErrorKind::NotFound, "the name has no address"),
+        [_] => return failures.remove(0).1,
+        [(_, first), ..] => first.kind(),
     };
-    let kind = first.kind();
     let each: Vec<_> = failures.iter().map(|(address, error)| format!("{address}: {error}")).collect();
     io::Error::new(kind, each.join("; "))
 }

@@ -167,20 +167,20 @@ impl From<OpError> for Unknown {
     }
 }
 
-/// Sets our name, loads the scripts, and asks about the server, in one round trip. With `confirms` the server
-/// must know WAIT, too.
+/// Sets our name, loads the scripts, and asks about the server, in one round trip. A server whose
+/// `replicas` must confirm must know WAIT, too.
 pub(super) async fn handshake(
     link: &Link,
     wire: &Wire,
     (role, manner): (Role, Manner),
-    confirms: bool,
+    replicas: u32,
     refusals: &mut Refusals,
 ) -> Result<ServerInfo, Unknown> {
     let mut questions = Questions { pipeline: Pipeline::new(), steps: Vec::new(), refused: &refusals.steps };
     if manner == Manner::Full {
         ask_all(&mut questions, &wire.client, role);
     }
-    if confirms {
+    if replicas > 0 {
         // WAIT for no replica at all is answered at once.
         questions.ask(Step::Wait, &["WAIT", "0", "1"]);
     }

@@ -177,7 +177,7 @@ async fn attempt(
         let link = Arc::new(Link::new(connection, pulse));
         let how = (owner.role(), manner);
         let handshake_result =
-            handshake(&link, owner.wire(), how, config.replicas > 0, &mut memory.refusals).await;
+            handshake(&link, owner.wire(), how, config.replicas, &mut memory.refusals).await;
         let server = handshake_result.map_err(|unknown| match unknown {
             Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),

@@ -32,6 +32,7 @@ mod wire;
 mod workload;
 mod world;
 
+use crate::simulation::Account;
 use config::{Config, PROFILES, Profile};
 use fastrand::Rng;
 use search::Search;
@@ -77,12 +78,12 @@ fn numbered(run: u64) -> (u64, Profile) {
 
 /// Runs one seed. A violation is found without a trace; the run is repeated to get one.
 fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violation>> {
-    let once = |traced: bool| run_once(seed, profile, search, traced);
-    let world = once(false);
+    let once = |account| run_once(seed, profile, search, account);
+    let world = once(Account::Omitted);
     if world.failure.is_none() {
         return Ok(world.stats);
     }
-    let world = once(true);
+    let world = once(Account::Written);
     Err(Box::new(Violation {
         seed,
         search,
@@ -92,11 +93,11 @@ fn run(seed: u64, profile: Profile, search: Search) -> Result<Stats, Box<Violati
     }))
 }
 
-fn run_once(seed: u64, profile: Profile, search: Search, traced: bool) -> World {
+fn run_once(seed: u64, profile: Profile, search: Search, account: Account) -> World {
     let mut rng = Rng::with_seed(seed);
     let mut config = Config::draw(profile, &mut rng);
     search.apply(&mut config);
-    let mut world = World::new(config, rng, traced);
+    let mut world = World::new(config, rng, account);
     world.run();
     world
 }

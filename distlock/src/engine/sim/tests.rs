@@ -5,7 +5,7 @@ use super::search::{Search, profile_named};
 use super::{Violation, numbered, run, run_once};
 use crate::protocol::mutant::switch;
 use crate::simulation::digest::Digest;
-use crate::simulation::number;
+use crate::simulation::{Account, number};
 
 const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
@@ -65,7 +65,7 @@ fn no_seed_breaks_a_rule_of_shared_and_limited_locks_with_the_real_driver() {
 fn replay() {
     let Some(seed) = number("SEED") else {
         for search in [Search::One(Uses::Drawn), Search::Driven(Uses::Drawn)] {
-            let account = || run_once(4, Profile::Links, search, true).kernel.trace;
+            let account = || run_once(4, Profile::Links, search, Account::Written).kernel.trace;
             assert_eq!(account(), account(), "{search}");
         }
         return;
@@ -94,7 +94,7 @@ fn trace_digests() {
         for search in searches {
             let mut digest = Digest::default();
             for seed in 0..seeds {
-                let world = run_once(seed, profile, search, true);
+                let world = run_once(seed, profile, search, Account::Written);
                 digest.add(
                     &world.kernel.trace.unwrap_or_default(),
                     &format!("{:?} {:?}", world.stats, world.kernel.failure),

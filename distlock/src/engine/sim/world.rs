@@ -17,8 +17,8 @@ use super::workload::Request;
 use crate::backend::memory::server::ModelServer;
 use crate::collection::KeyCollection;
 use crate::protocol::{Push, Token};
-use crate::simulation::Kernel;
 use crate::simulation::clocks::WallClock;
+use crate::simulation::{Account, Kernel};
 
 /// How often the oracle looks around when nothing else happens.
 pub(super) const WATCH: u64 = 40 * MILLI;
@@ -167,9 +167,11 @@ impl DerefMut for World {
 }
 
 impl World {
-    pub(super) fn new(cfg: Config, mut rng: Rng, traced: bool) -> World {
+    pub(super) fn new(cfg: Config, mut rng: Rng, account: Account) -> World {
         let mut server = ModelServer::new(cfg.tuning.clone());
-        server.counts_listeners(cfg.counts);
+        if !cfg.counts {
+            server.stop_counting_listeners();
+        }
         let mut used_for = || match cfg.uses {
             Uses::All(all) => all,
             Uses::Drawn => Use::draw(&mut rng),
@@ -177,7 +179,7 @@ impl World {
         let keys = (0..cfg.keys).map(|i| KeyWatch::new(format!("k{i}").into(), used_for())).collect();
         let mut world = World {
             cfg,
-            kernel: Kernel::new(rng, traced, 0),
+            kernel: Kernel::new(rng, account, 0),
             server,
             wall: WallClock::new(),
             server_is_up: true,

@@ -25,9 +25,9 @@ pub(crate) struct Queued {
     expect(dead_code, reason = "compared with the scripts, and used by the quorum")
 )]
 impl ModelServer {
-    /// Whether `PUBLISH` tells how many clients it reached; in a cluster it does not.
-    pub(crate) fn counts_listeners(&mut self, counts: bool) {
-        self.counts = counts;
+    /// `PUBLISH` does not tell how many clients it has reached, as in a cluster.
+    pub(crate) fn stop_counting_listeners(&mut self) {
+        self.counts = false;
     }
 
     /// Only servers of a quorum are asked for it.

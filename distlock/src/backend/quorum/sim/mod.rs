@@ -7,6 +7,7 @@
 //! `SEEDS=100000 cargo test -p distlock --lib quorum::sim` looks at more seeds, `SEED=17 cargo test -p distlock
 //! --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.
 
+mod attempts;
 mod config;
 mod judge;
 mod network;
@@ -15,6 +16,7 @@ mod process;
 mod tests;
 mod world;
 
+use crate::simulation::Account;
 use config::Config;
 use fastrand::Rng;
 use world::World;
@@ -44,19 +46,21 @@ struct Stats {
 
 /// Runs one seed; again with a trace if it broke a rule.
 fn run(seed: u64, bias: impl Fn(&mut Config)) -> Result<Stats, Violation> {
-    let once = |traced: bool| run_once(seed, &bias, traced);
-    let world = once(false);
+    let once = |account| run_once(seed, &bias, account);
+    let world = once(Account::Omitted);
     match world.kernel.failure {
         None => Ok(world.stats),
-        Some(what) => Err(Violation { seed, what, trace: once(true).kernel.trace.unwrap_or_default() }),
+        Some(what) => {
+            Err(Violation { seed, what, trace: once(Account::Written).kernel.trace.unwrap_or_default() })
+        }
     }
 }
 
-fn run_once(seed: u64, bias: &impl Fn(&mut Config), traced: bool) -> World {
+fn run_once(seed: u64, bias: &impl Fn(&mut Config), account: Account) -> World {
     let mut rng = Rng::with_seed(seed);
     let mut config = Config::draw(&mut rng);
     bias(&mut config);
-    let mut world = World::new(config, rng, traced);
+    let mut world = World::new(config, rng, account);
     world.run();
     world
 }

@@ -7,7 +7,7 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
-use crate::backend::quorum::effect::{Answer, Command};
+use crate::backend::quorum::effect::{Answer, Command, NewLink};
 use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Note, Origin};
 use crate::backend::{Failure, OpError, Push, Pushes, op, token_text};
@@ -320,14 +320,8 @@ impl World {
         let pushes = if hears { Pushes::On } else { Pushes::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        self.processes[process].coordinator.member_joined(
-            now,
-            node,
-            now.time,
-            former_links_dead,
-            pushes,
-            origin,
-        );
+        let link = NewLink { sent: now.time, former_links_dead, pushes, origin };
+        self.processes[process].coordinator.member_joined(now, node, link);
         self.carry_out(process);
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::attempts::{Purpose, Step};
 use super::config::MILLI;
-use super::process::{Purpose, Step};
 use super::world::World;
 use crate::backend::quorum::effect::Outcome;
 use crate::backend::{AcquireReply, OpResult, ReleaseReply, Remaining, RenewReply, Token};

@@ -4,6 +4,7 @@
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run, run_once};
 use crate::protocol::mutant::{Mutant, hunt};
+use crate::simulation::Account;
 use crate::simulation::digest::Digest;
 use crate::simulation::number;
 
@@ -108,7 +109,7 @@ fn trace_digests() {
     for (name, bias) in biases {
         let mut digest = Digest::default();
         for seed in 0..number("SEEDS").unwrap_or(60) {
-            let world = run_once(seed, &bias, true);
+            let world = run_once(seed, &bias, Account::Written);
             digest.add(
                 &world.kernel.trace.unwrap_or_default(),
                 &format!("{:?} {:?}", world.stats, world.kernel.failure),

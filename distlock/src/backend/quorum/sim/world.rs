@@ -6,14 +6,15 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::Stats;
+use super::attempts::Step;
 use super::config::{Config, MILLI, SECOND};
-use super::process::{Process, Step};
+use super::process::Process;
 use crate::backend::memory::server::ModelServer;
 use crate::backend::quorum::queue::order;
 use crate::backend::{Push, ServerTime, Token, Tuning};
 use crate::protocol::Time;
-use crate::simulation::Kernel;
 use crate::simulation::clocks::WallClock;
+use crate::simulation::{Account, Kernel};
 
 /// One of the servers.
 pub(super) struct Node {
@@ -125,7 +126,7 @@ const AFTER: u64 = 20 * SECOND;
 const LOOKED_AT: u64 = 12 * SECOND;
 
 impl World {
-    pub(super) fn new(cfg: Config, rng: Rng, traced: bool) -> World {
+    pub(super) fn new(cfg: Config, rng: Rng, account: Account) -> World {
         // As on the real servers: no gaps, and the reply to a release tells whether a process waited.
         let tuning = Tuning {
             poll_gap: Duration::from_millis(1),
@@ -151,7 +152,7 @@ impl World {
             nodes: (0..cfg.servers).map(node).collect(),
             keys: (0..cfg.keys).map(|_| KeyWatch::default()).collect(),
             cfg,
-            kernel: Kernel::new(rng, traced, SECOND),
+            kernel: Kernel::new(rng, account, SECOND),
             processes: Vec::new(),
             jobs: Vec::new(),
             stats: Stats::default(),

@@ -1,0 +1,48 @@
+//! The handle to a lock that the body of a section gets.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use crate::guard::Guard;
+
+/// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
+/// attribute give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned tasks.
+///
+/// It does not keep the lock: the lock is released when its section ends, is dropped or panics, even if
+/// clones of the handle exist. From then on they report it as not held.
+#[derive(Clone, Debug)]
+pub struct Held(Arc<Opened>);
+
+/// A lock with the place of its section among those around it.
+#[derive(Debug)]
+struct Opened {
+    guard: Guard,
+    /// The section around this one, once it has been entered.
+    outer: OnceLock<Held>,
+}
+
+impl Held {
+    pub(crate) fn new(guard: Guard) -> Self {
+        Held(Arc::new(Opened { guard, outer: OnceLock::new() }))
+    }
+
+    /// The section of this lock is entered, inside that of `outer`. It is entered once.
+    pub(crate) fn enter_inside(&self, outer: Option<Held>) {
+        if let Some(outer) = outer {
+            self.0.outer.get_or_init(|| outer);
+        }
+    }
+
+    /// The lock held around this one.
+    pub(crate) fn outer(&self) -> Option<&Held> {
+        self.0.outer.get()
+    }
+}
+
+impl Deref for Held {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.0.guard
+    }
+}

@@ -1,0 +1,34 @@
+//! The manager that annotated functions use.
+
+use super::LockManager;
+use crate::scope::{self, Add};
+
+/// Makes `manager` the process's default: annotated functions use it unless they name another one.
+///
+/// # Errors
+/// Returns the manager if there already is a default. The default stays as it is.
+pub fn init(manager: LockManager) -> Result<(), LockManager> {
+    scope::set_global(manager.0).map_err(LockManager)
+}
+
+/// Runs `work` with `manager` as its default instead of the process's: for tests, tenants, and programs with
+/// several servers.
+///
+/// It applies to `work` itself and to everything that `work` awaits, but not to the tasks that it spawns. A
+/// server spawns a task for each connection, so the handlers of a server that runs inside `work` do not see
+/// this manager. In that case keep the manager in the state of the program and write `manager = state.locks`
+/// in the attribute. Where your own code spawns the task, pass the manager on:
+///
+/// ```
+/// # async fn handle() -> Result<(), distlock::LockError> { Ok(()) }
+/// # async fn doc() -> Result<(), distlock::LockError> {
+/// let manager = distlock::LockManager::current()?;
+/// tokio::spawn(distlock::with_manager(manager, async { handle().await }));
+/// # Ok(()) }
+/// ```
+///
+/// # Cancel safety
+/// As cancel-safe as `work`.
+pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output {
+    scope::scoped(Add::Manager(manager.0), work).await
+}
