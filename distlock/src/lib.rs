@@ -88,6 +88,8 @@ mod sync;
 pub mod testing;
 mod token;
 mod ttl;
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+mod url;
 
 #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 pub use connection::Credentials;
