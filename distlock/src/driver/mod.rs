@@ -216,6 +216,7 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
+                self.talk.count_lost();
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
             }
@@ -357,7 +358,12 @@ impl Core {
         let Requester { answer, alive } = requester;
         let result = match outcome {
             Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
-            other => AcquireResult::Not(other),
+            other => {
+                if matches!(other, Outcome::Busy { .. }) {
+                    alive.core().talk.count_busy();
+                }
+                AcquireResult::Not(other)
+            }
         };
         // If the receiver is gone, the result is dropped here, and with it a lease handle, which releases the
         // lock.

@@ -57,7 +57,7 @@ impl LockManager {
         let core = self.core();
         let (mut told, mut unanswered) = (Vec::new(), Vec::new());
         if let Some(account) = core.account(key.shared()) {
-            told.push(Told { client: Arc::new(client(&core.client, core.who())), account });
+            told.push(Told { client: Arc::new(client(&core.client, &core.who())), account });
         }
         if core.backend.others() == Others::Asked {
             let about = |_: &str| About::Key(key.shared().clone());

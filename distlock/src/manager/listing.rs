@@ -36,6 +36,7 @@ const AHEAD: usize = 64;
 /// All locks, in the order of their keys; see [`LockManager::list`].
 pub struct Locks {
     items: Receiver<Item>,
+    clients: Vec<LockClient>,
     unanswered: Vec<String>,
     ended: bool,
     /// Its thread does the work.
@@ -44,6 +45,7 @@ pub struct Locks {
 
 enum Item {
     Lock(LockEntry),
+    Client(LockClient),
     Unanswered(String),
     Failed(LockError),
     End,
@@ -107,7 +109,7 @@ impl LockManager {
                 }
             });
         }
-        Locks { items, unanswered: Vec::new(), ended: false, _manager: manager }
+        Locks { items, clients: Vec::new(), unanswered: Vec::new(), ended: false, _manager: manager }
     }
 }
 
@@ -123,6 +125,12 @@ impl Locks {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
+    /// The clients that have answered so far, whether or not they hold a lock; this process is one of them. Complete when
+    /// the first lock was read. A store that lists its locks itself tells of no others.
+    pub fn clients(&self) -> &[LockClient] {
+        &self.clients
+    }
+
     /// The ids of the clients that have not answered so far. Complete when the stream has ended.
     pub fn unanswered(&self) -> &[String] {
         &self.unanswered
@@ -134,9 +142,10 @@ impl Locks {
                 return Poll::Ready(None);
             }
             let item = ready!(self.items.poll_recv(cx));
-            self.ended = !matches!(item, Some(Item::Lock(_) | Item::Unanswered(_)));
+            self.ended = !matches!(item, Some(Item::Lock(_) | Item::Client(_) | Item::Unanswered(_)));
             match item {
                 Some(Item::Lock(entry)) => return Poll::Ready(Some(Ok(entry))),
+                Some(Item::Client(client)) => self.clients.push(client),
                 Some(Item::Unanswered(client)) => self.unanswered.push(client),
                 Some(Item::Failed(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Item::End) => {}
@@ -208,7 +217,8 @@ impl Items {
     /// As the store lists them. What this process knows of its own is added.
     async fn listed(&self, pattern: &Pattern) -> Result<Item, Unread> {
         let (core, beginning) = (&self.core, pattern.beginning());
-        let me = Arc::new(client(&core.client, core.who()));
+        let me = Arc::new(client(&core.client, &core.who()));
+        self.send(Item::Client((*me).clone())).await?;
         let mut after = None;
         loop {
             let page = match self.reaching(|| core.backend.list(&beginning, after.clone())).await {
@@ -263,21 +273,23 @@ impl Merge<'_> {
         let own = core.page(self.pattern, None, self.room);
         let about = |_: &str| About::List { pattern: self.pattern.clone(), after: None };
         let answers = ask_all(core, clients, about, (self.room, PATIENCE)).await;
-        self.source(&core.client.clone(), own);
+        self.source(&core.client, own).await?;
         for (id, page) in answers {
             match page {
-                Some(page) => self.source(&id, page),
+                Some(page) => self.source(&id, page).await?,
                 None => self.items.send(Item::Unanswered(id)).await?,
             }
         }
         Ok(())
     }
 
-    fn source(&mut self, id: &str, page: Page) {
+    async fn source(&mut self, id: &str, page: Page) -> Result<(), Unread> {
         let Page { who, accounts, rest } = page;
         let client = Arc::new(client(id, &who));
+        self.items.send(Item::Client((*client).clone())).await?;
         self.sources.push(Source { client, page: accounts.into(), rest });
         self.stand(self.sources.len() - 1);
+        Ok(())
     }
 
     /// The source takes its place in the order.

@@ -25,6 +25,10 @@ pub struct LockClient {
     pub program: Option<String>,
     /// The version of this library that it uses.
     pub version: Option<String>,
+    /// How many of its requests have ended as busy since it began, on all keys together.
+    pub busy: Option<u64>,
+    /// How many of its holds were lost since it began, on all keys together.
+    pub lost: Option<u64>,
 }
 
 /// One holder of a lock.
@@ -117,8 +121,9 @@ pub(super) struct Told {
 }
 
 pub(super) fn client(id: &str, who: &Who) -> LockClient {
-    let Who { host, pid, program, version } = who.clone();
-    LockClient { id: id.to_owned(), host, pid, program, version }
+    let Who { host, pid, program, version, met } = who.clone();
+    let (busy, lost) = (met.map(|met| met.busy), met.map(|met| met.lost));
+    LockClient { id: id.to_owned(), host, pid, program, version, busy, lost }
 }
 
 impl LockHolder {

@@ -46,4 +46,14 @@ pub(crate) struct Who {
     pub(crate) program: Option<String>,
     /// Of this library.
     pub(crate) version: Option<String>,
+    pub(crate) met: Option<Met>,
+}
+
+/// What a client has met since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Requests that have ended as busy.
+    pub(crate) busy: u64,
+    /// Holds that were lost.
+    pub(crate) lost: u64,
 }

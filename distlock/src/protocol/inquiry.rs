@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::account::{Account, HoldAccount, WaitAccount, Who};
+use super::account::{Account, HoldAccount, Met, WaitAccount, Who};
 use super::pattern::Pattern;
 use super::{Kind, LIMITED_MARKER, SHARED_MARKER, Token, kind_of};
 
@@ -117,6 +117,9 @@ impl Answer {
         for field in [&who.host, &pid, &who.program, &who.version] {
             push(&mut lines, format_args!(" {}", Optional(field.as_deref())));
         }
+        if let Some(Met { busy, lost }) = who.met {
+            push(&mut lines, format_args!(" {busy} {lost}"));
+        }
         AnswerText { head, lines }
     }
 
@@ -210,7 +213,9 @@ type Fields<'a> = std::str::Split<'a, char>;
 fn read_who(fields: &mut Fields<'_>) -> Option<Who> {
     let mut next = || fields.next().and_then(optional);
     let (host, pid, program, version) = (next(), next(), next(), next());
-    Some(Who { host, pid: pid.and_then(|pid| pid.parse().ok()), program, version })
+    let mut count = || fields.next().and_then(|count| count.parse().ok());
+    let met = count().zip(count()).map(|(busy, lost)| Met { busy, lost });
+    Some(Who { host, pid: pid.and_then(|pid| pid.parse().ok()), program, version, met })
 }
 
 fn read_hold(fields: &mut Fields<'_>) -> Option<(String, HoldAccount)> {
@@ -348,8 +353,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_whatever_the_keys_contain() {
-        let who =
-            Who { host: Some("web 1".into()), pid: Some(4711), program: Some("-".into()), version: None };
+        let who = Who {
+            host: Some("web 1".into()),
+            pid: Some(4711),
+            program: Some("-".into()),
+            version: None,
+            met: Some(Met { busy: 3, lost: 1 }),
+        };
         let mut text = Answer::begin("checkout.0a", 5, &who);
         for account in accounts() {
             assert!(text.add(&account, usize::MAX, false));

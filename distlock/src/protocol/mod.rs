@@ -26,7 +26,7 @@ mod time;
 mod token;
 mod tuning;
 
-pub(crate) use account::{Account, HoldAccount, WaitAccount, Who};
+pub(crate) use account::{Account, HoldAccount, Met, WaitAccount, Who};
 pub(crate) use failure::{Failure, OpError};
 pub(crate) use inspection::{Details, Inspection, ListPage};
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};

@@ -28,7 +28,7 @@ impl Core {
 
     fn written(&self, question: &Question) -> String {
         let room = question.room.clamp(ROOM.0, ROOM.1);
-        let mut text = Answer::begin(&self.client, question.number, self.who());
+        let mut text = Answer::begin(&self.client, question.number, &self.who());
         let page = match &question.about {
             About::Key(key) => {
                 if let Some(account) = self.engine.account(clock::now(), key) {
@@ -58,7 +58,7 @@ impl Core {
             let nothing = || Account { key: key.clone(), holds: Vec::new(), wait: None };
             self.engine.account(now, key).unwrap_or_else(nothing)
         };
-        Page { who: self.who().clone(), accounts: keys.iter().map(account).collect(), rest }
+        Page { who: self.who(), accounts: keys.iter().map(account).collect(), rest }
     }
 
     /// What this client holds and waits for under one key.

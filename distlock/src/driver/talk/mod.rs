@@ -5,15 +5,16 @@ mod asking;
 mod limits;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::sync::OnceCell;
 use tokio::sync::oneshot;
 
 use super::Core;
+use crate::process;
 use crate::protocol::inquiry::{Answer, Message, Rest};
-use crate::protocol::{Account, Who};
+use crate::protocol::{Account, Met, Who};
 use limits::Limits;
 
 /// What one manager asks and is asked.
@@ -24,6 +25,8 @@ pub(super) struct Talk {
     awaited: Mutex<HashMap<u64, Awaited>>,
     limits: Mutex<Limits>,
     who: OnceCell<Who>,
+    busy: AtomicU64,
+    lost: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Talk {
+    /// A request has ended as busy.
+    pub(super) fn count_busy(&self) {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A hold was lost.
+    pub(super) fn count_lost(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Core {
     /// Another client has sent this.
     pub(super) fn heard(self: &std::sync::Arc<Self>, text: &str) {
@@ -57,17 +72,9 @@ impl Core {
     }
 
     /// This process.
-    pub(crate) fn who(&self) -> &Who {
-        self.talk.who.get_or_init(|| Who {
-            host: rustix::system::uname().nodename().to_str().ok().map(str::to_owned),
-            pid: Some(std::process::id()),
-            program: program(),
-            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        })
+    pub(crate) fn who(&self) -> Who {
+        let who = self.talk.who.get_or_init(process::who).clone();
+        let met = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Who { met: Some(Met { busy: met(&self.talk.busy), lost: met(&self.talk.lost) }), ..who }
     }
-}
-
-fn program() -> Option<String> {
-    let path = std::env::current_exe().ok()?;
-    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
