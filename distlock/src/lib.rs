@@ -57,6 +57,7 @@ mod contained;
 mod driver;
 mod engine;
 mod error;
+mod finding;
 mod guard;
 mod key;
 pub mod leader;
@@ -95,6 +96,7 @@ pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
+pub use finding::{Finding, Severity};
 pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;

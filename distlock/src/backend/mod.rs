@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
+use crate::finding::Finding;
 use crate::key::LockKey;
 
 pub(crate) use crate::protocol::*;
@@ -146,6 +147,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Some of the locks whose keys begin with `beginning`, from behind `after` on.
     fn list(&self, _beginning: &str, _after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
         Box::pin(std::future::ready(Ok(ListPage::default())))
+    }
+
+    /// Looks for what endangers locks in this store, or makes them slow.
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Deletes the lock whichever token holds it, and hands on to the queue. Returns whether there was a

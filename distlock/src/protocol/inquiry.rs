@@ -112,14 +112,7 @@ impl Answer {
     pub(crate) fn begin(client: &str, number: u64, who: &Who) -> AnswerText {
         // The mark is set at the end.
         let head = format!("a {} {number} ", Field(client));
-        let mut lines = String::from("\nc");
-        let pid = who.pid.map(|pid| pid.to_string());
-        for field in [&who.host, &pid, &who.program, &who.version] {
-            push(&mut lines, format_args!(" {}", Optional(field.as_deref())));
-        }
-        if let Some(Met { busy, lost }) = who.met {
-            push(&mut lines, format_args!(" {busy} {lost}"));
-        }
+        let lines = format!("\nc {}", who_text(who));
         AnswerText { head, lines }
     }
 
@@ -196,6 +189,24 @@ impl AnswerText {
         };
         format!("{}{mark}{}", self.head, self.lines)
     }
+}
+
+/// A process, as fields.
+pub(crate) fn who_text(who: &Who) -> String {
+    let pid = who.pid.map(|pid| pid.to_string());
+    let fields =
+        [&who.host, &pid, &who.program, &who.version].map(|field| Optional(field.as_deref()).to_string());
+    let mut text = fields.join(" ");
+    if let Some(Met { busy, lost }) = who.met {
+        push(&mut text, format_args!(" {busy} {lost}"));
+    }
+    text
+}
+
+/// The process that these fields tell of; `None`: of none.
+pub(crate) fn read_who_text(text: &str) -> Option<Who> {
+    let who = read_who(&mut text.split(' '))?;
+    Some(who).filter(|who| who.host.is_some() || who.pid.is_some())
 }
 
 fn push(to: &mut String, text: fmt::Arguments<'_>) {

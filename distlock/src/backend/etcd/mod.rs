@@ -8,6 +8,7 @@ mod config;
 mod errors;
 mod keys;
 mod link;
+mod listing;
 mod session;
 mod supervisor;
 mod tls;
@@ -23,8 +24,8 @@ use etcd_client::{Txn, TxnResponse};
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, LeaseRule, LockStore, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoreEvents, StoredLock, Waiting as Waits,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, LeaseRule, List, LockStore, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting as Waits,
 };
 use config::Config;
 use errors::Trouble;
@@ -155,6 +156,7 @@ impl LockStore for EtcdStore {
             .waiting(Waits::Queued)
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
+            .lists()
     }
 
     fn describe(&self) -> String {
@@ -223,7 +225,14 @@ impl LockStore for EtcdStore {
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let link = self.linked()?;
-        Ok(self.places(&link, key).await?.stored())
+        match self.places(&link, key).await?.stored() {
+            Some(lock) => self.with_details(&link, lock).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

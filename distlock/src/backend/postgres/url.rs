@@ -1,6 +1,7 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -25,6 +26,8 @@ pub(crate) struct PostgresConfig {
     pub(super) credentials: Option<Provider>,
     pub(crate) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
+    /// What connections are called that the URL does not name; set once the client is known.
+    pub(super) connection_name: OnceLock<String>,
 }
 
 /// Whom to connect to.
@@ -127,6 +130,7 @@ impl PostgresConfig {
             credentials: options.credentials.clone(),
             connect_timeout: limit("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
             response_timeout: limit("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+            connection_name: OnceLock::new(),
         })
     }
 

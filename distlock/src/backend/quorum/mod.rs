@@ -87,6 +87,7 @@ use super::{
     OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, Tuning, op,
 };
 use crate::clock::{self, Time};
+use crate::finding::{Finding, Severity};
 use coordinator::Coordinator;
 use effect::{Answer, Writing};
 use servers::Servers;
@@ -294,6 +295,27 @@ impl Backend for QuorumBackend {
                     Ok(clients)
                 }
             }
+        })
+    }
+
+    /// One server may be away: that is what a quorum is for.
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        let examined: Vec<_> = self.nodes.iter().map(|node| node.diagnose()).collect();
+        let names = self.names.clone();
+        Box::pin(async move {
+            let mut found = Vec::new();
+            for (name, examined) in names.into_iter().zip(examined) {
+                match examined.await {
+                    Ok(findings) => found.extend(findings),
+                    Err(error) => {
+                        let finding = Finding::new(Severity::Warning, name, error.to_string());
+                        let remedy =
+                            "bring the server back: the quorum survives the loss of fewer others until then";
+                        found.push(finding.remedy(remedy));
+                    }
+                }
+            }
+            Ok(found)
         })
     }
 

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
+use super::diagnosis::{self, Setup};
 use super::endpoint::{Connects, Endpoint, State};
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
@@ -27,6 +28,7 @@ use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
     OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, op,
 };
+use crate::finding::Finding;
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -458,6 +460,16 @@ impl Backend for RedisBackend {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).clients(link)),
             Err(error) => Box::pin(async { Err(error) }),
         }
+    }
+
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let link = shared.link_or_connect()?;
+            let confirmed = shared.replicas.is_some();
+            let setup = if shared.config.member { Setup::Member } else { Setup::Single { confirmed } };
+            diagnosis::examine(&shared.exec, &link, &shared.config.place.to_string(), setup).await
+        })
     }
 
     fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {

@@ -67,6 +67,7 @@ use crate::backend::{
     ReleaseReply, RenewReply, Sending, Told, op,
 };
 use crate::connection::AddressMap;
+use crate::finding::Finding;
 use map::{Map, redirected};
 use node::Node;
 use question::{Question, SlotState};
@@ -484,6 +485,10 @@ impl Backend for ClusterBackend {
 
     fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
         Box::pin(Arc::clone(&self.shared).clients())
+    }
+
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        Box::pin(Arc::clone(&self.shared).diagnose())
     }
 
     fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {

@@ -1,13 +1,15 @@
-//! Messages from client to client in a cluster. Every node passes them on to all others, so any one will do; but each
+//! What is asked of all nodes of a cluster, and messages from client to client. Every node passes them on to all others, so any one will do; but each
 //! knows only the clients that listen on it.
 
 use std::sync::Arc;
 
 use super::ClusterShared;
 use super::node::Node;
+use crate::backend::redis::diagnosis::{self, Setup};
 use crate::backend::redis::errors;
 use crate::backend::redis::link::Link;
 use crate::backend::{Failure, OpError, Told};
+use crate::finding::{Finding, Severity};
 
 impl ClusterShared {
     fn linked(&self) -> Vec<(Arc<Node>, Arc<Link>)> {
@@ -31,6 +33,22 @@ impl ClusterShared {
         clients.sort_unstable();
         clients.dedup();
         Ok(clients)
+    }
+
+    /// What is wrong with any of the masters.
+    pub(super) async fn diagnose(self: Arc<Self>) -> Result<Vec<Finding>, OpError> {
+        let mut found = Vec::new();
+        for node in &self.map().nodes {
+            let place = node.address.to_string();
+            let Some(link) = node.link() else {
+                let cause = node.cause().unwrap_or_else(|| node.not_connected());
+                found.push(Finding::new(Severity::Fault, place, cause.to_string()));
+                continue;
+            };
+            let setup = Setup::Single { confirmed: false };
+            found.extend(diagnosis::examine(&node.exec, &link, &place, setup).await?);
+        }
+        if found.is_empty() { Err(self.nobody()) } else { Ok(found) }
     }
 
     /// Nobody can say how many have got it.
