@@ -57,6 +57,7 @@ mod contained;
 mod driver;
 mod engine;
 mod error;
+mod finding;
 mod guard;
 mod held;
 mod key;
@@ -100,12 +101,14 @@ pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
 pub use error::{LockError, LostReason};
+pub use finding::{Finding, Severity};
 pub use guard::Guard;
 pub use held::Held;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
 pub use manager::{
-    Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport, init, with_manager,
+    Health, LockClient, LockEntry, LockHolder, LockInfo, LockManager, LockManagerBuilder, LockWaiter, Locks,
+    ShutdownReport, init, with_manager,
 };
 pub use observe::{Events, LockEvent};
 pub use release::Release;

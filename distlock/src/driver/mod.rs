@@ -19,6 +19,7 @@ mod long_lasting;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
+mod talk;
 mod vitals;
 
 use std::collections::VecDeque;
@@ -55,6 +56,8 @@ pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
+pub(crate) use talk::Page;
+use talk::Talk;
 use vitals::Vitals;
 
 /// The number of mutexes over which the keys are spread.
@@ -84,6 +87,7 @@ pub(crate) struct Core {
     pub(crate) observers: Observers,
     pub(crate) vitals: Vitals,
     long_lasting: LongLasting,
+    talk: Talk,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
     /// Whether the manager was shut down.
@@ -160,6 +164,7 @@ impl Core {
             observers,
             vitals: Vitals::new(),
             long_lasting: LongLasting::default(),
+            talk: Talk::default(),
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             closed: watch::Sender::new(false),
@@ -214,6 +219,7 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
+                self.talk.count_lost();
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
             }
@@ -355,7 +361,12 @@ impl Core {
         let Requester { answer, alive } = requester;
         let result = match outcome {
             Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
-            other => AcquireResult::Not(other),
+            other => {
+                if matches!(other, Outcome::Busy { .. }) {
+                    alive.core().talk.count_busy();
+                }
+                AcquireResult::Not(other)
+            }
         };
         // If the receiver is gone, the result is dropped here, and with it a lease handle, which releases the
         // lock.

@@ -12,7 +12,8 @@ use super::{Answer, Confirmation, Context, Effect, InBatch, Outcome, Outstanding
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning, When,
+    Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning,
+    When,
 };
 use crate::shrink::shrink;
 
@@ -45,6 +46,16 @@ impl<W> Machine<W> {
 
     pub(crate) fn waiting(&self, key: &Arc<str>) -> usize {
         self.keys.get(key).map_or(0, |state| state.waiters.len())
+    }
+
+    /// Those that are held or waited for, in no order.
+    pub(crate) fn keys_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
+        let is_in_use = |state: &KeyState<W>| !state.leases.is_empty() || !state.waiters.is_empty();
+        self.keys.iter().filter(move |(_, state)| is_in_use(state)).map(|(key, _)| key)
+    }
+
+    pub(crate) fn account(&self, now: Time, key: &Arc<str>) -> Option<Account> {
+        self.keys.get(key)?.account(key, now)
     }
 
     pub(crate) fn outstanding(&self) -> Outstanding {

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::LockManager;
+use crate::error::LockError;
+use crate::finding::Finding;
+use crate::key::LockKey;
 use crate::observe::Events;
 use crate::protocol::Pushes;
 
@@ -65,6 +68,36 @@ impl LockManager {
             cause: look.cause.map(|cause| cause.to_string()),
             closed: *core.closing().borrow() || core.refusal().is_some(),
         }
+    }
+
+    /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. The command
+    /// `distlock doctor` prints it, and tries locks of all kinds beside. A few round trips; nothing is changed.
+    ///
+    /// ```
+    /// use distlock::Severity;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::in_memory();
+    /// for finding in manager.diagnose().await? {
+    ///     if finding.severity >= Severity::Warning {
+    ///         eprintln!("{}: {} ({:?})", finding.about, finding.text, finding.remedy);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] if the store cannot be reached.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>, LockError>> + Send {
+        Box::pin(async {
+            let key = LockKey::from_shared("distlock".into());
+            self.reaching(&key, |core, _| core.backend.diagnose()).await
+        })
     }
 
     /// What happens in this manager from now on, for alerts, audits and tests. The stream is bounded: a reader that is

@@ -1,10 +1,14 @@
 //! The manager: where locks come from.
 
+mod asking;
 mod builder;
 mod built;
 mod connecting;
 mod current;
 mod health;
+mod inspecting;
+mod listing;
+mod lock_info;
 mod operations;
 mod schemes;
 mod store_slot;
@@ -27,7 +31,9 @@ use crate::scope;
 pub use builder::LockManagerBuilder;
 pub use current::{init, with_manager};
 pub use health::Health;
-pub use operations::{LockHolder, LockInfo, ShutdownReport};
+pub use listing::Locks;
+pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
+pub use operations::ShutdownReport;
 
 /// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
 /// this process holds or waits for.

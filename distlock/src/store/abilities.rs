@@ -42,6 +42,7 @@ pub struct Abilities {
     /// Why it cannot do what it cannot.
     lacks: Vec<(Ability, &'static str)>,
     pub(crate) connects_within: Option<Duration>,
+    pub(crate) lists: bool,
 }
 
 /// What a store may lack: see [`Abilities::lacks`].
@@ -73,6 +74,7 @@ impl Default for Abilities {
             renews_together: 1,
             lacks: Vec::new(),
             connects_within: None,
+            lists: false,
         }
     }
 }
@@ -159,6 +161,12 @@ impl Abilities {
     pub(crate) fn reason(&self, ability: Ability) -> String {
         let reason = self.lacks.iter().find(|(lacking, _)| *lacking == ability);
         reason.map(|(_, reason)| format!(": {reason}")).unwrap_or_default()
+    }
+
+    /// [`LockStore::list`](super::LockStore::list) lists all locks.
+    #[must_use]
+    pub fn lists(self) -> Self {
+        Abilities { lists: true, ..self }
     }
 
     /// Whether it keeps locks of this kind.

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
-use crate::line::{Words, unhex};
+use crate::line::{Words, hex, unhex};
 use crate::table::{News, Table};
 
 /// A server on a free port of this machine. Ends when dropped.
@@ -140,6 +140,11 @@ impl Shared {
         let (what, key) = (words.text()?, words.text()?);
         if what == "SESSION" {
             return Some(self.table().heartbeat(key, words.span()?).to_owned());
+        }
+        if what == "LIST" {
+            let (most, after) = (words.number()?, words.text().and_then(unhex));
+            let keys = self.table().list(&unhex(key.strip_prefix('/')?)?, after.as_deref(), most);
+            return Some(keys.iter().fold("KEYS".to_owned(), |line, key| line + " " + &hex(key)));
         }
         let mut news = Vec::new();
         let answer = if what == "END" {

@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, LockStore, Release,
-    ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, List, LockStore,
+    Release, ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -183,7 +184,7 @@ impl ToyStore {
 
 impl LockStore for ToyStore {
     fn abilities(&self) -> Abilities {
-        let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue);
+        let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue).lists();
         match self.session {
             None => all.shared().limited().min_hold(),
             Some(_) => all
@@ -249,11 +250,31 @@ impl LockStore for ToyStore {
             return Ok(None);
         }
         let kind = words.kind().ok_or_else(garbled)?;
-        let mut found = StoredLock::new(kind).waiters(words.number().ok_or_else(garbled)?);
+        let mut found = StoredLock::new(kind);
+        for _ in 0..words.number::<usize>().ok_or_else(garbled)? {
+            found = found.waiter(words.text().ok_or_else(garbled)?);
+        }
         while let (Some(holder), remaining @ Some(_)) = (words.text(), words.span()) {
             found = found.holder(holder, remaining);
         }
         Ok(Some(found))
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        let List { beginning, after, most, .. } = request;
+        let after = after.as_ref().map(|after| hex(after)).unwrap_or_default();
+        // Without the stroke an empty text would be no word.
+        let reply = self.ask(format!("LIST /{} {most} {after}", hex(beginning))).await?;
+        let keys: Option<Vec<String>> = reply.split(' ').skip(1).map(unhex).collect();
+        let keys = keys.ok_or_else(garbled)?;
+        let mut page = StoredPage::new();
+        for key in &keys {
+            // One that was released in between is none.
+            if let Some(lock) = self.inspect(key).await? {
+                page = page.lock(key.clone(), lock);
+            }
+        }
+        Ok(if keys.len() >= *most { page.and_more() } else { page })
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

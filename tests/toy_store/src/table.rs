@@ -86,6 +86,15 @@ impl Table {
         self.sessions.keys().cloned().collect()
     }
 
+    /// The first `most` keys behind `after` that begin so, in order.
+    pub(crate) fn list(&mut self, beginning: &str, after: Option<&str>, most: usize) -> Vec<String> {
+        let mut keys = self.keys();
+        keys.retain(|key| key.starts_with(beginning) && after.is_none_or(|after| key.as_str() > after));
+        keys.sort_unstable();
+        keys.truncate(most);
+        keys
+    }
+
     /// What ends with the session lasts as long again.
     pub(crate) fn heartbeat(&mut self, client: &str, timeout: Duration) -> &'static str {
         let (now, until) = (Instant::now(), Instant::now() + timeout);
@@ -230,6 +239,9 @@ impl Table {
     fn inspect(&self, key: &str) -> String {
         let Some(lock) = self.locks.get(key) else { return "FREE".to_owned() };
         let mut answer = format!("LOCK {} {}", kind_word(lock.kind), lock.queue.len());
+        for place in &lock.queue {
+            answer += &format!(" {}", place.owner);
+        }
         for (holder, until) in &lock.holders {
             answer += &format!(" {holder} {}", millis(left(*until)));
         }

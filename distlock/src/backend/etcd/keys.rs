@@ -42,6 +42,16 @@ impl Names {
         format!("{}locks/{}/", self.root, Encoded(key))
     }
 
+    /// From where to where the places of all locks lie whose keys begin so, behind those of the lock `after`.
+    pub(super) fn locks(&self, beginning: &str, after: Option<&str>) -> (String, String) {
+        let first = format!("{}locks/{}", self.root, Encoded(beginning));
+        // The last byte of text in UTF-8 is never 0xFF.
+        let end = format!("{first}\u{10ffff}");
+        // What follows `/` is `0`.
+        let behind = after.map(|after| format!("{}locks/{}0", self.root, Encoded(after)));
+        (behind.map_or_else(|| first.clone(), |behind| behind.max(first.clone())), end)
+    }
+
     /// The place of an owner.
     pub(super) fn place(&self, key: &str, owner: &str) -> String {
         format!("{}{owner}", self.places(key))

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::config::Config;
 use super::errors::{Connection, Trouble, needs_no_login};
+use super::listing::session_value;
 use super::transactions::Epoch;
 
 /// How often the connection is tried while nothing is under way. Servers close connections that are tried more often
@@ -110,7 +111,7 @@ impl Member {
     /// Writes the session's key: what earlier connections have sent is not carried out from then on.
     pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, Trouble> {
         let mut client = self.client.kv_client();
-        let put = client.put(&*name, "", Some(PutOptions::new().with_lease(lease)));
+        let put = client.put(&*name, session_value(), Some(PutOptions::new().with_lease(lease)));
         let written = self.answer(put).await?;
         let revision =
             written.header().map(|header| header.revision()).ok_or_else(|| self.odd("no revision"))?;

@@ -8,6 +8,7 @@ mod config;
 mod errors;
 mod keys;
 mod link;
+mod listing;
 mod session;
 mod supervisor;
 mod tls;
@@ -25,8 +26,8 @@ use tokio::sync::Notify;
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, LeaseRule, LockStore, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting as Waits,
+    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, LeaseRule, List, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting as Waits,
 };
 use config::Config;
 use errors::Trouble;
@@ -161,6 +162,7 @@ impl LockStore for EtcdStore {
             .lacks(Ability::Shared, CANNOT_COUNT)
             .lacks(Ability::Limited, CANNOT_COUNT)
             .connects_within(self.config.connect_timeout)
+            .lists()
     }
 
     fn describe(&self) -> String {
@@ -229,7 +231,14 @@ impl LockStore for EtcdStore {
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let link = self.linked()?;
-        Ok(self.places(&link, key).await?.stored())
+        match self.places(&link, key).await?.stored() {
+            Some(lock) => self.with_details(&link, lock).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

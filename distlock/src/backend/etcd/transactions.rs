@@ -19,6 +19,9 @@ const EXCLUSIVE: &str = "x";
 /// The value of a place that is kept after its owner has released it.
 const KEPT_PLACE: &str = "kept";
 
+/// The most waiters of a lock that are named.
+const MOST_NAMED: usize = 1_000;
+
 /// The session as the present connection knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Epoch {
@@ -146,7 +149,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
+    pub(super) fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
         let owner = names.read(kv.key())?.owner;
         let kept = kv.value() == KEPT_PLACE.as_bytes();
         Some(Place { name: kv.key().to_vec(), owner, create_revision: kv.create_revision(), kept })
@@ -173,7 +176,9 @@ impl Seen {
     pub(super) fn stored(&self) -> Option<StoredLock> {
         let (first, others) = self.places.split_first()?;
         let waiters = u64::try_from(others.len()).unwrap_or(u64::MAX);
-        Some(StoredLock::new(LockKind::Exclusive).holder(first.holder(), None).waiters(waiters))
+        let lock = StoredLock::new(LockKind::Exclusive).holder(first.holder(), None).waiters(waiters);
+        let named = others.iter().take(MOST_NAMED);
+        Some(named.fold(lock, |lock, place| lock.waiter(&*place.owner)))
     }
 }
 

@@ -17,7 +17,36 @@ pub(super) struct Statements {
     pub(super) inspect: String,
     pub(super) force_release: String,
     pub(super) prune: String,
+    /// Who waits for a key, the next one first.
+    pub(super) waiters: String,
+    /// Locks in the order of their keys: a row for each that holds or waits, holders first.
+    pub(super) list: String,
+    /// The names of our connections.
+    pub(super) connections: String,
 }
+
+const WAITERS: &str = "\
+    SELECT w.owner FROM @.waiter_1 w WHERE w.key = $2 AND w.dies > clock_timestamp() AND clock_timestamp() < $1 \
+    ORDER BY w.place LIMIT 1000";
+
+const LIST: &str = "\
+    WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now), page AS MATERIALIZED (\
+        SELECT l.key, l.kind, l.owner, l.expires FROM @.lock_1 l, t \
+        WHERE t.now < $1 AND l.key >= $2 AND substring(l.key FOR octet_length($2)) = $2 \
+            AND ($3 IS NULL OR l.key > $3) AND (l.owner IS NOT NULL AND l.expires > t.now \
+            OR EXISTS (SELECT FROM @.waiter_1 w WHERE w.key = l.key AND w.dies > t.now)) \
+        ORDER BY l.key LIMIT $4) \
+    SELECT p.key, p.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint, 0::bigint AS place \
+    FROM page p, t, LATERAL (\
+        SELECT p.owner, p.expires WHERE p.kind = 0 AND p.owner IS NOT NULL \
+        UNION ALL SELECT o.owner, o.expires FROM @.holder_1 o WHERE o.key = p.key AND p.kind <> 0\
+    ) h WHERE h.expires > t.now \
+    UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
+    FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
+
+const CONNECTIONS: &str = "\
+    SELECT DISTINCT application_name FROM pg_catalog.pg_stat_activity \
+    WHERE application_name LIKE 'distlock/%' AND clock_timestamp() < $1";
 
 impl Statements {
     /// In each, `$1` is the time after which it is refused, and `$2`, where there is one, says how durable it is.
@@ -31,6 +60,9 @@ impl Statements {
             inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
             force_release: call("force_release_1($3, $1, $2)"),
             prune: call("prune_1($2) WHERE clock_timestamp() < $1"),
+            waiters: schema.fill(WAITERS),
+            list: schema.fill(LIST),
+            connections: CONNECTIONS.to_owned(),
         }
     }
 }

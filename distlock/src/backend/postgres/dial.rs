@@ -66,6 +66,10 @@ async fn connect(
         }
         target.password(given.password);
     }
+    // Unless the URL names them.
+    if let (Some("distlock"), Some(name)) = (target.get_application_name(), config.connection_name.get()) {
+        target.application_name(name);
+    }
     let connected = target.connect(server.tls.clone()).await;
     let (client, mut connection) = connected.map_err(|error| errors::of(&error, Moment::Connecting))?;
     let (end, ended) = watch::channel(None);

@@ -11,6 +11,7 @@ mod errors;
 mod grants;
 mod link;
 mod listener;
+mod listing;
 mod schema;
 mod supervisor;
 mod tls;
@@ -27,8 +28,8 @@ use url::Listening;
 pub(crate) use url::PostgresConfig;
 
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Fencing, LockStore, Queue, Release, ReleaseReply, Renew, RenewReply,
-    StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Acquire, AcquireReply, Fencing, List, LockStore, Queue, Release, ReleaseReply, Renew,
+    RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -99,6 +100,7 @@ impl LockStore for PostgresStore {
             .renews_together(TOGETHER)
             // The commands' connection, and the one that listens.
             .connects_within(self.config.connect_timeout * 2)
+            .lists()
     }
 
     fn describe(&self) -> String {
@@ -174,7 +176,14 @@ impl LockStore for PostgresStore {
             let waiters = u64::try_from(waiters).unwrap_or(0);
             found = Some(lock.holder(holder, Some(remaining)).waiters(waiters));
         }
-        Ok(found)
+        match found {
+            Some(lock) => self.with_waiters(key, lock).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
@@ -251,6 +260,7 @@ impl LockStore for PostgresStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
+        self.config.connection_name.get_or_init(|| listing::connection_name(events.client()));
         self.stay_connected(&events).await;
     }
 }

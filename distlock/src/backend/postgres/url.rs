@@ -1,6 +1,8 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -25,6 +27,8 @@ pub(crate) struct PostgresConfig {
     pub(super) credentials: Option<Provider>,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
+    /// What connections are called that the URL does not name; set once the client is known.
+    pub(super) connection_name: OnceLock<String>,
 }
 
 /// Whom to connect to.
@@ -128,6 +132,7 @@ impl PostgresConfig {
                 RESPONSE_TIMEOUT,
                 &RESPONSE_TIMEOUTS,
             )?,
+            connection_name: OnceLock::new(),
         })
     }
 

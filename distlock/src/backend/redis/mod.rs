@@ -12,6 +12,7 @@ mod cluster;
 mod command;
 mod config;
 mod config_error;
+mod diagnosis;
 mod dial;
 mod doze;
 mod endpoint;

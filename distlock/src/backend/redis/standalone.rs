@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
+use super::diagnosis::{self, Setup};
 use super::endpoint::{Connects, Endpoint, State};
 use super::exec::Exec;
 use super::handshake::{Role, ServerInfo};
@@ -25,8 +26,9 @@ use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
-    OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, op,
+    OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, op,
 };
+use crate::finding::Finding;
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -370,6 +372,10 @@ impl Listener for Supervisor {
         }
     }
 
+    fn told(&self, text: &str) {
+        self.events.told(text);
+    }
+
     fn push(&self, push: Push, _from: Option<&str>) {
         if self.replicas.is_none() || matches!(push, Push::Gap { .. }) {
             return self.events.push(push);
@@ -441,6 +447,34 @@ impl Backend for RedisBackend {
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).inspect(link, Arc::clone(key))),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn others(&self) -> Others {
+        Others::Asked
+    }
+
+    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).clients(link)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let link = shared.link_or_connect()?;
+            let confirmed = shared.replicas.is_some();
+            let setup = if shared.config.member { Setup::Member } else { Setup::Single { confirmed } };
+            diagnosis::examine(&shared.exec, &link, &shared.config.place.to_string(), setup).await
+        })
+    }
+
+    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).tell(link, client, &text)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }

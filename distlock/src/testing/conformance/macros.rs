@@ -70,6 +70,7 @@ macro_rules! __conformance {
             a_plain_function_locks_on_its_thread a_busy_lock_is_an_error_or_the_value_asked_for
             several_keys_are_held_together a_dropped_call_releases
         );
+        $crate::__conformance!(@listing $fixture [$($lacking)*]);
         $crate::__conformance!(@shared $fixture [$($lacking)*]);
         $crate::__conformance!(@limited $fixture [$($lacking)*]);
         $crate::__conformance!(@fencing $fixture [$($lacking)*]);
@@ -105,6 +106,18 @@ macro_rules! __conformance {
                 });
             }
         }
+    };
+    (@listing $fixture:ident [listing $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture listing);
+    };
+    (@listing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@listing $fixture [$($rest)*]);
+    };
+    (@listing $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture listing:
+            a_list_shows_the_locks_of_all_managers_once_each a_list_leaves_out_what_its_pattern_does_not_match
+            a_list_shows_who_waits a_long_list_comes_whole
+        );
     };
     (@shared $fixture:ident [shared $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture shared);
@@ -246,10 +259,11 @@ macro_rules! __conformance {
     (@is_known queue) => {};
     (@is_known link) => {};
     (@is_known ttl) => {};
+    (@is_known listing) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
             "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `processes`, `queue`, `link` or `ttl`"
+             `min_hold`, `processes`, `queue`, `link`, `listing` or `ttl`"
         ));
     };
 }

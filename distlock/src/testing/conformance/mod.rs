@@ -44,6 +44,7 @@
 //! | `processes` | managers that know nothing of each other | [`Fixture::PROCESSES`] says so |
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
 //! | `link` | a link that can be cut | nothing |
+//! | `listing` | a list of all locks | it is refused |
 //! | `ttl` | leases that end by themselves in the store, where sessions keep them | nothing |
 //!
 //! The tests take up to half a minute each where a bound is generous, and some have a thousand threads: run them with
@@ -150,6 +151,7 @@ mod tests {
             include_str!("rules/lease.rs"),
             include_str!("rules/limited.rs"),
             include_str!("rules/link.rs"),
+            include_str!("rules/listing.rs"),
             include_str!("rules/loss.rs"),
             include_str!("rules/min_hold.rs"),
             include_str!("rules/operations.rs"),

@@ -30,6 +30,11 @@ pub async fn min_hold(place: Place) {
     is_refused(&place, place.manager().await.lock("k").min_hold(Duration::from_secs(1))).await;
 }
 
+pub async fn listing(place: Place) {
+    let refused = place.manager().await.list("*").next().await;
+    assert!(matches!(refused, Some(Err(LockError::InvalidOptions { .. }))), "{refused:?}");
+}
+
 pub async fn processes(place: Place) {
     assert_eq!(place.processes(), Processes::One, "managers are like processes of their own");
 }

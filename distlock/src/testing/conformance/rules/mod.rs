@@ -9,6 +9,7 @@ pub mod leader;
 pub mod lease;
 pub mod limited;
 pub mod link;
+pub mod listing;
 pub mod loss;
 pub mod min_hold;
 pub mod operations;

@@ -1,0 +1,169 @@
+//! `doctor`: what is wrong with the store, and what to do about it.
+
+use std::time::Duration;
+
+use distlock::{Finding, LockError, LockManager, LockRequest, Severity};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::args::General;
+use crate::connect::connect;
+use crate::exit::Exit;
+use crate::words::time;
+
+const TTL: Duration = Duration::from_secs(5);
+/// So many times a lock is taken and given back.
+const TIMES: usize = 20;
+/// A hand-off that takes longer was not told, but found by asking.
+const PROMPT: Duration = Duration::from_millis(500);
+
+pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {
+    let start = Instant::now();
+    let manager = connect(general).await?;
+    let mut report = Report { json: general.json, worst: Severity::Fine };
+    report.fine("connection", &format!("made in {}", time(start.elapsed())));
+    match manager.diagnose().await {
+        Ok(findings) => findings.iter().for_each(|finding| report.tell(finding)),
+        Err(error) => report.fault("server", &error),
+    }
+    let key = format!("distlock:doctor:{}", std::process::id());
+    locks(&manager, &key, &mut report).await;
+    hand_off(general, &manager, &key, &mut report).await?;
+    listing(&manager, &key, &mut report).await;
+    Ok(if report.worst == Severity::Fault { Exit::No } else { Exit::Success })
+}
+
+/// Takes a lock of each kind.
+async fn locks(manager: &LockManager, key: &str, report: &mut Report) {
+    let mut times = Vec::new();
+    for _ in 0..TIMES {
+        let start = Instant::now();
+        if let Err(error) = take(manager.lock(key)).await {
+            return report.fault("locks", &error);
+        }
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    report.fine("locks", &format!("taken and given back in {:.1} ms", median.as_secs_f64() * 1e3));
+    let kinds: [(&str, LockRequest); 4] = [
+        ("fencing tokens", manager.lock(key).fenced()),
+        ("shared locks", manager.lock(key).shared()),
+        ("max_holders", manager.lock(key).max_holders(2)),
+        ("min_hold", manager.lock(key).min_hold(Duration::from_millis(10))),
+    ];
+    for (name, request) in kinds {
+        match take(request).await {
+            Ok(()) => report.fine(name, "work"),
+            // Not offered by this store: nothing is wrong.
+            Err(LockError::InvalidOptions { reason }) => report.note(name, &reason),
+            Err(error) => report.fault(name, &error),
+        }
+    }
+}
+
+async fn take(request: LockRequest) -> Result<(), LockError> {
+    request.ttl(TTL).wait(TTL).label("distlock doctor").acquire().await?.release().await
+}
+
+/// Hands a lock on to another client.
+async fn hand_off(
+    general: &General,
+    manager: &LockManager,
+    key: &str,
+    report: &mut Report,
+) -> Result<(), Exit> {
+    let other = connect(general).await?;
+    let Ok(guard) = manager.lock(key).ttl(TTL).wait(TTL).acquire().await else { return Ok(()) };
+    let waiter = tokio::spawn(other.lock(key).ttl(TTL).wait(TTL * 2).acquire());
+    // A store that shows no waiters is given a moment.
+    let until = Instant::now() + PROMPT;
+    while Instant::now() < until
+        && manager.inspect(key).await.is_ok_and(|info| info.is_none_or(|info| info.waiters == 0))
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let start = Instant::now();
+    let released = guard.release().await;
+    let got = waiter.await.map_err(|error| Exit::Unavailable.because(&error.to_string()))?;
+    let took = start.elapsed();
+    match released.and(got) {
+        Ok(next) => {
+            drop(next.release().await);
+            if took < PROMPT && manager.health().pushes {
+                report.fine("hand-off", &format!("the next client had the lock after {}", time(took)));
+            } else {
+                report.tell_all(
+                    Severity::Warning,
+                    "hand-off",
+                    &format!("the next client had the lock after {}: it was not told, and polls", time(took)),
+                    Some("let the user subscribe and publish on the channels below the prefix, as in `&*` (Redis), or \
+                          connect without a proxy that does not pass pushes on"),
+                );
+            }
+        }
+        Err(error) => report.fault("hand-off", &error),
+    }
+    Ok(())
+}
+
+/// Whether `ls`, `show` and `top` can see everybody.
+async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
+    let mut locks = manager.list(key);
+    while let Some(entry) = locks.next().await {
+        if let Err(error) = entry {
+            return report.note("list", &error.to_string());
+        }
+    }
+    match locks.unanswered() {
+        [] => report.fine("list", &format!("{} clients answer", locks.clients().len())),
+        silent => report.tell_all(
+            Severity::Note,
+            "list",
+            &format!("no answer from {}", silent.join(", ")),
+            Some("they are stopped, or run an earlier version: their locks are not listed"),
+        ),
+    }
+}
+
+struct Report {
+    json: bool,
+    worst: Severity,
+}
+
+impl Report {
+    fn fine(&mut self, about: &str, text: &str) {
+        self.tell_all(Severity::Fine, about, text, None);
+    }
+
+    fn note(&mut self, about: &str, text: &str) {
+        self.tell_all(Severity::Note, about, text, None);
+    }
+
+    /// Errors of the library say what to do.
+    fn fault(&mut self, about: &str, error: &LockError) {
+        self.tell_all(Severity::Fault, about, &error.to_string(), None);
+    }
+
+    fn tell(&mut self, finding: &Finding) {
+        self.tell_all(finding.severity, &finding.about, &finding.text, finding.remedy.as_deref());
+    }
+
+    fn tell_all(&mut self, severity: Severity, about: &str, text: &str, remedy: Option<&str>) {
+        self.worst = self.worst.max(severity);
+        let word = match severity {
+            Severity::Fine => "ok",
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            _ => "fault",
+        };
+        if self.json {
+            println!("{}", json!({ "severity": word, "about": about, "text": text, "remedy": remedy }));
+            return;
+        }
+        println!("{word:<8} {about}: {text}");
+        if let Some(remedy) = remedy {
+            println!("{:<8} → {remedy}", "");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Locks in words, for people.
+
+use std::time::Duration;
+
+use distlock::{LockClient, LockEntry, LockHolder, LockInfo, LockKind, LockWaiter};
+
+/// Who holds a lock and who waits for it, wherever that was learnt.
+#[derive(Clone, Debug)]
+pub(crate) struct Parties<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) full_key: &'a str,
+    pub(crate) kind: LockKind,
+    pub(crate) holders: &'a [LockHolder],
+    pub(crate) waiting: &'a [LockWaiter],
+    /// How many processes wait: more than are named, if the user may not read the queue.
+    pub(crate) waiters: u64,
+}
+
+impl<'a> From<&'a LockInfo> for Parties<'a> {
+    fn from(info: &'a LockInfo) -> Self {
+        let LockInfo { key, full_key, holders, waiting, .. } = info;
+        let named = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+        Parties { key, full_key, kind: info.kind, holders, waiting, waiters: info.waiters.max(named) }
+    }
+}
+
+impl<'a> From<&'a LockEntry> for Parties<'a> {
+    fn from(entry: &'a LockEntry) -> Self {
+        let LockEntry { key, full_key, holders, waiting, .. } = entry;
+        let waiters = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+        Parties { key, full_key, kind: entry.kind, holders, waiting, waiters }
+    }
+}
+
+impl Parties<'_> {
+    /// Those of them that tell where they run.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &LockClient> {
+        let holders = self.holders.iter().filter_map(|holder| holder.client.as_ref());
+        holders.chain(self.waiting.iter().filter_map(|waiter| waiter.client.as_ref()))
+    }
+
+    /// For how long it has been held.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.holders.iter().filter_map(|holder| holder.since).max()
+    }
+
+    /// How long the longest lease lasts.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.holders.iter().filter_map(|holder| holder.remaining).max()
+    }
+
+    /// The first holder, and how many there are beside it.
+    pub(crate) fn owner(&self) -> String {
+        match self.holders {
+            [] => "-".to_owned(),
+            [one] => holder(one),
+            [first, others @ ..] => format!("{} +{}", holder(first), others.len()),
+        }
+    }
+}
+
+pub(crate) fn kind(kind: LockKind) -> String {
+    match kind {
+        LockKind::Exclusive => "exclusive".to_owned(),
+        LockKind::Shared => "shared".to_owned(),
+        LockKind::Limited { max_holders } => format!("limited to {max_holders}"),
+        _ => "of another kind".to_owned(),
+    }
+}
+
+/// Where a process runs, and what: `host:pid program`.
+pub(crate) fn process(client: &LockClient) -> Option<String> {
+    let host = client.host.as_deref()?;
+    let pid = client.pid.map_or_else(String::new, |pid| format!(":{pid}"));
+    let program = client.program.as_deref().map_or_else(String::new, |program| format!(" {program}"));
+    Some(shown(&format!("{host}{pid}{program}")))
+}
+
+/// A holder in one line: its process, or its client, or its token, and its label.
+pub(crate) fn holder(holder: &LockHolder) -> String {
+    one_of(holder.client.as_ref(), Some(&holder.token), holder.label.as_deref())
+}
+
+/// The same of a waiter.
+pub(crate) fn waiter(waiter: &LockWaiter) -> String {
+    one_of(waiter.client.as_ref(), waiter.token.as_deref(), waiter.label.as_deref())
+}
+
+fn one_of(client: Option<&LockClient>, token: Option<&str>, label: Option<&str>) -> String {
+    let who = client.map(|client| process(client).unwrap_or_else(|| shown(&client.id)));
+    let who = who.or_else(|| token.map(shown)).unwrap_or_else(|| "?".to_owned());
+    // Requests without a label all have this one.
+    match label.filter(|label| *label != "lock") {
+        Some(label) => format!("{who} ({})", shown(label)),
+        None => who,
+    }
+}
+
+/// A time in two digits or three: `350ms`, `12.3s`, `4m05s`, `3h07m`, `2d04h`.
+pub(crate) fn time(time: Duration) -> String {
+    let (millis, seconds) = (time.as_millis(), time.as_secs());
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..60 => format!("{:.1}s", time.as_secs_f64()),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// The same where it may be unknown.
+pub(crate) fn time_or_dash(known: Option<Duration>) -> String {
+    known.map_or_else(|| "-".to_owned(), time)
+}
+
+/// Keys and tokens are the text of others: one that moves the cursor of a terminal is shown by its name.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_invisible(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// What changes the direction of a text, or has no width: a key could pretend to be another one.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_cannot_move_the_cursor_or_turn_the_text() {
+        assert_eq!(shown("a\u{1b}[2Jb\u{e4}"), "a\\u{1b}[2Jb\u{e4}");
+        assert_eq!(shown("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn times_are_short() {
+        let shown = |millis| time(Duration::from_millis(millis));
+        assert_eq!((&*shown(350), &*shown(12_340), &*shown(245_000)), ("350ms", "12.3s", "4m05s"));
+        assert_eq!((&*shown(11_220_000), &*shown(187_200_000)), ("3h07m", "2d04h"));
+    }
+}

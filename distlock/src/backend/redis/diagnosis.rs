@@ -1,0 +1,238 @@
+//! What about a server endangers locks, or makes them slow.
+
+use std::time::{Duration, SystemTime};
+
+use redis::{Cmd, Value, cmd};
+
+use super::exec::Exec;
+use super::info::{field, text};
+use super::link::Link;
+use super::reply;
+use crate::backend::{OpError, ServerTime};
+use crate::finding::{Finding, Severity};
+
+/// A clock that is further from ours is reported. In a quorum, it keeps the server from counting.
+const CLOCKS_APART: Duration = Duration::from_secs(1);
+/// No connection has this id.
+const NOBODY: i64 = i64::MAX;
+
+/// What is done with the locks of this server, beside keeping them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setup {
+    /// The server alone keeps them. `confirmed`: replicas confirm every acquisition.
+    Single { confirmed: bool },
+    /// It is one of several that must agree.
+    Member,
+}
+
+/// Examines the server behind `link`.
+pub(super) async fn examine(
+    exec: &Exec,
+    link: &Link,
+    place: &str,
+    setup: Setup,
+) -> Result<Vec<Finding>, OpError> {
+    let before = SystemTime::now();
+    let values = exec.ask_all(link, questions(exec)).await?;
+    let after = SystemTime::now();
+    let [server, memory, persistence, replication, time, kill, queue, channels] = values.as_slice() else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    let mut add = |finding: Option<Finding>| {
+        found.extend(
+            finding.map(|finding| Finding { about: format!("{place}: {}", finding.about), ..finding }),
+        );
+    };
+    add(Some(version(text(server))));
+    add(Some(eviction(text(memory))));
+    add(Some(persists(text(persistence), setup)));
+    add(saving(text(persistence)));
+    add(Some(replicated(text(replication), setup)));
+    add(clock(reply::of_time(time), (before, after)));
+    add(Some(permissions([
+        (server, "info", "the version, eviction and persistence are not known"),
+        (kill, "client|kill", "a command of a broken connection may still be carried out later"),
+        (queue, "lrange", "`show` and `top` do not name those who wait"),
+        (channels, "pubsub|channels", "`ls` and `top` cannot list locks"),
+    ])));
+    Ok(found)
+}
+
+fn questions(exec: &Exec) -> Vec<Cmd> {
+    let info = |section| cmd("INFO").arg(section).to_owned();
+    let kill = cmd("CLIENT").arg("KILL").arg("ID").arg(NOBODY).to_owned();
+    let [_, _, _, _, queue] = exec.wire.inspect("dl1:probe");
+    let channels = cmd("PUBSUB").arg("CHANNELS").arg("dl1:nobody").to_owned();
+    let time = cmd("TIME");
+    vec![
+        info("server"),
+        info("memory"),
+        info("persistence"),
+        info("replication"),
+        time,
+        kill,
+        queue,
+        channels,
+    ]
+}
+
+fn version(info: Option<&str>) -> Finding {
+    let name = field(info, "server_name").unwrap_or("redis");
+    let Some(version) = field(info, "valkey_version").or(field(info, "redis_version")) else {
+        return Finding::new(Severity::Note, "version", "the server does not tell its version")
+            .remedy("if it is a proxy, connect to the server behind it");
+    };
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    let finding = |severity| Finding::new(severity, "version", format!("{name} {version}"));
+    match major {
+        Some(..=5) => {
+            finding(Severity::Warning).remedy("distlock is tested on 6.0 and later: upgrade the server")
+        }
+        Some(6) => finding(Severity::Note)
+            .remedy("from 7.0 on, a free lock is acquired by one plain command instead of a script"),
+        _ => finding(Severity::Fine),
+    }
+}
+
+fn eviction(info: Option<&str>) -> Finding {
+    let Some(policy) = field(info, "maxmemory_policy") else {
+        return Finding::new(Severity::Note, "eviction", "the server does not tell whether it evicts keys");
+    };
+    if policy == "noeviction" {
+        return Finding::new(Severity::Fine, "eviction", "maxmemory-policy noeviction");
+    }
+    if field(info, "maxmemory") == Some("0") {
+        let text = format!("maxmemory-policy {policy}, without a limit (maxmemory 0)");
+        return Finding::new(Severity::Fine, "eviction", text);
+    }
+    let text = format!("maxmemory-policy `{policy}` may evict locks while they are held: two holders");
+    let remedy = "set maxmemory-policy noeviction, or give locks a server of their own";
+    Finding::new(Severity::Fault, "eviction", text).remedy(remedy)
+}
+
+fn persists(info: Option<&str>, setup: Setup) -> Finding {
+    match (field(info, "aof_enabled"), setup) {
+        (Some("1"), _) => Finding::new(Severity::Fine, "persistence", "appendonly yes"),
+        (None, _) => Finding::new(Severity::Note, "persistence", "the server does not tell whether it writes to disk"),
+        (_, Setup::Member) => Finding::new(
+            Severity::Fine,
+            "persistence",
+            "appendonly no: after a restart the server does not count for the longest ttl",
+        ),
+        (_, Setup::Single { .. }) => Finding::new(
+            Severity::Note,
+            "persistence",
+            "appendonly no: a restart of the server forgets the locks that are held, and others may acquire them",
+        )
+        .remedy("set appendonly yes with appendfsync always, use redis+quorum://, or let the data check fencing tokens"),
+    }
+}
+
+fn saving(info: Option<&str>) -> Option<Finding> {
+    let failed = ["rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"];
+    let failed = failed.iter().find(|name| field(info, name) == Some("err"))?;
+    let finding = Finding::new(
+        Severity::Warning,
+        "disk",
+        format!("{failed}: err; the server may refuse writes (MISCONF)"),
+    );
+    Some(finding.remedy("look at the server's log and at the room on its disk"))
+}
+
+fn replicated(info: Option<&str>, setup: Setup) -> Finding {
+    let count = field(info, "connected_slaves").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
+    match setup {
+        Setup::Single { confirmed: false } if count > 0 => Finding::new(
+            Severity::Note,
+            "replication",
+            format!(
+                "{count} replicas, which do not confirm: a fail-over may forget a lock that was just acquired"
+            ),
+        )
+        .remedy("connect with `?replicas=n`, or let the data check fencing tokens"),
+        Setup::Single { confirmed: true } => Finding::new(
+            Severity::Fine,
+            "replication",
+            format!("{count} replicas; acquisitions are confirmed"),
+        ),
+        Setup::Single { .. } | Setup::Member => {
+            Finding::new(Severity::Fine, "replication", format!("{count} replicas"))
+        }
+    }
+}
+
+fn clock(server: Option<ServerTime>, (before, after): (SystemTime, SystemTime)) -> Option<Finding> {
+    let server = SystemTime::UNIX_EPOCH + Duration::from_micros(server?.0);
+    let ahead = server.duration_since(after).unwrap_or_default();
+    let behind = before.duration_since(server).unwrap_or_default();
+    let apart = ahead.max(behind);
+    if apart < CLOCKS_APART {
+        return Some(Finding::new(Severity::Fine, "clock", "agrees with the clock of this machine"));
+    }
+    let direction = if ahead > behind { "ahead of" } else { "behind" };
+    let text = format!("{:.1} s {direction} the clock of this machine", apart.as_secs_f64());
+    let finding = Finding::new(Severity::Warning, "clock", text);
+    Some(
+        finding.remedy(
+            "keep the clocks of all machines together (NTP); locks do not depend on that, a quorum does",
+        ),
+    )
+}
+
+/// What is refused for lack of permission.
+fn permissions(asked: [(&Value, &str, &str); 4]) -> Finding {
+    let is_refused = |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOPERM");
+    let refused: Vec<_> = asked.into_iter().filter(|(value, ..)| is_refused(value)).collect();
+    if refused.is_empty() {
+        return Finding::new(Severity::Fine, "permissions", "the user may do all that is of use");
+    }
+    let texts: Vec<String> = refused.iter().map(|(_, name, what)| format!("no +{name}: {what}")).collect();
+    let grants: Vec<String> = refused.iter().map(|(_, name, _)| format!("+{name}")).collect();
+    Finding::new(Severity::Note, "permissions", texts.join("; "))
+        .remedy(format!("ACL SETUSER <user> {}", grants.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_evicts_is_a_fault_if_there_is_a_limit() {
+        let severity = |info: &str| eviction(Some(info)).severity;
+        assert_eq!(severity("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), Severity::Fine);
+        assert_eq!(severity("maxmemory:9\r\nmaxmemory_policy:noeviction\r\n"), Severity::Fine);
+        assert_eq!(severity("maxmemory:9\r\nmaxmemory_policy:volatile-ttl\r\n"), Severity::Fault);
+        assert_eq!(eviction(None).severity, Severity::Note);
+    }
+
+    #[test]
+    fn what_a_restart_or_a_fail_over_forgets_depends_on_the_setup() {
+        let (alone, confirmed) = (Setup::Single { confirmed: false }, Setup::Single { confirmed: true });
+        assert_eq!(persists(Some("aof_enabled:0\r\n"), alone).severity, Severity::Note);
+        assert_eq!(persists(Some("aof_enabled:0\r\n"), Setup::Member).severity, Severity::Fine);
+        assert_eq!(persists(Some("aof_enabled:1\r\n"), alone).severity, Severity::Fine);
+        let replicas = Some("connected_slaves:2\r\n");
+        assert_eq!(replicated(replicas, alone).severity, Severity::Note);
+        assert_eq!(replicated(replicas, confirmed).severity, Severity::Fine);
+        assert!(saving(Some("rdb_last_bgsave_status:err\r\n")).is_some());
+        assert!(saving(Some("rdb_last_bgsave_status:ok\r\n")).is_none());
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_is_reported_with_its_direction() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let found = |server: u64| clock(Some(ServerTime(server * 1_000_000)), (at(100), at(101))).unwrap();
+        assert_eq!(found(100).severity, Severity::Fine);
+        assert!(found(110).text.contains("9.0 s ahead of"), "{}", found(110).text);
+        assert!(found(90).text.contains("10.0 s behind"), "{}", found(90).text);
+    }
+
+    #[test]
+    fn old_servers_are_named() {
+        let severity = |version: &str| super::version(Some(&format!("redis_version:{version}\r\n"))).severity;
+        assert_eq!(severity("5.0.14"), Severity::Warning);
+        assert_eq!(severity("6.2.1"), Severity::Note);
+        assert_eq!(severity("7.0.15"), Severity::Fine);
+    }
+}
