@@ -11,6 +11,8 @@ mod alarm;
 mod alive;
 mod events;
 mod executor;
+#[cfg(feature = "testing")]
+mod for_tests;
 mod idle;
 mod in_flight;
 mod io_thread;
@@ -35,7 +37,7 @@ use crate::clock;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
-use crate::observe::{Event as Happened, Observers};
+use crate::observe::{Behind, Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
@@ -93,6 +95,9 @@ pub(crate) struct Core {
     /// The backend's task was started again: commands of earlier links may still be applied.
     begun_anew: AtomicBool,
     made_in: Process,
+    /// What a test has in store for requests.
+    #[cfg(feature = "testing")]
+    pub(crate) faults: crate::fault::Faults,
     /// The number of lease handles in use.
     lease_handles: AtomicUsize,
     /// The number of commands that the I/O thread awaits.
@@ -164,6 +169,8 @@ impl Core {
             outage: Mutex::default(),
             begun_anew: AtomicBool::new(false),
             made_in: Process::current(),
+            #[cfg(feature = "testing")]
+            faults: crate::fault::Faults::default(),
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             in_background: AtomicUsize::new(0),
@@ -216,7 +223,8 @@ impl Core {
             }
             Effect::Renewed { cell, left } => self.report_renewed(&cell, left),
             Effect::Queued { key, label, kind, waiting } => {
-                self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting });
+                let behind = Behind::AnotherProcess;
+                self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting, behind });
             }
         }
         None
