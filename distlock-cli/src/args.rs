@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::span::{Span, Wait};
+use crate::web::Web;
 
 const STATUSES: &str = "\
 Exit status: that of the command, 128+n if signal n has ended it, else
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Release(Release),
     /// Exits with 0 if a lock can be taken and given back
     Ping,
+    /// Shows all locks as a page in the browser
+    Web(Web),
     /// Prints what a shell completes
     Completions {
         /// The shell

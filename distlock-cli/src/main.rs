@@ -8,6 +8,7 @@ mod exit;
 mod look;
 mod run;
 mod span;
+mod web;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ async fn carry_out(args: Args) -> Exit {
         Command::Guardian(options) => run::guard(&options).await,
         Command::Begin(options) => Ok(run::begin(&options)),
         Command::Ping => look::ping(&general).await,
+        Command::Web(options) => web::web(&general, options).await,
         Command::Show(options) => look::show(&general, options).await,
         Command::Wait(options) => look::wait(&general, options).await,
         Command::Release(options) => look::release(&general, options).await,

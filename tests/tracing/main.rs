@@ -305,7 +305,10 @@ async fn a_wait_in_this_process_begins_with_an_event_too() {
         eventually("the wait is reported", async || !events(label, "queued").is_empty()).await;
         let [event] = &events(label, "queued")[..] else { panic!("one event") };
         assert_eq!(event.level, Level::DEBUG);
-        assert_eq!((&*event.fields["key"], &*event.fields["here"], &*event.fields["waiting"]), ("b", "true", waiting));
+        assert_eq!(
+            (&*event.fields["key"], &*event.fields["here"], &*event.fields["waiting"]),
+            ("b", "true", waiting)
+        );
     }
     guard.release().await.unwrap();
     one.await.unwrap().unwrap().release().await.unwrap();
@@ -327,7 +330,8 @@ async fn a_wait_and_a_hold_that_grow_long_are_warnings_with_numbers() {
     let holder = slow(&manager, async { drop(ended.await) });
     let waiter = slow(&manager, async {});
     let warned = async {
-        for (event, field) in [("waits for a long time", "waited_ms"), ("is held for a long time", "held_ms")] {
+        for (event, field) in [("waits for a long time", "waited_ms"), ("is held for a long time", "held_ms")]
+        {
             eventually(event, async || !events("slow", event).is_empty()).await;
             let warning = &events("slow", event)[0];
             assert_eq!(warning.level, Level::WARN);
