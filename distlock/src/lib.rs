@@ -102,7 +102,10 @@ pub use error::{LockError, LostReason};
 pub use guard::Guard;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
-pub use manager::{Health, LockHolder, LockInfo, LockManager, LockManagerBuilder, ShutdownReport};
+pub use manager::{
+    Health, LockClient, LockEntry, LockHolder, LockInfo, LockManager, LockManagerBuilder, LockWaiter, Locks,
+    ShutdownReport,
+};
 pub use observe::{Events, LockEvent};
 pub use release::Release;
 pub use request::LockRequest;

@@ -115,6 +115,12 @@ impl LockClient {
         Self { child, input, lines }
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a command line.
     pub fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}")

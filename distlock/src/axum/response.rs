@@ -29,11 +29,9 @@ impl Problem {
                 "unavailable",
                 "The lock server cannot be reached. Nothing was done.",
             ),
-            LockError::Closed => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "closed",
-                "This server is shutting down. Nothing was done.",
-            ),
+            LockError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "closed", "This server is shutting down. Nothing was done.")
+            }
             LockError::InvalidKey { .. } => {
                 (StatusCode::BAD_REQUEST, "invalid_key", "A value in the request cannot be locked.")
             }

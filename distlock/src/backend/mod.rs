@@ -51,6 +51,9 @@ pub(crate) trait Events: Send + Sync {
 
     fn notice(&self, _notice: Notice) {}
 
+    /// Another client has sent this ([`Backend::tell`]), perhaps more than once.
+    fn told(&self, _text: &str) {}
+
     /// The session has ended (see [`LeaseEnds::WithSession`], which reports it already): every lock is lost.
     fn session_lost(&self) {}
 }
@@ -60,6 +63,27 @@ pub(crate) trait Events: Send + Sync {
 pub(crate) enum ConnectOn {
     Start,
     FirstUse,
+}
+
+/// How one learns what other clients hold and wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// There are no other clients.
+    None,
+    /// They are asked: [`Backend::clients`], [`Backend::tell`].
+    Asked,
+    /// The store knows: [`Backend::list`].
+    Listed,
+    /// From nobody.
+    Unknown,
+}
+
+/// Whether a message has reached somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nobody with that name listens.
+    Nobody,
+    Perhaps,
 }
 
 /// What a request needs from a backend, apart from the lock being free.
@@ -104,6 +128,25 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>>;
+
+    fn others(&self) -> Others {
+        Others::None
+    }
+
+    /// The clients that listen now, this one among them.
+    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Sends `text` to another client, whose [`Events::told`] gets it unless it is lost.
+    fn tell(&self, _client: &str, _text: String) -> BoxFuture<Result<Told, OpError>> {
+        Box::pin(std::future::ready(Ok(Told::Nobody)))
+    }
+
+    /// Some of the locks whose keys begin with `beginning`, from behind `after` on.
+    fn list(&self, _beginning: &str, _after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+        Box::pin(std::future::ready(Ok(ListPage::default())))
+    }
 
     /// Deletes the lock whichever token holds it, and hands on to the queue. Returns whether there was a
     /// lock.

@@ -63,6 +63,11 @@ impl Events for Core {
         drop(core.event(|engine, now| engine.notice(now, &notice)));
     }
 
+    fn told(&self, text: &str) {
+        let Some(core) = self.io.core() else { return };
+        core.heard(text);
+    }
+
     fn session_lost(&self) {
         let Some(core) = self.io.core() else { return };
         // The session itself reports the loss already. If this event is lost by a panic, the timers find it.

@@ -9,6 +9,7 @@ mod acquiring;
 mod acquiring_all;
 mod alarm;
 mod alive;
+mod ending;
 mod events;
 mod executor;
 #[cfg(feature = "testing")]
@@ -21,6 +22,7 @@ mod long_lasting;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
+mod talk;
 mod vitals;
 
 use std::collections::VecDeque;
@@ -57,6 +59,8 @@ pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
+pub(crate) use talk::Page;
+use talk::Talk;
 use vitals::Vitals;
 
 /// The number of mutexes over which the keys are spread.
@@ -86,6 +90,7 @@ pub(crate) struct Core {
     pub(crate) observers: Observers,
     pub(crate) vitals: Vitals,
     long_lasting: LongLasting,
+    talk: Talk,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
     /// Whether the manager was shut down.
@@ -163,6 +168,7 @@ impl Core {
             observers,
             vitals: Vitals::new(),
             long_lasting: LongLasting::default(),
+            talk: Talk::default(),
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             closed: watch::Sender::new(false),
@@ -218,6 +224,7 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
+                self.talk.count_lost();
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
             }
@@ -360,7 +367,12 @@ impl Core {
         let Requester { answer, alive } = requester;
         let result = match outcome {
             Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
-            other => AcquireResult::Not(other),
+            other => {
+                if matches!(other, Outcome::Busy { .. }) {
+                    alive.core().talk.count_busy();
+                }
+                AcquireResult::Not(other)
+            }
         };
         // If the receiver is gone, the result is dropped here, and with it a lease handle, which releases the
         // lock.
@@ -444,46 +456,6 @@ impl Core {
         if !self.is_forked() {
             drop(self.event(|engine, now| engine.ask_whether_held(now, key)));
         }
-    }
-
-    /// Refuses all acquisitions from now on.
-    pub(crate) fn close(self: &Arc<Self>) {
-        drop(self.event(|engine, now| engine.close(now)));
-        drop(contained(|| self.closed.send_replace(true)));
-    }
-
-    /// Turns true when the manager is shut down.
-    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
-        self.closed.subscribe()
-    }
-
-    pub(crate) fn lose_all(self: &Arc<Self>) {
-        drop(self.event(|engine, now| engine.lose_all(now)));
-    }
-
-    /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
-    /// any more, so all holders, all waiters and all later requests are told at once.
-    fn fail(self: &Arc<Self>, why: &str) {
-        let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
-        self.observers.tell(&Happened::Failed { defect: &defect });
-        let cause = OpError::new(Failure::Refused, defect.clone());
-        self.io.ended(defect);
-        drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
-        drop(self.event(|engine, now| engine.fail(now, &cause)));
-        self.notify_idle_waiters();
-    }
-
-    /// This process was forked from the one that made the manager: nothing of the manager may be used here.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.made_in.is_another()
-    }
-
-    /// Why this manager can do nothing: its I/O thread does not run.
-    pub(crate) fn refusal(&self) -> Option<OpError> {
-        if self.is_forked() {
-            return Some(process::forked());
-        }
-        self.io.defect().map(|defect| OpError::new(Failure::Refused, defect))
     }
 }
 

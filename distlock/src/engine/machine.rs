@@ -12,7 +12,8 @@ use super::{Answer, Confirmation, Context, Effect, InBatch, Outcome, Outstanding
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning, When,
+    Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning,
+    When,
 };
 use crate::shrink::shrink;
 
@@ -53,6 +54,16 @@ impl<W> Machine<W> {
         let state = self.keys.get(key)?;
         let waiting = state.waiters.len();
         (waiting > 1 || (waiting == 1 && !state.leases.is_empty())).then_some(waiting)
+    }
+
+    /// Those that are held or waited for, in no order.
+    pub(crate) fn keys_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
+        let is_in_use = |state: &KeyState<W>| !state.leases.is_empty() || !state.waiters.is_empty();
+        self.keys.iter().filter(move |(_, state)| is_in_use(state)).map(|(key, _)| key)
+    }
+
+    pub(crate) fn account(&self, now: Time, key: &Arc<str>) -> Option<Account> {
+        self.keys.get(key)?.account(key, now)
     }
 
     pub(crate) fn outstanding(&self) -> Outstanding {

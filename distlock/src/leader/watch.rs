@@ -111,11 +111,11 @@ impl LeaderWatch {
 
     async fn ask(&mut self) -> Leadership {
         self.due = clock::now().after(EVERY);
-        let Ok(key) = self.key.clone() else { return Leadership::Unknown };
-        match self.manager.inspect(key).await {
+        let Ok(key) = &self.key else { return Leadership::Unknown };
+        match self.manager.look_up(key).await {
             // Its release is under way.
-            Ok(Some(found)) if self.own.as_ref() == Some(&found.holder) => Leadership::Vacant,
-            Ok(Some(found)) => Leadership::Elsewhere { owner: found.holder },
+            Ok(Some(found)) if self.own.as_deref() == Some(&*found.holder) => Leadership::Vacant,
+            Ok(Some(found)) => Leadership::Elsewhere { owner: found.holder.to_string() },
             Ok(None) => Leadership::Vacant,
             Err(_) => Leadership::Unknown,
         }

@@ -1,11 +1,15 @@
 //! The manager: where locks come from.
 
+mod asking;
 mod builder;
 mod built;
 mod connecting;
 #[cfg(feature = "testing")]
 mod for_tests;
 mod health;
+mod inspecting;
+mod listing;
+mod lock_info;
 mod operations;
 mod schemes;
 mod store_slot;
@@ -27,7 +31,9 @@ use crate::request::{Keys, LockRequest};
 use crate::scope;
 pub use builder::LockManagerBuilder;
 pub use health::Health;
-pub use operations::{LockHolder, LockInfo, ShutdownReport};
+pub use listing::Locks;
+pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
+pub use operations::ShutdownReport;
 
 /// The values of options that a request does not set.
 #[derive(Clone, Copy, Debug)]

@@ -1,52 +1,16 @@
-//! Inspecting locks, taking them away, and shutting down.
+//! Taking locks away, and shutting down.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use crate::backend::{BoxFuture, Failure, Inspection, Kind, OpError};
+use crate::backend::{BoxFuture, Failure, OpError};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
-use crate::lock_kind::LockKind;
 
 /// After the grace period, commands under way have this long to be answered.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
-
-/// One holder of a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockHolder {
-    /// The owner token; see [`LockInfo::holder`].
-    pub token: String,
-    /// When its lease ends, if it is not renewed. `None`: never.
-    pub remaining: Option<Duration>,
-}
-
-/// The holders of a lock; see [`LockManager::inspect`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockInfo {
-    /// The key, without the manager's prefix.
-    pub key: String,
-    /// The key on the server.
-    pub full_key: String,
-    /// The kind of lock.
-    pub kind: LockKind,
-    /// The holder's owner token; of several holders, the one whose lease lasts longest. Tokens of this
-    /// library read `dl1:<client>:<number>`. A token that begins with `dl1:hold` stands for a lock that was
-    /// released and whose key `min_hold` keeps.
-    pub holder: String,
-    /// All holders, the longest lease first, up to a thousand. Empty if the server does not tell them: for a
-    /// shared or limited lock of managers with another key prefix, or for an ACL user that may not read them.
-    pub holders: Vec<LockHolder>,
-    /// When the longest lease ends if it is not renewed. `None`: never (this library sets no such key).
-    pub remaining: Option<Duration>,
-    /// Processes that wait in the queue on the server. (All waiters of one process count as one.)
-    pub waiters: u64,
-    /// Requests of this process that wait.
-    pub waiters_here: usize,
-}
 
 /// How a [`shutdown`](LockManager::shutdown) went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +24,6 @@ pub struct ShutdownReport {
     pub ignored: usize,
     /// Releases that the server has not confirmed. Their leases end with their ttl.
     pub unconfirmed: usize,
-}
-
-fn holders(found: &Inspection) -> Vec<LockHolder> {
-    let holder = |token: &str, remaining| LockHolder { token: token.to_owned(), remaining };
-    match found.kind {
-        Kind::Exclusive => vec![holder(&found.holder, found.remaining)],
-        Kind::Shared | Kind::Limited(_) => {
-            found.holders.iter().map(|(token, left)| holder(token, *left)).collect()
-        }
-    }
 }
 
 /// When dropped, asks whether this process still holds the key. This comes after the command that takes the
@@ -86,35 +40,6 @@ impl Drop for AskWhetherHeld<'_> {
 }
 
 impl LockManager {
-    /// Reads the holders of `key`. `None`: it is free.
-    ///
-    /// # Errors
-    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub fn inspect(
-        &self,
-        key: impl IntoLockKey,
-    ) -> impl Future<Output = Result<Option<LockInfo>, LockError>> + Send {
-        Box::pin(self.inspect_key(key.into_lock_key()))
-    }
-
-    async fn inspect_key(&self, key: Result<LockKey, LockError>) -> Result<Option<LockInfo>, LockError> {
-        let key = key?;
-        let found = self.reaching(&key, |core, key| core.backend.inspect(key.shared())).await?;
-        Ok(found.map(|found| LockInfo {
-            full_key: format!("{}{key}", self.core().backend.prefix()),
-            kind: found.kind.into(),
-            holder: found.holder.to_string(),
-            holders: holders(&found),
-            remaining: found.remaining,
-            waiters: found.waiters,
-            waiters_here: self.core().engine.waiting_here(key.shared()),
-            key: key.to_string(),
-        }))
-    }
-
     /// Takes the lock away from its holder, and hands it to the next in the queue. For operators: the holder
     /// may be in the middle of its work. A holder of this manager learns of it within a round trip, others at
     /// their next renewal. Returns whether the lock was held.
@@ -138,7 +63,7 @@ impl LockManager {
     }
 
     /// Carries out `operation`. If there was no link for it, tries again for as long as a request may take.
-    async fn reaching<T>(
+    pub(super) async fn reaching<T>(
         &self,
         key: &LockKey,
         operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, OpError>>,

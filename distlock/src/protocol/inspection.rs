@@ -1,6 +1,7 @@
-//! What a store knows about a key, for observers.
+//! What a store knows about a key, for those who look from outside.
 
 use super::Kind;
+use super::account::Who;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,4 +17,24 @@ pub(crate) struct Inspection {
     pub(crate) remaining: Option<Duration>,
     /// Processes queued on the server.
     pub(crate) waiters: u64,
+    /// Their tokens, the next one first, as far as the server tells them.
+    pub(crate) waiting: Vec<Arc<str>>,
+    /// What the store knows of holders and waiters beside that, by their tokens.
+    pub(crate) details: Vec<(Arc<str>, Details)>,
+}
+
+/// What a store knows of a holder or a waiter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    pub(crate) since: Option<Duration>,
+    pub(crate) label: Option<String>,
+    pub(crate) who: Who,
+}
+
+/// Some of the locks that a store keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListPage {
+    pub(crate) locks: Vec<(Arc<str>, Inspection)>,
+    /// Where the next page begins: behind this key. `None`: it is the last one.
+    pub(crate) next: Option<Arc<str>>,
 }

@@ -9,12 +9,15 @@
 //!
 //! Nothing in this module acts by itself or depends on its users.
 
+mod account;
 mod failure;
+pub(crate) mod inquiry;
 mod inspection;
 mod kind;
 mod link;
 pub(crate) mod mutant;
 pub(crate) mod op;
+mod pattern;
 mod push;
 mod reply;
 pub(crate) mod server_clock;
@@ -23,12 +26,14 @@ mod time;
 mod token;
 mod tuning;
 
+pub(crate) use account::{Account, HoldAccount, Met, WaitAccount, Who};
 pub(crate) use failure::{Failure, OpError};
-pub(crate) use inspection::Inspection;
+pub(crate) use inspection::{Details, Inspection, ListPage};
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
+pub(crate) use pattern::{LONGEST_PATTERN, Pattern};
 pub(crate) use push::{Notice, Push};
 #[cfg(feature = "redis")]
 pub(crate) use reply::FenceReply;
@@ -36,5 +41,5 @@ pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
 pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
-pub(crate) use token::{MARK, Token, parse_token, shared_token_text, token_text};
+pub(crate) use token::{MARK, Token, client_of, parse_token, shared_token_text, token_text};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};

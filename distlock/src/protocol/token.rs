@@ -3,6 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use super::{Kind, kind_of};
+
 /// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client. On the
 /// wire it reads `dl1:<client>:<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,9 +53,25 @@ pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
     number.parse().ok().map(Token)
 }
 
+/// The client of a token; `None` if it is none of ours.
+pub(crate) fn client_of(token: &str) -> Option<&str> {
+    let (client, number) = token.strip_prefix(MARK)?.rsplit_once(':')?;
+    // Neither what `min_hold` leaves behind nor the marker of a limited lock.
+    let is_client = !client.is_empty() && !client.contains(':') && kind_of(token) == Kind::Exclusive;
+    number.parse::<u64>().ok().map(|_| client).filter(|_| is_client)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_names_its_client() {
+        assert_eq!(client_of("dl1:checkout-7.2f45:12"), Some("checkout-7.2f45"));
+        for other in ["dl1:hold", "dl1:hold:dl1:c:7", "dl1:s", "dl1:p:2", "somebody", "dl1::7", "dl1:c:"] {
+            assert_eq!(client_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_shared_text_is_the_same_text_however_long() {

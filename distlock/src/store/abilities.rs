@@ -37,6 +37,7 @@ pub struct Abilities {
     pub(crate) keys: KeyRules,
     pub(crate) acquires_together: usize,
     pub(crate) renews_together: usize,
+    pub(crate) lists: bool,
 }
 
 impl Default for Abilities {
@@ -52,6 +53,7 @@ impl Default for Abilities {
             keys: KeyRules::any(),
             acquires_together: 1,
             renews_together: 1,
+            lists: false,
         }
     }
 }
@@ -116,6 +118,12 @@ impl Abilities {
     #[must_use]
     pub fn renews_together(self, most: usize) -> Self {
         Abilities { renews_together: most.max(1), ..self }
+    }
+
+    /// [`LockStore::list`](super::LockStore::list) lists all locks.
+    #[must_use]
+    pub fn lists(self) -> Self {
+        Abilities { lists: true, ..self }
     }
 
     /// Whether it keeps locks of this kind.

@@ -32,6 +32,7 @@
 mod abilities;
 mod error;
 mod events;
+mod listing;
 mod reply;
 mod request;
 mod server_clock;
@@ -43,6 +44,7 @@ pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
 pub use error::StoreError;
 pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
+pub use listing::{List, OwnerDetails, StoredPage};
 pub(crate) use reply::HolderRelease;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};
@@ -105,6 +107,14 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
 
     /// Reads who holds the key. `None`: it is free.
     fn inspect(&self, key: &str) -> impl Future<Output = Result<Option<StoredLock>, StoreError>> + Send;
+
+    /// Lists locks that are held or waited for, a page at a time. Called only if [`Abilities::lists`] says so, for
+    /// [`LockManager::list`](crate::LockManager::list). A lock that is held throughout a listing stands on one of its
+    /// pages; of others, either is right.
+    fn list(&self, request: &List) -> impl Future<Output = Result<StoredPage, StoreError>> + Send {
+        let beginning = request.beginning.clone();
+        async move { Err(StoreError::refused(format!("listing the locks below `{beginning}`: not implemented"))) }
+    }
 
     /// Frees the key, no matter which owner holds it, and lets the next in. Returns whether it was held.
     fn force_release(&self, key: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::listing::OwnerDetails;
 use crate::lock_kind::LockKind;
 
 /// Who stands as the holder of a key that [`Release::keep`](super::Release::keep) keeps.
@@ -148,12 +149,14 @@ pub struct StoredLock {
     pub(crate) kind: LockKind,
     pub(crate) holders: Vec<(String, Option<Duration>)>,
     pub(crate) waiters: u64,
+    pub(crate) waiting: Vec<String>,
+    pub(crate) details: Vec<(String, OwnerDetails)>,
 }
 
 impl StoredLock {
     /// A lock of this kind. Name its holders.
     pub fn new(kind: LockKind) -> Self {
-        StoredLock { kind, holders: Vec::new(), waiters: 0 }
+        StoredLock { kind, holders: Vec::new(), waiters: 0, waiting: Vec::new(), details: Vec::new() }
     }
 
     /// One of those who hold it, and how long its lease lasts. `None`: it never ends, or with a session.
@@ -162,8 +165,21 @@ impl StoredLock {
         self
     }
 
-    /// How many owners stand in the store's queue.
+    /// How many owners stand in the store's queue, if they are not named.
     pub fn waiters(self, waiters: u64) -> Self {
         StoredLock { waiters, ..self }
+    }
+
+    /// The next one in the store's queue: name them in their order. A thousand are enough.
+    pub fn waiter(mut self, waiter: impl Into<String>) -> Self {
+        self.waiting.push(waiter.into());
+        let named = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
+        StoredLock { waiters: self.waiters.max(named), ..self }
+    }
+
+    /// What the store knows of one of them.
+    pub fn details(mut self, owner: impl Into<String>, details: OwnerDetails) -> Self {
+        self.details.push((owner.into(), details));
+        self
     }
 }

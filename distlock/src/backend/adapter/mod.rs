@@ -24,19 +24,22 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, Notice, OpError, OpResult, Sending,
-    ServerTime, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, ListPage, Notice, OpError, OpResult,
+    Others, Sending, ServerTime, Token, Tuning, op,
 };
 use crate::backend::ConnectOn;
 use crate::clock;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
-use crate::store::{Abilities, AcquireReply, LockStore, Queue, StoreError};
+use crate::store::{Abilities, AcquireReply, List, LockStore, Queue, StoreError};
 use command::{Queued, Started, Submitted, Turn, in_time};
 use lanes::{Added, Lanes};
 use reports::{Link, Reports};
 use translate::Translator;
+
+/// The most locks on one page of a list.
+const LISTED_TOGETHER: usize = 500;
 
 /// A store, with everything that makes a backend of it.
 pub(crate) struct StoreBackend<S> {
@@ -262,6 +265,24 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         // It waits for no other command, so it may show the state before one that is under way.
         let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
         Box::pin(async { answered(answer?).await.map(|(found, _)| found.map(translate::inspection)) })
+    }
+
+    fn others(&self) -> Others {
+        if self.abilities.lists { Others::Listed } else { Others::Unknown }
+    }
+
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+        let beginning = self.translator.full(beginning).to_string();
+        let after = after.map(|after| self.translator.full(&after).to_string());
+        let request = List::new(beginning, after, LISTED_TOGETHER);
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.list(&request).await });
+        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        let this = self.this.clone();
+        Box::pin(async move {
+            let (page, _) = answered(answer?).await?;
+            let this = this.upgrade().ok_or_else(ended)?;
+            Ok(this.translator.page(page))
+        })
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {

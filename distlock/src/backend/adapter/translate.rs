@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, OpError,
-    OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
+    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, ListPage,
+    OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
 };
 use crate::error::LockError;
 use crate::protocol::session::Session;
 use crate::store::{
     self, Abilities, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew, StoreError,
-    StoredLock, Waiting,
+    StoredLock, StoredPage, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -63,6 +63,14 @@ impl Translator {
     /// The key as the engine knows it.
     pub(super) fn logical(&self, key: &str) -> Option<Arc<str>> {
         key.strip_prefix(&*self.prefix).map(Arc::from)
+    }
+
+    /// A page of locks. Those of managers with another prefix are left out.
+    pub(super) fn page(&self, page: StoredPage) -> ListPage {
+        let StoredPage { locks, more } = page;
+        let next = locks.last().filter(|_| more).and_then(|(key, _)| self.logical(key));
+        let ours = |(key, lock): (String, StoredLock)| Some((self.logical(&key)?, inspection(lock)));
+        ListPage { locks: locks.into_iter().filter_map(ours).collect(), next }
     }
 
     fn owner(&self, token: Token) -> Owner {
@@ -176,15 +184,22 @@ pub(super) fn error(error: StoreError) -> OpError {
 }
 
 pub(super) fn inspection(found: StoredLock) -> Inspection {
-    let StoredLock { kind, mut holders, waiters } = found;
+    let StoredLock { kind, mut holders, waiters, waiting, details } = found;
     // Those without an end last longest.
     holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));
     let (holder, remaining) = match holders.first() {
         Some((holder, remaining)) => (Arc::from(holder.as_str()), *remaining),
         None => (Arc::from(SOMEBODY), None),
     };
-    let holders = holders.into_iter().map(|(holder, left)| (Arc::from(holder), left)).collect();
-    Inspection { kind: kind.into(), holder, holders, remaining, waiters }
+    Inspection {
+        kind: kind.into(),
+        holder,
+        holders: holders.into_iter().map(|(holder, left)| (Arc::from(holder), left)).collect(),
+        remaining,
+        waiters,
+        waiting: waiting.into_iter().map(Arc::from).collect(),
+        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details.0)).collect(),
+    }
 }
 
 /// Refuses what the store cannot do.

@@ -391,8 +391,10 @@ impl ModelServer {
 
     pub(crate) fn inspect(&mut self, server_time: ServerTime, key: &Arc<str>) -> Option<Inspection> {
         let slot = self.slots.get_mut(key)?;
-        let waiters =
-            u64::try_from(slot.queue.iter().filter(|entry| entry.until > server_time).count()).unwrap_or(0);
+        let alive = slot.queue.iter().filter(|entry| entry.until > server_time);
+        let waiting: Vec<Arc<str>> =
+            alive.map(|entry| shared_token_text(&entry.client, entry.token)).collect();
+        let waiters = u64::try_from(waiting.len()).unwrap_or(0);
         let value = slot.live(server_time)?.clone();
         let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(server_time.0));
         let kind = kind_of(&value.holder);
@@ -403,7 +405,8 @@ impl ModelServer {
             holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
         }
         let holder = holders.first().map_or(value.holder, |(holder, _)| holder.clone());
-        Some(Inspection { kind, holder, holders, remaining: value.until.map(left), waiters })
+        let (remaining, details) = (value.until.map(left), Vec::new());
+        Some(Inspection { kind, holder, holders, remaining, waiters, waiting, details })
     }
 
     /// Takes the lock away from its holder. False: it was free.

@@ -84,7 +84,7 @@ use super::fail_all::fail_all;
 use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig};
 use super::{
     AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, OpError,
-    OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, Tuning, op,
+    OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, Tuning, op,
 };
 use crate::clock::{self, Time};
 use coordinator::Coordinator;
@@ -261,16 +261,51 @@ impl Backend for QuorumBackend {
             }
             let found: Vec<Inspection> = found.into_iter().flatten().collect();
             let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
+            // They stand in the queue of one server, but for a moment after that was lost.
+            let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
+            let waiting = waiting.cloned().unwrap_or_default();
             for one in &found {
                 let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
                 if same.len() >= most {
                     // The key is free again when it is free on a majority.
                     same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
                     let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
-                    return Ok(Some(Inspection { remaining, waiters, ..one.clone() }));
+                    return Ok(Some(Inspection { remaining, waiters, waiting, ..one.clone() }));
                 }
             }
             Ok(None)
+        })
+    }
+
+    fn others(&self) -> Others {
+        Others::Asked
+    }
+
+    /// Those that listen on any of the servers.
+    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.clients()).collect();
+        Box::pin(async move {
+            match gathered(asked).await {
+                (found, Some(error)) if found.is_empty() => Err(error),
+                (found, _) => {
+                    let mut clients = found.concat();
+                    clients.sort_unstable();
+                    clients.dedup();
+                    Ok(clients)
+                }
+            }
+        })
+    }
+
+    /// Over every server: the other one may listen on some of them only.
+    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
+        let told: Vec<_> = self.nodes.iter().map(|node| node.tell(client, text.clone())).collect();
+        Box::pin(async move {
+            match gathered(told).await {
+                (told, Some(error)) if told.is_empty() => Err(error),
+                (told, None) if told.iter().all(|told| *told == Told::Nobody) => Ok(Told::Nobody),
+                _ => Ok(Told::Perhaps),
+            }
         })
     }
 
@@ -292,7 +327,8 @@ impl Backend for QuorumBackend {
             // Ends when this future is dropped.
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
-                let tap = Arc::new(Tap { at, node: node.clone(), inbox: self.inbox.clone() });
+                let (inbox, events) = (self.inbox.clone(), Arc::clone(&events));
+                let tap = Arc::new(Tap { at, node: node.clone(), inbox, events });
                 nodes.spawn(node.clone().run(tap));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
@@ -349,6 +385,8 @@ struct Tap {
     at: usize,
     node: Arc<RedisBackend>,
     inbox: mpsc::UnboundedSender<Input>,
+    /// Those of the quorum.
+    events: Arc<dyn Events>,
 }
 
 impl Tap {
@@ -379,5 +417,10 @@ impl Events for Tap {
 
     fn push(&self, push: Push) {
         self.tell(Input::Pushed { node: self.at, push });
+    }
+
+    /// It comes once from every server.
+    fn told(&self, text: &str) {
+        self.events.told(text);
     }
 }

@@ -11,6 +11,8 @@ use crate::backend::{AcquireMode, Kind, MARK, Token, Tuning, op};
 
 /// The most holders of a lock that are listed.
 const MOST_HOLDERS: isize = 1000;
+/// The most waiters in a queue that are listed.
+const MOST_WAITERS: isize = 1000;
 
 /// Turns operations into commands. Fixed for the life of a backend.
 #[derive(Debug)]
@@ -162,8 +164,24 @@ impl Wire {
         cmd
     }
 
-    /// Holder or marker, time to live, length of the queue, and the holders of a shared or limited lock.
-    pub(super) fn inspect(&self, key: &str) -> [Cmd; 4] {
+    /// Which clients listen for pushes.
+    pub(super) fn channels(&self) -> Cmd {
+        let mut cmd = redis::cmd("PUBSUB");
+        cmd.arg("CHANNELS").arg(self.names.any_channel());
+        cmd
+    }
+
+    pub(super) fn publish(&self, client: &str, text: &str) -> Cmd {
+        let channel = self.names.channel(client);
+        let mut cmd = Cmd::with_capacity(3, 16 + channel.len() + text.len());
+        cmd.arg("PUBLISH");
+        cmd.write_arg_fmt(channel);
+        cmd.arg(text);
+        cmd
+    }
+
+    /// Holder or marker, time to live, length of the queue, the holders of a shared or limited lock, and the queue.
+    pub(super) fn inspect(&self, key: &str) -> [Cmd; 5] {
         let (names, tag) = (&self.names, self.names.tag(key));
         let one = |verb, name| {
             let mut cmd = redis::cmd(verb);
@@ -172,11 +190,14 @@ impl Wire {
         };
         let mut members = one("ZREVRANGE", names.members(tag, key));
         members.arg(0).arg(MOST_HOLDERS - 1).arg("WITHSCORES");
+        let mut queue = one("LRANGE", names.queue(tag, key));
+        queue.arg(0).arg(MOST_WAITERS - 1);
         [
             one("GET", names.lock(key)),
             one("PTTL", names.lock(key)),
             one("LLEN", names.queue(tag, key)),
             members,
+            queue,
         ]
     }
 

@@ -162,6 +162,19 @@ pub(super) fn replied(error: ServerError) -> OpError {
     OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
 }
 
+/// The clients of this server could not be listed.
+pub(super) fn clients_unknown(error: ServerError) -> OpError {
+    if error.code() != "NOPERM" {
+        return replied(error);
+    }
+    let error = RedisError::from(error);
+    let text = format!(
+        "the user may not learn which clients there are to be asked for their locks: grant `+pubsub|channels`, before \
+         Redis 7 `+pubsub` ({error})"
+    );
+    OpError::new(Failure::Refused, Cause { text, source: Some(error) })
+}
+
 /// An operation that was sent and got no reply.
 pub(super) fn unanswered(error: RedisError) -> OpError {
     let text = format!("the connection to the server broke before the answer came ({error})");

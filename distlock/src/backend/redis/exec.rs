@@ -11,7 +11,9 @@ use super::link::Link;
 use super::operation::{Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, op};
+use crate::backend::{
+    AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, Told, op,
+};
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;
@@ -343,6 +345,32 @@ impl Exec {
             return Err(failed(&link, error.clone()));
         }
         reply::of_inspect(&values).map_err(|reply::Garbled| garbled(&link))
+    }
+
+    /// The clients that listen for pushes on this server.
+    pub(super) async fn clients(self: Arc<Self>, link: Arc<Link>) -> Result<Vec<String>, OpError> {
+        match self.ask(&link, &self.wire.channels()).await? {
+            Value::ServerError(error) => Err(errors::clients_unknown(error)),
+            value => Ok(reply::of_channels(&self.wire.names, &value)),
+        }
+    }
+
+    /// Sends `text` to another client.
+    pub(super) fn tell(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        client: &str,
+        text: &str,
+    ) -> impl Future<Output = Result<Told, OpError>> + Send + use<> {
+        let publish = self.wire.publish(client, text);
+        async move {
+            match self.ask(&link, &publish).await? {
+                Value::ServerError(error) => Err(failed(&link, error)),
+                // One server counts all who listen.
+                Value::Int(0) if !self.wire.names.is_clustered() => Ok(Told::Nobody),
+                _ => Ok(Told::Perhaps),
+            }
+        }
     }
 
     pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {

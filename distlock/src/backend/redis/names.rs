@@ -133,6 +133,24 @@ impl Names {
         self.name("dl1:c:", Tag(None), client)
     }
 
+    /// A pattern of the server's for the channels of all clients.
+    pub(super) fn any_channel(&self) -> String {
+        let mut pattern = String::new();
+        for c in self.channel("").to_string().chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// The client that a channel belongs to.
+    pub(super) fn client_of<'a>(&self, channel: &'a str) -> Option<&'a str> {
+        channel.strip_prefix(self.prefix.as_str())?.strip_prefix("dl1:c:")
+    }
+
     /// The key of a lock's name; `None` for a name outside the prefix.
     pub(super) fn key_of<'a>(&self, lock: &'a str) -> Option<&'a str> {
         lock.strip_prefix(self.prefix.as_str())
@@ -172,6 +190,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_channels_of_all_clients_are_asked_for_by_a_pattern_of_their_beginning() {
+        let names = Names::new("a*[b]:".to_owned());
+        assert_eq!(names.any_channel(), "a\\*\\[b\\]:dl1:c:*");
+        assert_eq!(names.client_of("a*[b]:dl1:c:web.01"), Some("web.01"));
+        assert_eq!(names.client_of("dl1:c:web.01"), None);
     }
 
     #[test]

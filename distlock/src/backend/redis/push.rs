@@ -20,6 +20,7 @@ use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
+use crate::backend::inquiry::Message;
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
@@ -48,6 +49,8 @@ pub(super) trait Listener: Connects + 'static {
     fn moved(&self) -> impl Future<Output = ()> + Send;
     /// `from`: how the server that made the grant is named in the push.
     fn push(&self, push: Push, from: Option<&str>);
+    /// Another client has sent this.
+    fn told(&self, text: &str);
 }
 
 /// Why there is no subscription.
@@ -318,7 +321,11 @@ fn closed() -> RedisError {
 }
 
 fn deliver(listener: &impl Listener, payload: &[u8]) {
-    match std::str::from_utf8(payload).ok().and_then(|text| parse(listener.wire(), text)) {
+    let text = std::str::from_utf8(payload).ok();
+    if let Some(text) = text.filter(|text| Message::is_one(text)) {
+        return listener.told(text);
+    }
+    match text.and_then(|text| parse(listener.wire(), text)) {
         Some((push, from)) => listener.push(push, from),
         None => notice(Notice::OddPush),
     }

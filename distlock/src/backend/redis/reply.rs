@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::names::Names;
 use crate::backend::{
     AcquireReply, BatchReply, FenceReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
     Token, kind_of, op, parse_token,
@@ -176,12 +177,20 @@ fn other_kind(wanted: Kind, holder: &str) -> Arc<str> {
     found.to_string().into()
 }
 
-/// The replies to GET, PTTL, LLEN and ZREVRANGE.
+/// The reply to PUBSUB CHANNELS.
+pub(super) fn of_channels(names: &Names, value: &Value) -> Vec<String> {
+    let Value::Array(channels) = value else { return Vec::new() };
+    let client =
+        |channel| text(Some(channel)).ok().and_then(|channel| names.client_of(channel)).map(str::to_owned);
+    channels.iter().filter_map(client).collect()
+}
+
+/// The replies to GET, PTTL, LLEN, ZREVRANGE and LRANGE.
 pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled> {
     match values {
         [Value::Nil, ..] => Ok(None),
         [Value::BulkString(_), Value::Int(-2), ..] => Ok(None),
-        [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters), members] => {
+        [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters), members, queue] => {
             let text = String::from_utf8_lossy(holder);
             let kind = kind_of(&text);
             let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
@@ -192,6 +201,8 @@ pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled
                 holders: holders.into_iter().map(|(holder, left)| (holder, Some(left))).collect(),
                 remaining,
                 waiters: u64::try_from(*waiters).unwrap_or(0),
+                waiting: of_queue(queue),
+                details: Vec::new(),
             }))
         }
         _ => Err(Garbled),
@@ -220,6 +231,12 @@ fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(Arc<str>, Dura
     members.into_iter().filter_map(|(token, expiry)| Some((token, left(expiry)?))).collect()
 }
 
+/// The tokens of those who wait. Empty if it was refused.
+fn of_queue(value: &Value) -> Vec<Arc<str>> {
+    let Value::Array(tokens) = value else { return Vec::new() };
+    tokens.iter().filter_map(|token| text(Some(token)).ok()).map(Arc::from).collect()
+}
+
 /// A time in whole microseconds, which a double holds exactly.
 fn score_of(value: &Value) -> Option<u64> {
     match value {
@@ -228,13 +245,13 @@ fn score_of(value: &Value) -> Option<u64> {
     }
 }
 
-/// A user that may only use exclusive locks may not read the holders of other locks: `inspect` does not fail
+/// A user may lack the right to read the holders of shared and limited locks, or the queue: `inspect` does not fail
 /// because of that.
 pub(super) fn without_refusal(mut values: Vec<Value>) -> Vec<Value> {
-    if let [_, _, _, members @ Value::ServerError(_)] = values.as_mut_slice()
-        && matches!(members, Value::ServerError(error) if error.code() == "NOPERM")
-    {
-        *members = Value::Array(Vec::new());
+    for value in values.iter_mut().skip(3) {
+        if matches!(value, Value::ServerError(error) if error.code() == "NOPERM") {
+            *value = Value::Array(Vec::new());
+        }
     }
     values
 }
@@ -314,14 +331,17 @@ mod tests {
             .map(|(token, score)| Value::Array(vec![bulk(token), Value::Double(score)]))
             .into();
         for members in [flat, pairs] {
-            let values = [bulk("dl1:s"), Value::Int(4_000), Value::Int(2), Value::Array(members)];
+            let queue = Value::Array(vec![bulk("dl1:w:1"), bulk("dl1:v:2")]);
+            let values = [bulk("dl1:s"), Value::Int(4_000), Value::Int(2), Value::Array(members), queue];
             let found = of_inspect(&values).unwrap().unwrap();
             assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
+            assert_eq!(found.waiting, [Arc::from("dl1:w:1"), Arc::from("dl1:v:2")]);
             let left = |seconds| Some(Duration::from_secs(seconds));
             assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
         }
-        let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
-        let values = without_refusal(vec![bulk("dl1:p:2"), Value::Int(4_000), Value::Int(0), refused]);
+        let refused = || redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        let values = vec![bulk("dl1:p:2"), Value::Int(4_000), Value::Int(0), refused(), refused()];
+        let values = without_refusal(values);
         let found = of_inspect(&values).unwrap().unwrap();
         assert_eq!((found.kind, &*found.holder), (Kind::Limited(2), "dl1:p:2"));
         assert_eq!(of_inspect(&[Value::Nil, Value::Int(-2), Value::Int(0), Value::Nil]).unwrap(), None);

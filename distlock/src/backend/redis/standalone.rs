@@ -25,7 +25,7 @@ use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, LinkEvent,
-    OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, op,
+    OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, op,
 };
 use crate::observe::{Notice, notice};
 
@@ -370,6 +370,10 @@ impl Listener for Supervisor {
         }
     }
 
+    fn told(&self, text: &str) {
+        self.events.told(text);
+    }
+
     fn push(&self, push: Push, _from: Option<&str>) {
         if self.replicas.is_none() || matches!(push, Push::Gap { .. }) {
             return self.events.push(push);
@@ -441,6 +445,24 @@ impl Backend for RedisBackend {
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).inspect(link, Arc::clone(key))),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn others(&self) -> Others {
+        Others::Asked
+    }
+
+    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).clients(link)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).tell(link, client, &text)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }

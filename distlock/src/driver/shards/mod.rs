@@ -3,6 +3,7 @@
 //!
 //! An event may come from any thread. Its effects are carried out after the call, in their order.
 
+mod accounts;
 mod acquire_all;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

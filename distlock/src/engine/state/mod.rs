@@ -1,6 +1,7 @@
 //! What a machine remembers: data, and questions about it. Nothing here sends a command or completes a
 //! request.
 
+mod account;
 mod attempt;
 mod env;
 mod few;

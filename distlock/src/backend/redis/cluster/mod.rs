@@ -39,6 +39,7 @@ mod map;
 mod node;
 mod question;
 mod supervisor;
+mod talk;
 
 #[cfg(any(test, fuzzing))]
 pub(super) use fuzzing::read as fuzz;
@@ -62,8 +63,8 @@ use super::{errors, reply};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult,
-    ReleaseReply, RenewReply, Sending, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult, Others,
+    ReleaseReply, RenewReply, Sending, Told, op,
 };
 use crate::connection::AddressMap;
 use map::{Map, redirected};
@@ -475,6 +476,20 @@ impl Backend for ClusterBackend {
             Ok(route) => Box::pin(Arc::clone(&self.shared).inspect(route, Arc::clone(key))),
             Err(error) => Box::pin(async { Err(error) }),
         }
+    }
+
+    fn others(&self) -> Others {
+        Others::Asked
+    }
+
+    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
+        Box::pin(Arc::clone(&self.shared).clients())
+    }
+
+    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
+        let client = client.to_owned();
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.tell(&client, &text).await })
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {

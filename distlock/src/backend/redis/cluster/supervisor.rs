@@ -424,6 +424,10 @@ impl Listener for NodeLink {
         self.node.ended().await;
     }
 
+    fn told(&self, text: &str) {
+        self.supervisor.events.told(text);
+    }
+
     fn push(&self, push: Push, from: Option<&str>) {
         self.supervisor.deliver(push, from);
     }

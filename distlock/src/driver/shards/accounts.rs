@@ -1,0 +1,33 @@
+//! Looking at all keys, a part at a time. Each mutex is held for a look over the keys of one machine.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::{Shards, lock};
+use crate::protocol::{Account, Pattern, Time};
+
+impl<W> Shards<W> {
+    /// What is known here of a key. `None`: it is neither held nor waited for here.
+    pub(crate) fn account(&self, now: Time, key: &Arc<str>) -> Option<Account> {
+        lock(self.shard(key)).account(now, key)
+    }
+
+    /// The first `most` keys behind `after` that match, in order.
+    pub(crate) fn keys_behind(&self, after: Option<&str>, pattern: &Pattern, most: usize) -> Vec<Arc<str>> {
+        let mut first: BinaryHeap<Arc<str>> = BinaryHeap::new();
+        for shard in &self.shards {
+            for key in lock(shard).keys_in_use() {
+                let is_behind = after.is_none_or(|after| **key > *after);
+                // The cheap comparisons first: most keys fail them.
+                let is_early = first.len() < most || first.peek().is_some_and(|last| key < last);
+                if is_behind && is_early && pattern.matches(key) {
+                    if first.len() >= most {
+                        first.pop();
+                    }
+                    first.push(key.clone());
+                }
+            }
+        }
+        first.into_sorted_vec()
+    }
+}

@@ -1,0 +1,288 @@
+//! What is known of locks, for those who look: who holds them and who waits, put together of what the store knows and
+//! of what the clients tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lock_kind::LockKind;
+use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, client_of, kind_of, token_text};
+
+/// A process that holds a lock or waits for it, as it tells of itself.
+///
+/// One that does not answer (because it runs an earlier version, or has died) is known by its id alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockClient {
+    /// The client in its tokens: the name that was given to
+    /// [`client_name`](crate::LockManagerBuilder::client_name), and random characters.
+    pub id: String,
+    /// The name of the machine, or of the container.
+    pub host: Option<String>,
+    /// The id of the process on that machine.
+    pub pid: Option<u32>,
+    /// The file name of the program.
+    pub program: Option<String>,
+    /// The version of this library that it uses.
+    pub version: Option<String>,
+    /// How many of its requests have ended as busy since it began, on all keys together.
+    pub busy: Option<u64>,
+    /// How many of its holds were lost since it began, on all keys together.
+    pub lost: Option<u64>,
+}
+
+/// One holder of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// The owner token; see [`LockInfo::holder`].
+    pub token: String,
+    /// When its lease ends, if it is not renewed. `None`: never, or it is not known.
+    pub remaining: Option<Duration>,
+    /// The process. `None`: the token is not one of this library's.
+    pub client: Option<LockClient>,
+    /// The label of its request: of several readers of one process, that of the one that has held it longest.
+    pub label: Option<String>,
+    /// For how long the lock has been held.
+    pub since: Option<Duration>,
+    /// How many readers of that process share the lease; one for other kinds.
+    pub users: Option<u64>,
+}
+
+/// A process that waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockWaiter {
+    /// The token under which it stands in the store's queue. `None`: it stands in none.
+    pub token: Option<String>,
+    /// The process. `None`: the token is not one of this library's.
+    pub client: Option<LockClient>,
+    /// The label of the request that has waited longest.
+    pub label: Option<String>,
+    /// For how long that request has waited.
+    pub since: Option<Duration>,
+    /// How many requests of that process wait.
+    pub requests: Option<u64>,
+}
+
+/// The holders of a lock, and who waits for it; see [`LockManager::inspect`](crate::LockManager::inspect).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// The key, without the manager's prefix.
+    pub key: String,
+    /// The key on the server.
+    pub full_key: String,
+    /// The kind of lock.
+    pub kind: LockKind,
+    /// The holder's owner token; of several holders, the one whose lease lasts longest. Tokens of this
+    /// library read `dl1:<client>:<number>`. A token that begins with `dl1:hold` stands for a lock that was
+    /// released and whose key `min_hold` keeps.
+    pub holder: String,
+    /// All holders, the longest lease first, up to a thousand. Empty if the server does not tell them: for a
+    /// shared or limited lock of managers with another key prefix, or for an ACL user that may not read them.
+    pub holders: Vec<LockHolder>,
+    /// When the longest lease ends if it is not renewed. `None`: never (this library sets no such key).
+    pub remaining: Option<Duration>,
+    /// Processes that wait in the queue on the server. (All waiters of one process count as one.)
+    pub waiters: u64,
+    /// Requests of this process that wait.
+    pub waiters_here: usize,
+    /// The processes that wait, the next one first, up to a thousand: those in the queue on the server, as far as the
+    /// user may read it, and this process.
+    pub waiting: Vec<LockWaiter>,
+    /// The ids of clients above that were asked and have not answered. Of them there is no more than what the store
+    /// knows.
+    pub unanswered: Vec<String>,
+}
+
+/// A lock that is held or waited for; see [`LockManager::list`](crate::LockManager::list).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockEntry {
+    /// The key, without the manager's prefix.
+    pub key: String,
+    /// The key on the server.
+    pub full_key: String,
+    /// The kind of lock: as it is held, or, if no holder is known, as it is asked for.
+    pub kind: LockKind,
+    /// The holders that are known. One that waiters have met, but that has not answered, has no other columns.
+    pub holders: Vec<LockHolder>,
+    /// The processes that wait: in the order in which they will be served, if the store tells it, else the one first
+    /// that has waited longest.
+    pub waiting: Vec<LockWaiter>,
+}
+
+/// What one client has told of one lock.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) client: Arc<LockClient>,
+    pub(super) account: Account,
+}
+
+pub(super) fn client(id: &str, who: &Who) -> LockClient {
+    let Who { host, pid, program, version, met } = who.clone();
+    let (busy, lost) = (met.map(|met| met.busy), met.map(|met| met.lost));
+    LockClient { id: id.to_owned(), host, pid, program, version, busy, lost }
+}
+
+impl LockHolder {
+    fn told(client: &LockClient, hold: &HoldAccount) -> LockHolder {
+        LockHolder {
+            token: token_text(&client.id, hold.token),
+            remaining: Some(hold.left),
+            client: Some(client.clone()),
+            label: Some(hold.label.clone()),
+            since: Some(hold.since),
+            users: Some(hold.users),
+        }
+    }
+
+    fn stored(token: &str, remaining: Option<Duration>, details: Option<&Details>) -> LockHolder {
+        let details = details.cloned().unwrap_or_default();
+        LockHolder {
+            token: token.to_owned(),
+            remaining,
+            client: client_of(token).map(|id| client(id, &details.who)),
+            label: details.label,
+            since: details.since,
+            users: None,
+        }
+    }
+}
+
+impl LockWaiter {
+    fn told(client: &LockClient, account: &Account) -> Option<LockWaiter> {
+        let wait = account.wait.as_ref()?;
+        Some(LockWaiter {
+            token: wait.token.map(|token| token_text(&client.id, token)),
+            client: Some(client.clone()),
+            label: Some(wait.label.clone()),
+            since: Some(wait.since),
+            requests: Some(wait.requests),
+        })
+    }
+
+    fn stored(token: &str, details: Option<&Details>) -> LockWaiter {
+        let details = details.cloned().unwrap_or_default();
+        LockWaiter {
+            token: Some(token.to_owned()),
+            client: client_of(token).map(|id| client(id, &details.who)),
+            label: details.label,
+            since: details.since,
+            requests: None,
+        }
+    }
+}
+
+/// What the clients have told of one lock, by their tokens.
+struct ByToken<'a> {
+    holds: HashMap<String, (&'a LockClient, &'a HoldAccount)>,
+    waits: HashMap<String, (&'a LockClient, &'a Account)>,
+}
+
+impl<'a> ByToken<'a> {
+    fn of(told: &'a [Told]) -> Self {
+        let (mut holds, mut waits) = (HashMap::new(), HashMap::new());
+        for Told { client, account } in told {
+            for hold in &account.holds {
+                holds.insert(token_text(&client.id, hold.token), (&**client, hold));
+            }
+            if let Some(token) = account.wait.as_ref().and_then(|wait| wait.token) {
+                waits.insert(token_text(&client.id, token), (&**client, account));
+            }
+        }
+        ByToken { holds, waits }
+    }
+}
+
+/// Holders and waiters as the store knows them, with what the clients have told of themselves.
+fn parties(found: &Inspection, told: &[Told]) -> (Vec<LockHolder>, Vec<LockWaiter>) {
+    let by_token = ByToken::of(told);
+    let details =
+        |token: &str| found.details.iter().find(|(of, _)| **of == *token).map(|(_, details)| details);
+    let holder = |token: &str, remaining| match by_token.holds.get(token) {
+        Some((client, hold)) => LockHolder { remaining, ..LockHolder::told(client, hold) },
+        None => LockHolder::stored(token, remaining, details(token)),
+    };
+    let holders = match found.kind {
+        Kind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
+        _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
+    };
+    let waiter = |token: &Arc<str>| match by_token.waits.get(&**token) {
+        Some((client, account)) => LockWaiter::told(client, account),
+        None => Some(LockWaiter::stored(token, details(token))),
+    };
+    let mut waiting: Vec<LockWaiter> = found.waiting.iter().filter_map(waiter).collect();
+    for Told { client, account } in told {
+        let waits = LockWaiter::told(client, account);
+        waiting.extend(waits.filter(|waits| waiting.iter().all(|other| other.client != waits.client)));
+    }
+    (holders, waiting)
+}
+
+/// The clients other than `own` that the store names.
+pub(super) fn clients_in(found: &Inspection, own: &str) -> Vec<String> {
+    let holder = std::iter::once(&found.holder);
+    let tokens = holder.chain(found.holders.iter().map(|(token, _)| token)).chain(&found.waiting);
+    let mut clients: Vec<String> = tokens.filter_map(|token| client_of(token)).map(str::to_owned).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    clients.retain(|client| client != own);
+    clients
+}
+
+impl LockInfo {
+    pub(super) fn of(
+        key: &str,
+        prefix: &str,
+        found: &Inspection,
+        told: &[Told],
+        unanswered: Vec<String>,
+    ) -> Self {
+        let (holders, waiting) = parties(found, told);
+        LockInfo {
+            key: key.to_owned(),
+            full_key: format!("{prefix}{key}"),
+            kind: found.kind.into(),
+            holder: found.holder.to_string(),
+            holders,
+            remaining: found.remaining,
+            waiters: found.waiters,
+            waiters_here: 0,
+            waiting,
+            unanswered,
+        }
+    }
+}
+
+impl LockEntry {
+    /// As the store lists it.
+    pub(super) fn listed(key: &str, prefix: &str, found: &Inspection, told: &[Told]) -> LockEntry {
+        let (holders, waiting) = parties(found, told);
+        let kind = found.kind.into();
+        LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
+    }
+
+    /// As the clients tell it. `None`: nobody has told anything.
+    pub(super) fn told(key: &str, prefix: &str, told: &[Told]) -> Option<LockEntry> {
+        let held = |told: &Told| told.account.holds.first().map(|hold| hold.kind);
+        let asked = |told: &Told| told.account.wait.as_ref().map(|wait| wait.kind);
+        let kind = told.iter().find_map(held).or_else(|| told.iter().find_map(asked))?;
+        let each = told.iter().flat_map(|told| told.account.holds.iter().map(|hold| (&told.client, hold)));
+        let mut holders: Vec<LockHolder> =
+            each.map(|(client, hold)| LockHolder::told(client, hold)).collect();
+        if holders.is_empty() {
+            // Who they wait for may be none of ours, or may have died.
+            let behind = told.iter().filter_map(|told| told.account.wait.as_ref()?.behind.as_deref());
+            let latest = behind.filter(|token| kind_of(token) == Kind::Exclusive).last();
+            holders.extend(latest.map(|token| LockHolder::stored(token, None, None)));
+        }
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.remaining));
+        let waits = |told: &Told| LockWaiter::told(&told.client, &told.account);
+        let mut waiting: Vec<LockWaiter> = told.iter().filter_map(waits).collect();
+        waiting.sort_by_key(|waiter| std::cmp::Reverse(waiter.since));
+        let (key, full_key) = (key.to_owned(), format!("{prefix}{key}"));
+        Some(LockEntry { key, full_key, kind: kind.into(), holders, waiting })
+    }
+}

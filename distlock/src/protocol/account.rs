@@ -1,0 +1,59 @@
+//! What a client knows of its own locks, and who it is.
+
+use super::{Kind, Token};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one client knows of one lock that it holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) key: Arc<str>,
+    pub(crate) holds: Vec<HoldAccount>,
+    pub(crate) wait: Option<WaitAccount>,
+}
+
+/// One lease. Readers of one process share one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HoldAccount {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) users: u64,
+    /// That of the user who has had it longest.
+    pub(crate) label: String,
+    pub(crate) since: Duration,
+    pub(crate) left: Duration,
+}
+
+/// The requests that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WaitAccount {
+    /// That of the attempt on the server, if there is one.
+    pub(crate) token: Option<Token>,
+    pub(crate) kind: Kind,
+    pub(crate) requests: u64,
+    /// That of the request that has waited longest.
+    pub(crate) label: String,
+    pub(crate) since: Duration,
+    /// The holder, as the store has last named it.
+    pub(crate) behind: Option<Arc<str>>,
+}
+
+/// The process that a client is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) host: Option<String>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) program: Option<String>,
+    /// Of this library.
+    pub(crate) version: Option<String>,
+    pub(crate) met: Option<Met>,
+}
+
+/// What a client has met since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Requests that have ended as busy.
+    pub(crate) busy: u64,
+    /// Holds that were lost.
+    pub(crate) lost: u64,
+}
