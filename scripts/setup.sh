@@ -62,6 +62,12 @@ setup_postgres() {
     command -v "${DISTLOCK_TEST_PGBOUNCER:-pgbouncer}" >/dev/null || install_packages pgbouncer
 }
 
+# A browser without a window, and what drives it: for the page of `distlock web`.
+setup_browser() {
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null && return
+    install_packages chromium chromium-driver
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
@@ -71,6 +77,7 @@ setup() {
         install_packages protobuf-compiler libprotobuf-dev || return 1
     setup_etcd || return 1
     setup_postgres || return 1
+    setup_browser || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::span::{Span, Wait};
+use crate::web::Web;
 
 const STATUSES: &str = "\
 Exit status: that of the command, 128+n if signal n has ended it, else
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Ping,
     /// Looks for what is wrong with the store, and says what to do; exits with 1 if locks are in danger
     Doctor,
+    /// Shows all locks as a page in the browser
+    Web(Web),
     /// Prints what a shell completes
     Completions {
         /// The shell

@@ -12,6 +12,7 @@ mod look;
 mod run;
 mod span;
 mod top;
+mod web;
 mod words;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ async fn carry_out(args: Args) -> Exit {
             let page = clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout());
             page.map(|()| Exit::Success).map_err(|error| Exit::Unavailable.because(&error.to_string()))
         }
+        Command::Web(options) => web::web(&general, options).await,
         Command::Show(options) => look::show(&general, options).await,
         Command::Wait(options) => look::wait(&general, options).await,
         Command::Release(options) => look::release(&general, options).await,

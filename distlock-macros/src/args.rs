@@ -28,6 +28,8 @@ pub(crate) struct RawArgs {
     broken: Vec<Opt>,
     /// Names that are no options and have no value, as in `key = "order:{}", user_id`.
     stray: Vec<Ident>,
+    /// Where options have the names that they had once.
+    former: Vec<Span>,
 }
 
 impl RawArgs {
@@ -66,6 +68,11 @@ impl RawArgs {
         &self.stray
     }
 
+    /// Where options have the names that they had once.
+    pub(crate) fn former(&self) -> &[Span] {
+        &self.former
+    }
+
     /// Writes `receiver` for `self` in every value.
     pub(crate) fn rename_self(&mut self, receiver: &Ident) {
         if receiver == "self" {
@@ -91,7 +98,7 @@ impl RawArgs {
             errors.push(diag::positional(span, literal.as_ref()));
             return;
         };
-        let known = Opt::named(&name.to_string());
+        let known = self.known(&name);
         self.broken.extend(known);
         if !input.peek(Token![=]) || input.peek(Token![==]) {
             let end = input.is_empty() || input.peek(Token![,]);
@@ -129,6 +136,16 @@ impl RawArgs {
                 skip_to_comma(input);
             }
         }
+    }
+
+    /// The option of that name, or of that former name.
+    fn known(&mut self, name: &Ident) -> Option<Opt> {
+        let written = name.to_string();
+        Opt::named(&written).or_else(|| {
+            let option = Opt::formerly_named(&written)?;
+            self.former.push(name.span());
+            Some(option)
+        })
     }
 
     /// The one place where an option is stored.

@@ -95,11 +95,18 @@ options! {
         "where the lock lives";
     When: "when", "when = amount > 0", ["condition", "skip"],
         "lock only if this is true";
-    Name: "name", r#"name = "order""#, [],
-        "the label in traces";
+    WarnWait: "warn_wait", r#"warn_wait = "5s""#, [],
+        "a longer wait is reported as a warning";
+    WarnHold: "warn_hold", r#"warn_hold = "1m""#, [],
+        "a longer hold is reported as a warning";
+    Label: "label", r#"label = "order""#, [],
+        "what spans, events and metrics call it";
     Crate: "crate", "crate = ::distlock", [],
         "the path of the library, where it is re-exported";
 }
+
+/// Names that options had once. They still work, with a warning.
+const FORMER_NAMES: &[(&str, Opt)] = &[("name", Opt::Label)];
 
 impl fmt::Display for Opt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,6 +118,11 @@ impl Opt {
     /// The option of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Opt::ALL.iter().copied().find(|option| option.name() == name)
+    }
+
+    /// The option that once had that name.
+    pub(crate) fn formerly_named(name: &str) -> Option<Self> {
+        FORMER_NAMES.iter().find(|(former, _)| *former == name).map(|(_, option)| *option)
     }
 
     /// The option that another lock library calls by that name.
@@ -183,6 +195,14 @@ mod tests {
         for alias in Opt::ALL.iter().flat_map(|option| option.aliases()) {
             assert!(seen.insert(alias), "{alias}");
             assert_eq!(Opt::named(alias), None, "{alias}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_is_no_present_one() {
+        for (name, option) in FORMER_NAMES {
+            assert_eq!(Opt::named(name), None, "{name}");
+            assert_eq!(Opt::formerly_named(name), Some(*option));
         }
     }
 }

@@ -53,13 +53,20 @@ snapshots! {
         min_hold = "1s",
         reentrant = true,
         on_lost = "continue",
-        name = "shop"
+        label = "shop"
     ) {
         async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
             Ok(())
         }
     }
-    no_renewal_and_for_ever: (key = format!("order:{}", id + 1), renew = false, wait = "forever") {
+    no_renewal_and_for_ever: (
+        key = format!("order:{}", id + 1),
+        renew = false,
+        wait = "forever",
+        warn_wait = "5s",
+        warn_hold = limit(),
+        name = "order"
+    ) {
         async fn order(id: u64) -> Result<(), OrderError> {
             Ok(())
         }

@@ -11,7 +11,50 @@ pub(crate) fn now() -> Time {
     if let Some(now) = simulated::now() {
         return now;
     }
+    #[cfg(feature = "testing")]
+    if let Some(now) = of_tokio::now() {
+        return now;
+    }
     read()
+}
+
+/// A test may have its thread follow tokio's clock, which can be paused.
+#[cfg(feature = "testing")]
+pub(crate) mod of_tokio {
+    use std::cell::Cell;
+    use std::thread::{self, ThreadId};
+
+    use tokio::time::Instant;
+
+    use super::Time;
+
+    thread_local! {
+        /// The same moment on both clocks.
+        static SINCE: Cell<Option<(Time, Instant)>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn now() -> Option<Time> {
+        // Fails at the end of the thread.
+        let (time, instant) = SINCE.try_with(Cell::get).ok().flatten()?;
+        Some(time.after(Instant::now().saturating_duration_since(instant)))
+    }
+
+    /// Until it is dropped, this thread follows tokio's clock.
+    #[derive(Debug)]
+    pub(crate) struct Followed(ThreadId);
+
+    pub(crate) fn follow() -> Followed {
+        SINCE.set(Some((super::read(), Instant::now())));
+        Followed(thread::current().id())
+    }
+
+    impl Drop for Followed {
+        fn drop(&mut self) {
+            if self.0 == thread::current().id() {
+                SINCE.try_with(|since| since.set(None)).ok();
+            }
+        }
+    }
 }
 
 /// Where a simulated world says what time it is.

@@ -28,6 +28,9 @@ pub enum LockError {
         key: LockKey,
         /// The holder's owner token, if it is known; ours read `dl1:<client>:<number>`.
         holder: Option<Arc<str>>,
+        /// How long the holder's lease lasts from now on if it is not renewed, as far as it is known: others get the
+        /// lock by then if the holder has crashed.
+        remaining: Option<Duration>,
         /// How long the request waited; zero for one that made a single attempt.
         waited: Duration,
     },
@@ -120,7 +123,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl LockError {
     /// Somebody else holds `key`. For testing how a program maps errors.
     pub fn busy(key: impl AsRef<str>) -> Self {
-        LockError::Busy { key: unchecked(key), holder: None, waited: Duration::ZERO }
+        LockError::Busy { key: unchecked(key), holder: None, remaining: None, waited: Duration::ZERO }
     }
 
     /// The lease of `key` expired. For testing how a program maps errors.
@@ -159,10 +162,33 @@ impl LockError {
         matches!(self, LockError::Unavailable { .. })
     }
 
-    /// When trying again makes sense: after this long, or (`None`) not at all.
+    /// When trying again makes sense: after this long, or (`None`) not at all. In whole seconds, as the header
+    /// `Retry-After` of HTTP has them.
+    ///
+    /// A busy lock: when the holder's lease ends, if that is known, rounded up. (A holder that lives renews its lease,
+    /// or releases the lock earlier.) Otherwise, and while the server cannot be reached: one second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::in_memory();
+    /// let holder = manager.lock("order:42").ttl(Duration::from_millis(4500)).acquire().await?;
+    /// let busy = manager.lock("order:42").no_wait().acquire().await.unwrap_err();
+    /// assert_eq!(busy.retry_after(), Some(Duration::from_secs(5)));
+    /// # holder.release().await }
+    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        matches!(self, LockError::Busy { .. } | LockError::Unavailable { .. }).then_some(RETRY_AFTER)
+        match self {
+            LockError::Busy { remaining: Some(remaining), .. } => {
+                let seconds = remaining.as_secs().saturating_add(u64::from(remaining.subsec_nanos() > 0));
+                Some(Duration::from_secs(seconds.max(1)))
+            }
+            LockError::Busy { .. } | LockError::Unavailable { .. } => Some(RETRY_AFTER),
+            _ => None,
+        }
     }
 }
 
@@ -174,7 +200,7 @@ fn unchecked(key: impl AsRef<str>) -> LockKey {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockError::Busy { key, holder, waited } => {
+            LockError::Busy { key, holder, waited, .. } => {
                 write!(f, "lock `{key}` is busy")?;
                 if let Some(holder) = holder {
                     write!(f, ", held by `{holder}`")?;
@@ -257,5 +283,21 @@ mod tests {
         assert!(down.source().is_none(), "its text stands in the error already");
         assert!(LockError::busy("k").retry_after().is_some());
         assert!(LockError::Closed.retry_after().is_none());
+    }
+
+    #[test]
+    fn whole_seconds_after_the_holders_lease() {
+        let after = |millis: u64| {
+            let remaining = Some(Duration::from_millis(millis));
+            let error =
+                LockError::Busy { key: unchecked("k"), holder: None, remaining, waited: Duration::ZERO };
+            error.retry_after().unwrap()
+        };
+        for (millis, seconds) in
+            [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (29_999, 30), (u64::MAX, u64::MAX / 1000 + 1)]
+        {
+            assert_eq!(after(millis), Duration::from_secs(seconds), "{millis}");
+        }
+        assert_eq!(LockError::busy("k").retry_after(), Some(RETRY_AFTER), "nothing is known");
     }
 }

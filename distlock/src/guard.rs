@@ -290,6 +290,14 @@ impl Guard {
         drop(self.begin_release().await);
     }
 
+    /// All of the locks are lost, as if no renewal had got through.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose(&self) {
+        for lock in self.locks() {
+            lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);
+        }
+    }
+
     /// Warns when one of the locks is held for longer than `limit`.
     pub(crate) fn warn_of_long_hold(&self, limit: Duration) {
         for lock in self.locks().filter(|lock| lock.nested.is_none()) {

@@ -40,6 +40,8 @@ extern crate self as distlock;
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
+#[cfg(feature = "axum")]
+pub mod axum;
 mod backend;
 #[cfg(all(any(test, fuzzing), feature = "redis"))]
 #[doc(hidden)]
@@ -57,6 +59,8 @@ mod contained;
 mod driver;
 mod engine;
 mod error;
+#[cfg(feature = "testing")]
+mod fault;
 mod finding;
 mod guard;
 mod held;

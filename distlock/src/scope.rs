@@ -121,6 +121,16 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
     })
 }
 
+/// The keys that sections around this task hold now, the innermost first.
+#[cfg(feature = "testing")]
+pub(crate) fn held_here() -> Vec<String> {
+    CURRENT.with_borrow(|scope| {
+        let sections = successors(scope.held.as_ref(), |held| held.outer());
+        let held = sections.filter(|held| held.is_held());
+        held.flat_map(|held| held.keys().map(str::to_owned).collect::<Vec<_>>()).collect()
+    })
+}
+
 /// The manager of the scope, or else the process's default.
 pub(crate) fn manager() -> Result<ManagerHandle, LockError> {
     let scoped = CURRENT.with_borrow(|scope| scope.manager.clone());

@@ -17,6 +17,7 @@ mod key_expression;
 mod key_macro;
 mod key_template;
 mod keys;
+mod label;
 mod lints;
 mod lost;
 mod macro_rules;

@@ -292,3 +292,53 @@ async fn every_label_is_text() {
         assert!(entry.is_text("label"), "{entry:?}");
     }
 }
+
+/// Not only for a lock that another process holds.
+#[tokio::test]
+async fn a_wait_in_this_process_begins_with_an_event_too() {
+    start();
+    let manager = LockManager::in_memory();
+    let guard = manager.lock("b").label("holds here").acquire().await.unwrap();
+    let one = tokio::spawn(manager.lock("b").label("waits here").acquire());
+    let both = tokio::spawn(manager.lock_all(["a", "b"]).label("waits here, for both").acquire());
+    for (label, waiting) in [("waits here", "1"), ("waits here, for both", "2")] {
+        eventually("the wait is reported", async || !events(label, "queued").is_empty()).await;
+        let [event] = &events(label, "queued")[..] else { panic!("one event") };
+        assert_eq!(event.level, Level::DEBUG);
+        assert_eq!(
+            (&*event.fields["key"], &*event.fields["here"], &*event.fields["waiting"]),
+            ("b", "true", waiting)
+        );
+    }
+    guard.release().await.unwrap();
+    one.await.unwrap().unwrap().release().await.unwrap();
+    both.await.unwrap().unwrap().release().await.unwrap();
+    assert!(events("holds here", "queued").is_empty(), "it did not wait");
+}
+
+#[distributed_lock(key = "slow", label = "slow", warn_wait = "20ms", warn_hold = "20ms", manager = manager)]
+async fn slow(manager: &LockManager, end: impl Future<Output = ()>) -> Result<(), LockError> {
+    end.await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_and_a_hold_that_grow_long_are_warnings_with_numbers() {
+    start();
+    let manager = LockManager::in_memory();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let holder = slow(&manager, async { drop(ended.await) });
+    let waiter = slow(&manager, async {});
+    let warned = async {
+        for (event, field) in [("waits for a long time", "waited_ms"), ("is held for a long time", "held_ms")]
+        {
+            eventually(event, async || !events("slow", event).is_empty()).await;
+            let warning = &events("slow", event)[0];
+            assert_eq!(warning.level, Level::WARN);
+            assert!(warning.numbers.contains(field) && !warning.fields.contains_key("key"), "{warning:?}");
+        }
+        end.send(()).unwrap();
+    };
+    let (held, waited, ()) = tokio::join!(holder, waiter, warned);
+    held.and(waited).unwrap();
+}

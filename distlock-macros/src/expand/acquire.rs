@@ -139,7 +139,12 @@ impl Expansion<'_> {
                 quote_spanned!(Span::mixed_site()=> request_all(&manager, keys, #label))
             }
         };
-        quote_spanned!(Span::mixed_site()=> let request = #private::#start #steps;)
+        // The compiler warns of them where they stand.
+        let former = spec.former.iter().map(|place| {
+            let warning = Ident::new("former_name", Span::mixed_site().located_at(*place));
+            quote_spanned!(Span::mixed_site()=> #private::#warning();)
+        });
+        quote_spanned!(Span::mixed_site()=> #(#former)* let request = #private::#start #steps;)
     }
 
     /// The calls on the request.
@@ -162,6 +167,8 @@ impl Expansion<'_> {
             route: _,
             on_lost: _,
             release,
+            warn_wait,
+            warn_hold,
             guard: _,
             token,
         } = &spec.options;
@@ -217,6 +224,12 @@ impl Expansion<'_> {
                 Release::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
             };
             step("release", Some(release));
+        }
+        if let Some(limit) = warn_wait {
+            step("warn_wait", Some(amount(limit)));
+        }
+        if let Some(limit) = warn_hold {
+            step("warn_hold", Some(amount(limit)));
         }
         if token.is_some() {
             step("fenced", None);

@@ -9,7 +9,7 @@
 //     min_hold = "1s",
 //     reentrant = true,
 //     on_lost = "continue",
-//     name = "shop"
+//     label = "shop"
 // )]
 // async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
 //     Ok(())

@@ -1,4 +1,11 @@
-// #[distributed_lock(key = format!("order:{}", id+1), renew = false, wait = "forever")]
+// #[distributed_lock(
+//     key = format!("order:{}", id+1),
+//     renew = false,
+//     wait = "forever",
+//     warn_wait = "5s",
+//     warn_hold = limit(),
+//     name = "order"
+// )]
 // async fn order(id: u64) -> Result<(), OrderError> {
 //     Ok(())
 // }
@@ -19,16 +26,12 @@ async fn order(id: u64) -> Result<(), OrderError> {
                     ::distlock::__private::KeyOf(expression).key()
                 }
             };
-            let request = ::distlock::__private::request(
-                    &manager,
-                    key,
-                    ::distlock::__private::concat!(
-                        ::distlock::__private::module_path!(), "::",
-                        ::distlock::__private::stringify!(order)
-                    ),
-                )
+            ::distlock::__private::former_name();
+            let request = ::distlock::__private::request(&manager, key, "order")
                 .wait_forever()
-                .no_renew();
+                .no_renew()
+                .warn_wait(::distlock::__private::millis(5000u64))
+                .warn_hold(limit());
             lock.acquire(request)
         }
             .await;

@@ -264,7 +264,7 @@ fn braced_names(text: &str, names: &dyn Names) -> Vec<(Range<usize>, String)> {
     found
 }
 
-/// `name = ..`
+/// `label = ..`
 pub(super) fn label(given: &Given, errors: &mut Errors) -> Option<TokenStream> {
     match unwrapped(&given.value) {
         value if string(value).is_some_and(|text| !text.value().trim().is_empty()) => Some(quote!(#value)),

@@ -23,8 +23,10 @@ pub(crate) struct LockSpec {
     pub(crate) krate: TokenStream,
     /// What is locked.
     pub(crate) keys: Keys,
-    /// The name in traces; `None` for the function's path.
+    /// What spans, events and metrics call it; `None` for the function's path.
     pub(crate) label: Option<TokenStream>,
+    /// Where options have the names that they had once.
+    pub(crate) former: Vec<Span>,
     /// Everything else.
     pub(crate) options: Options,
 }
@@ -59,6 +61,10 @@ pub(crate) struct Options {
     pub(crate) on_lost: OnLost,
     /// Whether the reply to the release is awaited; `None`: as the manager says.
     pub(crate) release: Option<Release>,
+    /// A longer wait is reported.
+    pub(crate) warn_wait: Option<Amount>,
+    /// A longer hold is reported.
+    pub(crate) warn_hold: Option<Amount>,
     /// Variable for the guard.
     pub(crate) guard: Option<Ident>,
     /// Variable for the fencing token.
@@ -203,6 +209,8 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         route: Route::From,
         on_lost: outcome::default_on_lost(function),
         release: None,
+        warn_wait: None,
+        warn_hold: None,
         guard: None,
         token: None,
     };
@@ -216,12 +224,14 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
             Opt::Wait => wait = values::wait(given, errors),
             Opt::Retries => retries = values::count(given, errors),
             Opt::RetryDelay => delay = values::amount(given, errors),
-            Opt::Name => label = keys::label(given, errors),
+            Opt::Label => label = keys::label(given, errors),
             Opt::Manager => options.manager = Some(given.value.clone()),
             Opt::When => options.when = Some(given.value.clone()),
             Opt::OnBusy => options.on_busy = Some(given.value.clone()),
             Opt::Ttl => options.ttl = values::amount(given, errors),
             Opt::MaxHold => options.max_hold = values::amount(given, errors),
+            Opt::WarnWait => options.warn_wait = values::amount(given, errors),
+            Opt::WarnHold => options.warn_hold = values::amount(given, errors),
             Opt::MinHold => options.min_hold = values::amount(given, errors),
             Opt::MaxHolders => options.max_holders = values::count(given, errors),
             Opt::Renew => options.renew = values::boolean(given, errors).unwrap_or(true),
@@ -242,7 +252,8 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     options.route = outcome::route(args, function, errors);
     combinations::check(args, &options, errors);
     let (keys, template_label) = keys?;
-    Some(LockSpec { krate, keys, label: label.or(template_label), options })
+    let former = args.former().to_vec();
+    Some(LockSpec { krate, keys, label: label.or(template_label), former, options })
 }
 
 /// `key = "order:{}", user_id` means something if there is such an argument.

@@ -45,6 +45,11 @@ impl Acquiring {
         &self.key
     }
 
+    /// Whether it awaits the reply to a command itself.
+    pub(crate) fn sends(&self) -> bool {
+        self.command.in_flight.is_some()
+    }
+
     /// The answer, if it has come by now.
     pub(crate) fn now(&mut self) -> Option<AcquireResult> {
         if self.command.in_flight.is_some() {

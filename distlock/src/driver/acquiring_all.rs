@@ -85,11 +85,22 @@ pub(crate) async fn acquire_all(
         collection: want.collection.clone(),
     };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
+    if let Some(first) = keys.first()
+        && acquiring.command.in_flight.is_none()
+        && acquiring.first_waits()
+    {
+        acquiring.core.report_wait_behind_others(first, &want.label, want.kind);
+    }
     let outcome = poll_fn(|cx| acquiring.poll(cx)).await;
     (std::mem::take(&mut acquiring.acquired), outcome)
 }
 
 impl AcquiringAll {
+    fn first_waits(&self) -> bool {
+        let first = self.waiting.front().map(|waiting| &waiting.answer);
+        matches!(first, Some(Answer::Awaited(receiver)) if receiver.is_empty() && !receiver.is_terminated())
+    }
+
     /// Ready with the first outcome that ends the request without a lock; with `None` if the command acquired
     /// every key, or skipped the rest.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {

@@ -9,8 +9,11 @@ mod acquiring;
 mod acquiring_all;
 mod alarm;
 mod alive;
+mod ending;
 mod events;
 mod executor;
+#[cfg(feature = "testing")]
+mod for_tests;
 mod idle;
 mod in_flight;
 mod io_thread;
@@ -36,7 +39,7 @@ use crate::clock;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
-use crate::observe::{Event as Happened, Observers};
+use crate::observe::{Behind, Event as Happened, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
@@ -99,6 +102,9 @@ pub(crate) struct Core {
     /// The backend was told that the manager ends.
     backend_closed: AtomicBool,
     made_in: Process,
+    /// What a test has in store for requests.
+    #[cfg(feature = "testing")]
+    pub(crate) faults: crate::fault::Faults,
     /// The number of lease handles in use.
     lease_handles: AtomicUsize,
     /// The number of commands that the I/O thread awaits.
@@ -172,6 +178,8 @@ impl Core {
             begun_anew: AtomicBool::new(false),
             backend_closed: AtomicBool::new(false),
             made_in: Process::current(),
+            #[cfg(feature = "testing")]
+            faults: crate::fault::Faults::default(),
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             in_background: AtomicUsize::new(0),
@@ -225,7 +233,8 @@ impl Core {
             }
             Effect::Renewed { cell, left } => self.report_renewed(&cell, left),
             Effect::Queued { key, label, kind, waiting } => {
-                self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting });
+                let behind = Behind::AnotherProcess;
+                self.observers.tell(&Happened::Queued { label: &label, key: &key, kind, waiting, behind });
             }
         }
         None
@@ -450,46 +459,6 @@ impl Core {
         if !self.is_forked() {
             drop(self.event(|engine, now| engine.ask_whether_held(now, key)));
         }
-    }
-
-    /// Refuses all acquisitions from now on.
-    pub(crate) fn close(self: &Arc<Self>) {
-        drop(self.event(|engine, now| engine.close(now)));
-        drop(contained(|| self.closed.send_replace(true)));
-    }
-
-    /// Turns true when the manager is shut down.
-    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
-        self.closed.subscribe()
-    }
-
-    pub(crate) fn lose_all(self: &Arc<Self>) {
-        drop(self.event(|engine, now| engine.lose_all(now)));
-    }
-
-    /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
-    /// any more, so all holders, all waiters and all later requests are told at once.
-    fn fail(self: &Arc<Self>, why: &str) {
-        let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
-        self.observers.tell(&Happened::Failed { defect: &defect });
-        let cause = OpError::new(Failure::Refused, defect.clone());
-        self.io.ended(defect);
-        drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
-        drop(self.event(|engine, now| engine.fail(now, &cause)));
-        self.notify_idle_waiters();
-    }
-
-    /// This process was forked from the one that made the manager: nothing of the manager may be used here.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.made_in.is_another()
-    }
-
-    /// Why this manager can do nothing: its I/O thread does not run.
-    pub(crate) fn refusal(&self) -> Option<OpError> {
-        if self.is_forked() {
-            return Some(process::forked());
-        }
-        self.io.defect().map(|defect| OpError::new(Failure::Refused, defect))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What observers are told of a lock in somebody's hand: that it was acquired, lost, released; of each once.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Core;
@@ -8,8 +9,8 @@ use crate::clock;
 use crate::engine::Release;
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, How, LeaseCell, LeftToReport, Reported};
-use crate::observe::{Event, Lock, ReleaseOutcome};
-use crate::protocol::Time;
+use crate::observe::{Behind, Event, Lock, ReleaseOutcome};
+use crate::protocol::{Kind, Time};
 
 /// A request has ended with this lock.
 pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
@@ -24,6 +25,17 @@ pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
 }
 
 impl Core {
+    /// A request waits, and sends nothing itself: maybe because others of this process are in front of it.
+    pub(crate) fn report_wait_behind_others(&self, key: &Arc<str>, label: &str, kind: Kind) {
+        if self.observers.want_nothing() {
+            return;
+        }
+        if let Some(waiting) = self.engine.waiting_behind_others(key) {
+            let behind = Behind::ThisProcess;
+            self.observers.tell(&Event::Queued { label, key, kind, waiting, behind });
+        }
+    }
+
     /// Of effect once, while the lock is in somebody's hand.
     pub(super) fn report_lost(&self, cell: &LeaseCell, reason: LostReason) {
         if cell.reported.lost() {
@@ -60,7 +72,12 @@ impl EndReport {
         if core.observers.want_nothing() {
             return EndReport::over();
         }
-        EndReport { left: cell.reported.released(), held: held(cell) }
+        let left = cell.reported.released();
+        #[cfg(feature = "testing")]
+        if left != LeftToReport::Nothing {
+            core.observers.hold_ends(&Lock::of(cell));
+        }
+        EndReport { left, held: held(cell) }
     }
 
     /// The hold has ended before, by somebody else.

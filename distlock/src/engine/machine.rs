@@ -48,6 +48,14 @@ impl<W> Machine<W> {
         self.keys.get(key).map_or(0, |state| state.waiters.len())
     }
 
+    /// How many wait here, if a request that has just joined them waits for another one of this process: one that holds
+    /// the lock, or that came first.
+    pub(crate) fn waiting_behind_others(&self, key: &Arc<str>) -> Option<usize> {
+        let state = self.keys.get(key)?;
+        let waiting = state.waiters.len();
+        (waiting > 1 || (waiting == 1 && !state.leases.is_empty())).then_some(waiting)
+    }
+
     /// Those that are held or waited for, in no order.
     pub(crate) fn keys_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
         let is_in_use = |state: &KeyState<W>| !state.leases.is_empty() || !state.waiters.is_empty();
@@ -235,6 +243,17 @@ impl<W> Machine<W> {
 
     pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
         self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
+        self.keys.get(key).is_some_and(|state| !state.leases.is_empty())
+    }
+
+    /// Every lease of `key` ends as if no renewal had got through.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose_key(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+        self.step(now, key, out, |step| step.lose_all(LostReason::Expired));
     }
 
     pub(crate) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {

@@ -37,4 +37,4 @@ pub(crate) use effect::{
 };
 pub(crate) use machine::Machine;
 pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
-pub(crate) use request::{InBatch, Outcome, Renewal, WaitLimit, Want};
+pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};

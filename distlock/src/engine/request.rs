@@ -51,12 +51,20 @@ pub(crate) enum InBatch {
     Behind,
 }
 
+/// Who holds a lock that a request did not get.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownHolder {
+    pub(crate) text: Arc<str>,
+    /// When its lease ends, if it is not renewed; `None`: not known, or never.
+    pub(crate) until: Option<Time>,
+}
+
 /// How a request ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Acquired(Arc<LeaseCell>),
     Busy {
-        holder: Option<Arc<str>>,
+        holder: Option<KnownHolder>,
         waited: Duration,
     },
     Unavailable(OpError),

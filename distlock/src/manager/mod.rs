@@ -5,6 +5,8 @@ mod builder;
 mod built;
 mod connecting;
 mod current;
+#[cfg(feature = "testing")]
+mod for_tests;
 mod health;
 mod inspecting;
 mod listing;
@@ -17,9 +19,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::memory::Memory;
+use crate::backend::memory::{Memory, MemoryStore};
 use crate::backend::{Backend, Tuning};
-use crate::driver::Core;
+use crate::driver::{Alive, Core};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager_handle::{Defaults, ManagerHandle};
@@ -145,10 +147,25 @@ impl LockManager {
     }
 
     fn observed_memory(client: Arc<str>, defaults: Defaults, observers: Observers) -> Self {
-        // No other process can use these locks, so there is no poller to leave gaps for.
-        let tuning = Tuning { poll_gap: Duration::ZERO, ..Tuning::default() };
-        let memory = Memory::new(&client, tuning.clone());
-        let alive = Core::start(client, memory.clone(), &tuning, fastrand::u64(..), observers);
+        let store = MemoryStore::new(LockManager::memory_tuning());
+        LockManager::using_memory(client, store, defaults, |client, memory, tuning, seed| {
+            Core::start(client, memory, tuning, seed, observers)
+        })
+    }
+
+    /// No other process can use these locks, so there is no poller to leave gaps for.
+    fn memory_tuning() -> Tuning {
+        Tuning { poll_gap: Duration::ZERO, ..Tuning::default() }
+    }
+
+    fn using_memory(
+        client: Arc<str>,
+        store: Arc<MemoryStore>,
+        defaults: Defaults,
+        start: impl FnOnce(Arc<str>, Arc<Memory>, &Tuning, u64) -> Arc<Alive>,
+    ) -> Self {
+        let memory = Memory::new(&client, store);
+        let alive = start(client, memory.clone(), &LockManager::memory_tuning(), fastrand::u64(..));
         memory.deliver_to(alive.core());
         ManagerHandle::new(alive, defaults).into()
     }

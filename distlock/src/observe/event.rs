@@ -28,9 +28,8 @@ use crate::protocol::{Kind, OpError};
 pub(crate) enum Event<'a> {
     /// Somebody asks for a lock, or for several at once. A request that is tried again and again is one.
     Requested { label: &'a str, kind: Kind, keys: usize },
-    /// The store has said that somebody else holds the key, and this process stands in its queue now, or polls. Once
-    /// for each attempt of the process, in which `waiting` requests share; the label is that of the first of them.
-    Queued { label: &'a str, key: &'a str, kind: Kind, waiting: usize },
+    /// A wait has begun. `waiting` requests of this process wait for the key now.
+    Queued { label: &'a str, key: &'a str, kind: Kind, waiting: usize, behind: Behind },
     /// A request has its lock in hand. `waited` is the time since it began, for all of its keys together.
     Acquired { lock: Lock<'a>, how: How, waited: Duration },
     /// A request has ended without a lock.
@@ -77,6 +76,21 @@ impl<'a> Lock<'a> {
         let (label, key) = (&*cell.label, &*cell.key);
         Lock { label, key, kind: cell.kind, token: cell.token.0, fenced: cell.fence.is_some() }
     }
+}
+
+/// For whom a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "tracing", feature = "metrics")),
+    allow(dead_code, reason = "not all observers are here")
+)]
+pub(crate) enum Behind {
+    /// The store has said that somebody else holds the key, and this process stands in its queue now, or polls. Once
+    /// for each attempt of the process, in which its requests share; the label is that of the first of them.
+    AnotherProcess,
+    /// Another request of this process, which holds the lock or asks for it already. Once for each request; of
+    /// several keys that it asks for together, the first.
+    ThisProcess,
 }
 
 /// What is known of a release when it is reported.

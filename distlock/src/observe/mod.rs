@@ -1,6 +1,8 @@
 //! Telling observers what happens in a manager. Everything that is worth a log line, a metric or an event of the
 //! program's goes through [`Observer`], as an [`Event`]; spans, which are entered and left, are in [`spans`].
 
+#[cfg(feature = "testing")]
+pub(crate) mod counts;
 mod event;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -23,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::contained::contained;
-pub(crate) use event::{Event, Lock, ReleaseOutcome};
+pub(crate) use event::{Behind, Event, Lock, ReleaseOutcome};
 #[cfg(feature = "redis")]
 pub(crate) use notice::{Failures, Notice};
 use stream::Readers;
@@ -48,6 +50,9 @@ pub(crate) trait Observer: Send + Sync {
 pub(crate) struct Observers {
     all: Vec<Arc<dyn Observer>>,
     readers: Arc<Readers>,
+    /// Of tests, which count sections.
+    #[cfg(feature = "testing")]
+    counts: Arc<once_cell::sync::OnceCell<counts::CountsOf>>,
 }
 
 impl Observers {
@@ -59,7 +64,7 @@ impl Observers {
             #[cfg(feature = "metrics")]
             Arc::new(metrics::Metrics::default()),
         ];
-        Observers { all, readers: Arc::default() }
+        Observers { all, ..Observers::default() }
     }
 
     #[cfg(test)]
@@ -75,7 +80,25 @@ impl Observers {
 
     /// Nobody wants to know: what an event would say need not be found out.
     pub(crate) fn want_nothing(&self) -> bool {
+        #[cfg(feature = "testing")]
+        if self.counts.get().is_some() {
+            return false;
+        }
         !self.all.iter().any(|observer| observer.wants_events()) && self.readers.is_unused()
+    }
+
+    /// Counts sections from now on, together with those of other managers. `false`: they are counted already.
+    #[cfg(feature = "testing")]
+    pub(crate) fn count_sections(&self, counts: counts::CountsOf) -> bool {
+        self.counts.set(counts).is_ok()
+    }
+
+    /// A hold ends now: its release is about to be sent.
+    #[cfg(feature = "testing")]
+    pub(crate) fn hold_ends(&self, lock: &Lock<'_>) {
+        if let Some(counts) = self.counts.get() {
+            counts.hold_ends(lock);
+        }
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
@@ -85,6 +108,10 @@ impl Observers {
         }
         if !self.readers.is_unused() {
             drop(contained(|| self.readers.event(event)));
+        }
+        #[cfg(feature = "testing")]
+        if let Some(counts) = self.counts.get() {
+            counts.event(event);
         }
     }
 }

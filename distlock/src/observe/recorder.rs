@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Event, Lock, Observer, ReleaseOutcome};
+use super::{Behind, Event, Lock, Observer, ReleaseOutcome};
 use crate::lease_cell::How;
 
 /// An event without its numbers.
@@ -82,6 +82,7 @@ impl Observer for Recorder {
         let of = |lock: Lock<'_>| (lock.label.to_owned(), lock.key.to_owned());
         let (label, seen) = match *event {
             Event::Requested { label, keys, .. } => (label.to_owned(), Seen::Requested { keys }),
+            Event::Queued { behind: Behind::ThisProcess, .. } => return,
             Event::Queued { label, key, waiting, .. } => {
                 (label.to_owned(), Seen::Queued { key: key.to_owned(), waiting })
             }

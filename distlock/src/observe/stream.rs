@@ -24,10 +24,11 @@ const KEPT: usize = 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// Somebody else holds the key, and this process has begun to wait for it.
+    /// A wait has begun: another process holds the key, or another request of this one holds it or asks for it already.
+    /// (Requests of a process that wait for another process share one place in its queue, and one event.)
     #[non_exhaustive]
     Queued {
-        /// The label of the first request that waits.
+        /// The label of the request; of several that share a place, of the first.
         label: String,
         /// The key, without the manager's prefix.
         key: String,

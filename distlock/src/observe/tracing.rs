@@ -8,7 +8,7 @@ use tracing::{debug, error, info, warn};
 
 #[cfg(feature = "redis")]
 use super::notice::Severity;
-use super::{Event, Lock, Observer, ReleaseOutcome, words};
+use super::{Behind, Event, Lock, Observer, ReleaseOutcome, words};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Pushes;
 
@@ -27,8 +27,9 @@ impl Observer for Tracing {
             Event::Requested { label, kind, keys } => {
                 debug!(target: "distlock", label, %kind, keys, "requested");
             }
-            Event::Queued { label, key, kind, waiting } => {
-                debug!(target: "distlock", label, key, %kind, waiting, "queued");
+            Event::Queued { label, key, kind, waiting, behind } => {
+                let here = behind == Behind::ThisProcess;
+                debug!(target: "distlock", label, key, %kind, waiting, here, "queued");
             }
             Event::Acquired { lock: Lock { label, key, kind, token, fenced }, how, waited } => {
                 debug!(target: "distlock", label, key, %kind, token, fenced, ?how, waited_ms = millis(waited), "acquired");

@@ -22,6 +22,8 @@ pub use crate::{Release, Retry};
 pub use hold::{Acquiring, Hold, OnLost, Releasing, Slot, guard, hold, hold_blocking, token};
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys};
 pub use manager::{AsLockManager, Manager, current};
+#[allow(deprecated, reason = "the expansion names it to make the compiler warn")]
+pub use request::former_name;
 pub use request::{is_busy, millis, request, request_all};
 pub use result::{
     AnyOutcome, CarriesLockError, CarriesOtherLockErrors, HasError, Outcome, finish, finish_map_err,

@@ -18,6 +18,10 @@ pub fn request_all(
     manager.lock_all(keys).label(label)
 }
 
+/// Makes the compiler warn of `name = ..` where it stands.
+#[deprecated(note = "the option `name` is called `label` now, as everywhere else: write `label = \"..\"`")]
+pub const fn former_name() {}
+
 /// A duration that was checked at compile time.
 #[must_use]
 pub const fn millis(millis: u64) -> Duration {

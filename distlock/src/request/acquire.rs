@@ -31,6 +31,9 @@ pub(crate) struct Acquire {
     watched: Option<Watched>,
     /// A hold that is longer is warned of.
     warn_hold: Option<Duration>,
+    /// A test has said that the lock is lost as soon as it is acquired.
+    #[cfg(feature = "testing")]
+    loses: bool,
 }
 
 #[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
@@ -47,7 +50,16 @@ impl Acquire {
     pub(crate) fn new(request: LockRequest) -> Self {
         let warn_hold = request.warn_hold.or(request.manager.defaults().warn_hold);
         let request = Some(request);
-        Acquire { stage: Stage::New, request, span: None, report: None, watched: None, warn_hold }
+        Acquire {
+            stage: Stage::New,
+            request,
+            span: None,
+            report: None,
+            watched: None,
+            warn_hold,
+            #[cfg(feature = "testing")]
+            loses: false,
+        }
     }
 
     /// The first step, which does not wait: has to be followed by a poll at once, unless it returns the result.
@@ -59,6 +71,11 @@ impl Acquire {
         self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, shown.keys));
         self.watched = request.watch_long_wait();
         let span = self.span.insert(spans::acquiring(&shown));
+        #[cfg(feature = "testing")]
+        match request.planned_fault() {
+            Ok(loses) => self.loses = loses,
+            Err(error) => return Some(self.end(Err(error))),
+        }
         let begun = span.in_scope(|| request.begin());
         match begun {
             Begun::Known(result) => return Some(self.end(result)),
@@ -88,6 +105,10 @@ impl Acquire {
                 Ok(guard) => guard.report_acquired(report.end()),
                 Err(error) => report.not_acquired(error),
             }
+        }
+        #[cfg(feature = "testing")]
+        if let (Ok(guard), true) = (&result, self.loses) {
+            guard.lose();
         }
         result
     }
@@ -196,9 +217,9 @@ impl LockRequest {
                     left -= 1;
                     self.manager.core().sleep(retry.pause()).await;
                 }
-                Err(LockError::Busy { key, holder, .. }) => {
+                Err(LockError::Busy { key, holder, remaining, .. }) => {
                     let waited = clock::now().duration_since(started);
-                    return Err(LockError::Busy { key, holder, waited });
+                    return Err(LockError::Busy { key, holder, remaining, waited });
                 }
                 other => return other,
             }
@@ -232,7 +253,13 @@ impl LockRequest {
         let mut acquiring = driver::acquire(self.manager.alive(), key.shared().clone(), want.clone());
         match acquiring.now() {
             Some(answer) => Asked::Known(self.guard(answer, key.shared())),
-            None => Asked::UnderWay(acquiring),
+            None => {
+                if !acquiring.sends() {
+                    let core = self.manager.core();
+                    core.report_wait_behind_others(acquiring.key(), &self.label, self.kind);
+                }
+                Asked::UnderWay(acquiring)
+            }
         }
     }
 
@@ -286,7 +313,9 @@ fn usable(result: Result<Guard, LockError>, want: &Want) -> Option<Result<Guard,
 /// The round trip of a single attempt does not count as waiting.
 fn not_waited(error: LockError) -> LockError {
     match error {
-        LockError::Busy { key, holder, .. } => LockError::Busy { key, holder, waited: Duration::ZERO },
+        LockError::Busy { key, holder, remaining, .. } => {
+            LockError::Busy { key, holder, remaining, waited: Duration::ZERO }
+        }
         other => other,
     }
 }
@@ -306,7 +335,11 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
 
 pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
     match outcome {
-        Outcome::Busy { holder, waited } => LockError::Busy { key, holder, waited },
+        Outcome::Busy { holder, waited } => {
+            let until = holder.as_ref().and_then(|holder| holder.until);
+            let remaining = until.map(|until| until.duration_since(clock::now()));
+            LockError::Busy { key, holder: holder.map(|holder| holder.text), remaining, waited }
+        }
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::Acquired(_) | Outcome::Skipped | Outcome::Closed => LockError::Closed,

@@ -2,6 +2,8 @@
 
 mod acquire;
 mod checks;
+#[cfg(feature = "testing")]
+mod planned;
 mod report;
 mod several;
 mod single_attempt;

@@ -1,11 +1,63 @@
-//! For tests of what is built on this crate, or into it. Feature `testing`.
+//! For tests of what is built on this crate, or into it. Feature `testing`, for `[dev-dependencies]`:
 //!
-//! - [`conformance`]: what a store has to do, as a suite of tests for stores of one's own.
-//! - [`drop_after`]: drops a future at a chosen place. [`eventually`]: waits for a condition instead of sleeping.
+//! ```toml
+//! distlock = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! A test needs no server: [`LockManager::in_memory`](crate::LockManager::in_memory) makes locks that nobody else has,
+//! and [`with_manager`](crate::with_manager) gives them to annotated functions, so tests run in parallel.
+//!
+//! | to test | use |
+//! |---|---|
+//! | what a program does when a lock is busy, cannot be reached, or is lost | [`fail_next`], [`lose`] |
+//! | that code runs under a lock | [`assert_held_here`] |
+//! | that sections do not overlap, and how many there were | [`Sections`] |
+//! | two processes | [`TestStore::process`] |
+//! | long waits and leases in no time | [`TestStore::on_paused_time`] |
+//! | that a future may be dropped wherever it waits | [`drop_after`] |
+//! | something that happens on another thread | [`eventually`] |
+//! | a store of one's own | [`conformance`] |
+//!
+//! ```
+//! use distlock::testing::{Fault, assert_held_here, fail_next};
+//! use distlock::{LockError, LockManager, distributed_lock, with_manager};
+//!
+//! #[distributed_lock(key = "order:<id>", wait = "3s")]
+//! async fn pay(id: u64) -> Result<&'static str, LockError> {
+//!     assert_held_here(format!("order:{id}"));
+//!     Ok("paid")
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let manager = LockManager::in_memory();
+//! fail_next(&manager, "order:7", Fault::Busy); // at once, without the wait of 3 s
+//! fail_next(&manager, "order:7", Fault::Lost);
+//! with_manager(manager, async {
+//!     assert!(pay(7).await.unwrap_err().is_busy());
+//!     assert!(pay(7).await.unwrap_err().is_lost());
+//!     assert_eq!(pay(7).await.unwrap(), "paid");
+//! })
+//! .await;
+//! # }
+//! ```
+//!
+//! In the repository, `examples/testing` has tests like a program's: in parallel, of a server that spawns its handlers,
+//! and with a `redis-server` that the test starts.
 
 pub mod conformance;
 mod drop_after;
 mod eventually;
+mod faults;
+mod held_here;
+mod sections;
+mod store;
 
+pub use crate::fault::Fault;
+pub use crate::observe::counts::SectionCount;
 pub use drop_after::drop_after;
 pub use eventually::{BOUND, eventually};
+pub use faults::{fail_next, lose, planned};
+pub use held_here::assert_held_here;
+pub use sections::Sections;
+pub use store::TestStore;

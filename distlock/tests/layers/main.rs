@@ -25,7 +25,16 @@ const ROOMS: &[Room] = &[
     Room(
         "values",
         1,
-        &["error.rs", "finding.rs", "key.rs", "lock_key.rs", "lock_kind.rs", "token.rs", "retry.rs"],
+        &[
+            "error.rs",
+            "fault.rs",
+            "finding.rs",
+            "key.rs",
+            "lock_key.rs",
+            "lock_kind.rs",
+            "token.rs",
+            "retry.rs",
+        ],
     ),
     Room("outage", 2, &["outage.rs"]),
     Room("URLs", 2, &["url/"]),
@@ -60,6 +69,7 @@ const ROOMS: &[Room] = &[
             "ttl.rs",
         ],
     ),
+    Room("frameworks", 8, &["axum/"]),
     Room("test kit", 10, &["testing/"]),
     Room("crate", 9, &["lib.rs"]),
 ];

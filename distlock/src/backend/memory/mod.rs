@@ -15,35 +15,24 @@ use super::{Push, Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning,
 use crate::clock::{self, Time};
 use server::{ModelServer, News, Note, Sender};
 
-/// The store and its clock: the wall clock at the start, continued monotonically.
-pub(crate) struct Memory {
-    client: Arc<str>,
+/// The locks and their clock: the wall clock at the start, continued monotonically.
+pub(crate) struct MemoryStore {
     server: Mutex<ModelServer>,
     started: Time,
     wall_at_start: u64,
-    events: OnceCell<Weak<dyn Events>>,
+    /// Of the managers that share the locks, as the processes of a test do, each with its client.
+    receivers: Mutex<Vec<(Arc<str>, Weak<dyn Events>)>>,
 }
 
-impl Memory {
-    pub(crate) fn new(client: &Arc<str>, tuning: Tuning) -> Arc<Self> {
-        let mut server = ModelServer::new(tuning);
-        server.subscribe(client);
+impl MemoryStore {
+    pub(crate) fn new(tuning: Tuning) -> Arc<Self> {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Arc::new(Memory {
-            client: client.clone(),
-            server: Mutex::new(server),
+        Arc::new(MemoryStore {
+            server: Mutex::new(ModelServer::new(tuning)),
             started: clock::now(),
             wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
-            events: OnceCell::new(),
+            receivers: Mutex::default(),
         })
-    }
-
-    /// The receiver of pushes. They are delivered on the thread whose operation caused them. The link is up
-    /// from this call on.
-    pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
-        let events: Arc<dyn Events> = events.clone();
-        self.events.get_or_init(|| Arc::downgrade(&events));
-        events.link(LinkEvent::Up { former_links_dead: true, pushes: Pushes::On });
     }
 
     fn now(&self) -> ServerTime {
@@ -55,9 +44,53 @@ impl Memory {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn receivers(&self) -> MutexGuard<'_, Vec<(Arc<str>, Weak<dyn Events>)>> {
+        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn receiver(&self, client: &Arc<str>) -> Option<Arc<dyn Events>> {
+        self.receivers().iter().find(|(name, _)| name == client)?.1.upgrade()
+    }
+}
+
+/// What one manager uses of it.
+pub(crate) struct Memory {
+    client: Arc<str>,
+    store: Arc<MemoryStore>,
+    events: OnceCell<Weak<dyn Events>>,
+}
+
+impl Memory {
+    pub(crate) fn new(client: &Arc<str>, store: Arc<MemoryStore>) -> Arc<Self> {
+        store.server().subscribe(client);
+        Arc::new(Memory { client: client.clone(), store, events: OnceCell::new() })
+    }
+
+    /// The receiver of pushes. They are delivered on the thread whose operation caused them. The link is up
+    /// from this call on.
+    pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
+        let events: Arc<dyn Events> = events.clone();
+        self.events.get_or_init(|| Arc::downgrade(&events));
+        self.store.receivers().push((self.client.clone(), Arc::downgrade(&events)));
+        events.link(LinkEvent::Up { former_links_dead: true, pushes: Pushes::On });
+    }
+
+    fn now(&self) -> ServerTime {
+        self.store.now()
+    }
+
+    fn server(&self) -> MutexGuard<'_, ModelServer> {
+        self.store.server()
+    }
+
     fn deliver(&self, notes: Vec<Note>) {
-        let Some(events) = self.events.get().and_then(Weak::upgrade) else { return };
-        for Note { key, token, news, .. } in notes {
+        for Note { client, key, token, news } in notes {
+            let events = if client == self.client {
+                self.events.get().and_then(Weak::upgrade)
+            } else {
+                self.store.receiver(&client)
+            };
+            let Some(events) = events else { continue };
             events.push(match news {
                 News::Grant { server_time, handoffs_began, fence } => {
                     Push::Grant { key, token, server_time, handoffs_began, fence }
@@ -73,6 +106,19 @@ impl Memory {
 
     fn renew(&self, key: &Arc<str>, op: &op::Renew) -> RenewReply {
         self.server().renew(self.now(), &self.sender(key), op)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.server().unsubscribe(&self.client);
+        self.store.receivers().retain(|(client, _)| *client != self.client);
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
     }
 }
 

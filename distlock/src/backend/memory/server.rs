@@ -67,6 +67,11 @@ impl ModelServer {
         self.listeners.insert(client.clone());
     }
 
+    /// From now on they are not.
+    pub(crate) fn unsubscribe(&mut self, client: &str) {
+        self.listeners.remove(client);
+    }
+
     /// Carries out one operation at `server_time`.
     pub(crate) fn acquire(
         &mut self,

@@ -1,6 +1,5 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
-use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -206,6 +206,16 @@ impl<W> Shards<W> {
         self.on_every_shard(|machine, out| machine.lose_all(now, out))
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
+        lock(self.shard(key)).has_leases(key)
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose_key(&self, now: Time, key: &Arc<str>) -> Effects<W> {
+        self.enter(key, |machine, out| machine.lose_key(now, key, out)).1
+    }
+
     /// Holds, and releases that the server has not confirmed yet.
     pub(crate) fn outstanding(&self) -> Outstanding {
         let mut sum = Outstanding::default();
@@ -226,6 +236,10 @@ impl<W> Shards<W> {
     /// The number of requests of this process that wait for `key`.
     pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
         lock(self.shard(key)).waiting(key)
+    }
+
+    pub(crate) fn waiting_behind_others(&self, key: &Arc<str>) -> Option<usize> {
+        lock(self.shard(key)).waiting_behind_others(key)
     }
 
     /// When to call [`Shards::timer`] next, unless [`Effects::rearm`] says otherwise before.

@@ -1,11 +1,10 @@
 //! The state of an attempt to acquire a lock.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::Link;
 use crate::engine::rules;
-use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, LONGEST_CLAIM, Queueing};
+use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
 use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When};
 
@@ -25,7 +24,7 @@ pub(crate) struct Attempt {
     /// The server's time in a reply that found us queued, and the instant before that command was sent.
     pub(crate) pair: Option<(ServerTime, Time)>,
     /// The holder, as the server last reported it.
-    pub(crate) holder: Option<Arc<str>>,
+    pub(crate) holder: Option<KnownHolder>,
     /// If the lock was granted to us: when the run of hand-offs began.
     pub(crate) handoffs_began: Option<ServerTime>,
     pub(crate) polls: u32,

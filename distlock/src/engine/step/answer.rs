@@ -6,7 +6,9 @@ use super::Step;
 use super::acquire_all::Handled;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, QueuedReport};
-use crate::engine::{Acquiring, Confirmation, Context, Effect, LONGEST_CLAIM, Outcome, Queueing};
+use crate::engine::{
+    Acquiring, Confirmation, Context, Effect, KnownHolder, LONGEST_CLAIM, Outcome, Queueing,
+};
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
@@ -115,7 +117,13 @@ impl<W> Step<'_, W> {
                 if queueing == Queueing::May && attempt.traces.all_answered() {
                     attempt.claim = LONGEST_CLAIM.min(asked.ttl);
                 }
-                attempt.holder = Some(holder.text.clone());
+                let until = match remaining {
+                    Remaining::For(left) => Some(self.now.after(left)),
+                    Remaining::Forever | Remaining::Unknown => None,
+                };
+                let known = KnownHolder { text: holder.text.clone(), until };
+                self.dismiss_impatient(&known);
+                attempt.holder = Some(known);
                 let place = if front { Place::First } else { Place::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
@@ -203,7 +211,6 @@ impl<W> Step<'_, W> {
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
         self.state.no_gap_since = None;
-        self.dismiss_impatient(&holder.text);
         if self.state.waiters.is_empty() {
             if attempt.may_be_applied() {
                 self.compensate(attempt.token, attempt.longest);

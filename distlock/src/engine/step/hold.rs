@@ -46,8 +46,9 @@ impl<W> Step<'_, W> {
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {
-            if self.state.waiters.any_impatient() {
-                let holder = self.own_text(token);
+            if self.state.waiters.any_impatient()
+                && let Some(holder) = self.held_here()
+            {
                 self.dismiss_impatient(&holder);
             }
         } else {

@@ -1,12 +1,11 @@
 //! Waiting in this process: requests that come, and requests that end without the lock.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::Waiter;
-use crate::engine::{Outcome, WaitLimit, Want};
+use crate::engine::state::{Lease, Waiter};
+use crate::engine::{KnownHolder, Outcome, WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError};
 
@@ -38,9 +37,8 @@ impl<W> Step<'_, W> {
             return Some(Outcome::Busy { holder: Some(holder), waited: Duration::ZERO });
         }
         if self.is_crowded(want) {
-            let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
             let holder = self.state.attempt.as_ref().and_then(|attempt| attempt.holder.clone());
-            return Some(Outcome::Busy { holder: holder.or(held_here), waited: Duration::ZERO });
+            return Some(Outcome::Busy { holder: holder.or(self.held_here()), waited: Duration::ZERO });
         }
         None
     }
@@ -52,13 +50,23 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder that certainly excludes the new request.
-    fn known_holder(&self) -> Option<Arc<str>> {
+    fn known_holder(&self) -> Option<KnownHolder> {
         let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
         if let Some(lease) = exclusive {
-            return Some(self.own_text(lease.grant.token));
+            return Some(self.own(lease));
         }
         let attempt = self.state.attempt.as_ref().filter(|attempt| attempt.silent.is_none())?;
         attempt.holder.clone()
+    }
+
+    /// A holder of this process.
+    pub(crate) fn held_here(&self) -> Option<KnownHolder> {
+        self.state.leases.first().map(|lease| self.own(lease))
+    }
+
+    fn own(&self, lease: &Lease) -> KnownHolder {
+        let until = lease.holders.iter().map(|holder| holder.until).min();
+        KnownHolder { text: self.own_text(lease.grant.token), until: until.or(Some(lease.grant.deadline)) }
     }
 
     pub(crate) fn cancel(&mut self, ticket: Ticket) {
@@ -74,7 +82,7 @@ impl<W> Step<'_, W> {
             return;
         }
         let overdue = self.state.waiters.take_overdue(now, silent);
-        let held_here = self.state.leases.first().map(|lease| self.own_text(lease.grant.token));
+        let held_here = self.held_here();
         let link_is_down = self.env.link.is_down();
         let (holder, cause) = match &self.state.attempt {
             Some(attempt) => (attempt.holder.clone().or(held_here), attempt.cause.clone()),
@@ -105,7 +113,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Ends the requests that do not wait: the lock is busy.
-    pub(crate) fn dismiss_impatient(&mut self, holder: &Arc<str>) {
+    pub(crate) fn dismiss_impatient(&mut self, holder: &KnownHolder) {
         if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
             return;
         }

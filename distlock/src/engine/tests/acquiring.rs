@@ -29,7 +29,7 @@ fn one_attempt_ends_with_the_first_answer_and_names_the_holder() {
     let (context, _) = desk.next();
     desk.busy(context);
     let (_, outcome) = desk.outcome();
-    assert!(matches!(outcome, Outcome::Busy { holder: Some(holder), .. } if &*holder == "dl1:other:1"));
+    assert!(matches!(outcome, Outcome::Busy { holder: Some(holder), .. } if &*holder.text == "dl1:other:1"));
     desk.quiet();
 }
 

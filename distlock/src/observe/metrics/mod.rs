@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 
-use super::{Event, Observer, ReleaseOutcome};
+use super::{Behind, Event, Observer, ReleaseOutcome};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::outage::{LinkChange, LinkStart, OutageIs};
@@ -104,7 +104,8 @@ impl Observer for Metrics {
     fn event(&self, event: &Event<'_>) {
         match *event {
             Event::Requested { label, keys, .. } => self.of(label).shift(Level::Waiting, signed(keys)),
-            Event::Queued { label, .. } => self.of(label).series.queued(),
+            Event::Queued { label, behind: Behind::AnotherProcess, .. } => self.of(label).series.queued(),
+            Event::Queued { behind: Behind::ThisProcess, .. } => {}
             Event::Acquired { lock, how, waited } => {
                 self.ended(lock.label, Outcome::Acquired, 1, waited);
                 let of = self.of(lock.label);

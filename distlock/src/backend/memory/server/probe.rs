@@ -196,10 +196,6 @@ impl ModelServer {
         self.last_fence = 0;
     }
 
-    pub(crate) fn unsubscribe(&mut self, client: &str) {
-        self.listeners.remove(client);
-    }
-
     pub(crate) fn lose_listeners(&mut self) {
         self.listeners.clear();
     }

@@ -2,7 +2,7 @@
 
 use distlock::{LockError, distributed_lock};
 
-#[distributed_lock(key = "k", name = 5)]
+#[distributed_lock(key = "k", label = 5)]
 async fn f(user_id: u64) -> Result<(), LockError> {
     Ok(())
 }

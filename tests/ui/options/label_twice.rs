@@ -1,8 +1,8 @@
-//! An empty label.
+//! A label under both of its names.
 
 use distlock::{LockError, distributed_lock};
 
-#[distributed_lock(key = "k", name = "")]
+#[distributed_lock(key = "k", label = "order", name = "order")]
 async fn f(user_id: u64) -> Result<(), LockError> {
     Ok(())
 }

@@ -1,0 +1,157 @@
+//! Who may see the page and who may change something: checked before anything else.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+
+/// Only what this server sends: no markup of others, no frames, no other sites.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Of one server.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// Its names in lower case, without a port.
+    names: Vec<String>,
+    token: Option<String>,
+}
+
+/// What is wrong with a request.
+pub(super) type Refusal = (StatusCode, &'static str);
+
+impl Guard {
+    pub(super) fn new(address: IpAddr, hosts: &[String], token: Option<String>) -> Self {
+        let own = match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        let mut names: Vec<String> = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into();
+        names.push(own);
+        names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
+        Guard { names, token }
+    }
+
+    pub(super) fn may_write(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Any site can have a name that leads to this address, and its script then may read what we answer. But the
+    /// browser says the name.
+    pub(super) fn check_host(&self, request: &Request) -> Result<(), Refusal> {
+        let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let named = request.uri().authority().map(|authority| authority.as_str());
+        let is_ours = |host: &str| self.names.contains(&without_port(host).to_ascii_lowercase());
+        let hosts: Vec<&str> = header.into_iter().chain(named).collect();
+        if hosts.is_empty() || !hosts.into_iter().all(is_ours) {
+            return Err((StatusCode::MISDIRECTED_REQUEST, "not a name of this server: see `--host`"));
+        }
+        Ok(())
+    }
+
+    /// What tells of locks. Without a token, whoever reaches the server may see it.
+    pub(super) fn check_read(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        match &self.token {
+            Some(token) => check_token(token, headers),
+            None => Ok(()),
+        }
+    }
+
+    /// What changes something.
+    pub(super) fn check_write(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        match &self.token {
+            Some(token) => check_token(token, headers),
+            None => Err((StatusCode::FORBIDDEN, "read-only: start `distlock web` with `--token`")),
+        }
+    }
+}
+
+fn check_token(token: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match given.strip_prefix("Bearer ") {
+        Some(given) if are_same(given.as_bytes(), token.as_bytes()) => Ok(()),
+        _ => Err((
+            StatusCode::UNAUTHORIZED,
+            "the token is missing or wrong: open the address that `distlock web` prints",
+        )),
+    }
+}
+
+/// Takes as long whatever differs.
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() => name,
+        _ => host,
+    }
+}
+
+/// Tells the browser to be strict.
+pub(super) fn protect(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+        ("cache-control", "no-store"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn guard(token: Option<&str>) -> Guard {
+        Guard::new(IpAddr::from([10, 0, 0, 7]), &["Locks.example".to_owned()], token.map(str::to_owned))
+    }
+
+    fn host(name: &str) -> bool {
+        guard(None).check_host(&Request::get("/").header(HOST, name).body(Body::empty()).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn it_answers_to_its_own_names_only() {
+        for name in ["127.0.0.1:4747", "localhost", "LOCALHOST:1", "[::1]:4747", "10.0.0.7", "locks.example"]
+        {
+            assert!(host(name), "{name}");
+        }
+        for name in
+            ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:4747", "", ":4747", "[::2]"]
+        {
+            assert!(!host(name), "{name}");
+        }
+        let nameless = Request::get("/").body(Body::empty()).unwrap();
+        assert!(guard(None).check_host(&nameless).is_err());
+        let two = Request::get("http://evil.example/").header(HOST, "localhost").body(Body::empty()).unwrap();
+        assert!(guard(None).check_host(&two).is_err());
+    }
+
+    #[test]
+    fn nothing_is_changed_without_a_token_and_nothing_is_shown_without_the_one_that_was_asked_for() {
+        let with = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+        let (none, right) = (HeaderMap::new(), with(&format!("Bearer {TOKEN}")));
+        assert!(guard(None).check_read(&none).is_ok());
+        assert_eq!(guard(None).check_write(&right).unwrap_err().0, StatusCode::FORBIDDEN);
+        let asks = guard(Some(TOKEN));
+        assert!(asks.check_read(&right).is_ok() && asks.check_write(&right).is_ok());
+        for wrong in [none, with("Bearer 0123456789abcdeF"), with("Bearer "), with(TOKEN), with("Basic x")] {
+            assert_eq!(asks.check_read(&wrong).unwrap_err().0, StatusCode::UNAUTHORIZED);
+            assert_eq!(asks.check_write(&wrong).unwrap_err().0, StatusCode::UNAUTHORIZED);
+        }
+    }
+}

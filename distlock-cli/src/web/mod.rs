@@ -1,0 +1,127 @@
+//! `distlock web`: a page that shows the locks of a deployment while somebody looks at it.
+//!
+//! The page reads server-sent events and shows text as text. The server listens on the loopback by default, answers to
+//! its own names only (so that no other site can reach it by a name that leads here), and changes nothing without a
+//! token.
+
+mod feed;
+mod guard;
+mod serve;
+mod view;
+
+use std::net::SocketAddr;
+
+use clap::Args as ClapArgs;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::General;
+use crate::connect::connect;
+use crate::exit::Exit;
+use feed::Feed;
+use guard::Guard;
+
+/// So short a token could be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Web {
+    /// The address to listen on; one that other machines reach needs a token
+    #[arg(long, default_value = "127.0.0.1:4747", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Allows to release locks, and asks for this token (16 characters or more) to see them
+    #[arg(long, env = "DISTLOCK_WEB_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Further names of this server, as behind a proxy
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// The keys to show: * any text, ? one character, \ takes away the meaning of the next character
+    #[arg(default_value = "*")]
+    pattern: String,
+}
+
+/// Serves until it is told to end.
+pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
+    let Web { listen, token, hosts, pattern } = options;
+    check(listen, token.as_deref())?;
+    let manager = connect(general).await?;
+    let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, &error))?;
+    let address = listener.local_addr().map_err(|error| cannot_listen(listen, &error))?;
+    let secret = token.as_ref().map(|token| format!("#token={token}")).unwrap_or_default();
+    println!("http://{address}/{secret}");
+    let guard = Guard::new(address.ip(), &hosts, token);
+    let store = general.url.as_deref().map(place).unwrap_or_default();
+    let feed = Feed::new(manager, store, pattern, guard.may_write());
+    let ended = tokio::select! {
+        biased;
+        told = told_to_end() => told,
+        () = feed.run() => Ok(()),
+        served = axum::serve(listener, serve::router(feed.clone(), guard)).into_future() => served,
+    };
+    ended.map_err(|error| Exit::Unavailable.because(&format!("the page is not served any more: {error}")))?;
+    Ok(Exit::Success)
+}
+
+fn check(listen: SocketAddr, token: Option<&str>) -> Result<(), Exit> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    match token {
+        None if !listen.ip().is_loopback() => Err(Exit::Usage.because(
+            "other machines would see every key: give `--token`, or listen on 127.0.0.1 and forward the port",
+        )),
+        Some(token) if token.len() < SHORTEST_TOKEN || !token.chars().all(fits) => Err(Exit::Usage.because(
+            "the token must be at least 16 letters, digits, `-`, `.`, `_` or `~`, as `openssl rand -hex 16` makes them",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A URL without what may be secret: user, password and parameters.
+fn place(url: &str) -> String {
+    let without_parameters = url.split(['?', '#']).next().unwrap_or_default();
+    match without_parameters.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let hosts = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{hosts}/{path}")
+        }
+        None => without_parameters.to_owned(),
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Exit {
+    Exit::Unavailable.because(&format!("cannot listen on {address}: {error}; choose another with `--listen`"))
+}
+
+async fn told_to_end() -> std::io::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_no_password() {
+        assert_eq!(place("redis://ann:s%40e@cret@h:1,h:2/0?ca=x"), "redis://h:1,h:2/0");
+        assert_eq!(place("postgres://h/db?password=x"), "postgres://h/db");
+        assert_eq!(place("redis://127.0.0.1"), "redis://127.0.0.1/");
+        assert_eq!(place("memory:"), "memory:");
+    }
+
+    #[test]
+    fn other_machines_see_nothing_without_a_token() {
+        let listen = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let token = Some("0123456789abcdef");
+        assert!(check(listen("127.0.0.1:0"), None).is_ok() && check(listen("[::1]:0"), None).is_ok());
+        assert_eq!(check(listen("0.0.0.0:0"), None), Err(Exit::Usage));
+        assert_eq!(check(listen("10.0.0.7:0"), None), Err(Exit::Usage));
+        assert!(check(listen("0.0.0.0:0"), token).is_ok());
+        assert_eq!(check(listen("127.0.0.1:0"), Some("short")), Err(Exit::Usage));
+        assert_eq!(check(listen("127.0.0.1:0"), Some("0123456789 abcdef")), Err(Exit::Usage));
+    }
+}

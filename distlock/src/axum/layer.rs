@@ -1,0 +1,135 @@
+//! A layer that serves one request at a time for each key.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum_core::body::Body;
+use axum_core::response::IntoResponse;
+use http::request::Parts;
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::error::LockError;
+use crate::key::{IntoLockKey, LockKey};
+use crate::manager::LockManager;
+use crate::request::LockRequest;
+
+type KeyOf = dyn Fn(&Parts) -> Option<Result<LockKey, LockError>> + Send + Sync;
+type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
+
+/// A layer that lets one request at a time through to the service below it, for each key, on all machines.
+///
+/// A function names the key of a request; `None` lets the request through without a lock. While the service works, the
+/// lock is held and renewed. If it is lost, the service's future is dropped at its next await. A client that goes away
+/// drops it too, and then the lock is released. The lock is held until there is a response, and not while its body is
+/// streamed. What goes wrong with the lock is the response: see [the table](crate::axum#the-responses).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use axum::Router;
+/// use axum::routing::post;
+/// use distlock::LockManager;
+/// use distlock::axum::OneAtATime;
+///
+/// let locks = LockManager::in_memory();
+/// // Payments that carry the same key are made one after the other.
+/// let idempotent = OneAtATime::new(locks, |request| {
+///     let key = request.headers.get("idempotency-key")?.to_str().ok()?;
+///     Some(format!("payment:{key}"))
+/// })
+/// .with(|request| request.wait(Duration::from_secs(2)).label("payment"));
+/// let router: Router = Router::new().route("/payments", post(async || "paid")).layer(idempotent);
+/// ```
+///
+/// Text from a request is a part of the key as it is: choose what stands before it such that no client can name the key
+/// of something else.
+#[derive(Clone)]
+pub struct OneAtATime {
+    manager: LockManager,
+    key: Arc<KeyOf>,
+    options: Arc<Options>,
+}
+
+impl OneAtATime {
+    /// Locks of `manager`, by the key of each request.
+    #[must_use]
+    pub fn new<K: IntoLockKey>(
+        manager: LockManager,
+        key: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,
+    ) -> Self {
+        let key = Arc::new(move |parts: &Parts| key(parts).map(IntoLockKey::into_lock_key));
+        OneAtATime { manager, key, options: Arc::new(|request| request) }
+    }
+
+    /// Options of the lock, such as its `wait`: without them, the manager's defaults.
+    #[must_use]
+    pub fn with(self, options: impl Fn(LockRequest) -> LockRequest + Send + Sync + 'static) -> Self {
+        OneAtATime { options: Arc::new(options), ..self }
+    }
+
+    fn request(&self, parts: &Parts) -> Option<LockRequest> {
+        let request = self.manager.lock((self.key)(parts)?).label("http");
+        Some((self.options)(request))
+    }
+}
+
+impl fmt::Debug for OneAtATime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneAtATime").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for OneAtATime {
+    type Service = Locked<S>;
+
+    fn layer(&self, service: S) -> Locked<S> {
+        Locked { service, locks: self.clone() }
+    }
+}
+
+/// A service below [`OneAtATime`].
+#[derive(Clone, Debug)]
+pub struct Locked<S> {
+    service: S,
+    locks: OneAtATime,
+}
+
+impl<S, B, R> Service<Request<B>> for Locked<S>
+where
+    S: Service<Request<B>, Response = R> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    R: IntoResponse + Send,
+    B: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that was polled until it was ready; the clone may not be.
+        let clone = self.service.clone();
+        let mut service = std::mem::replace(&mut self.service, clone);
+        let (parts, body) = request.into_parts();
+        let lock = self.locks.request(&parts);
+        let request = Request::from_parts(parts, body);
+        Box::pin(async move {
+            let served = match lock {
+                None => service.call(request).await,
+                Some(lock) => match lock.run(move |_| async move { service.call(request).await }).await {
+                    Ok(served) => served,
+                    Err(error) => return Ok(error.into_response()),
+                },
+            };
+            served.map(IntoResponse::into_response)
+        })
+    }
+}

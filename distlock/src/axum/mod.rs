@@ -1,0 +1,66 @@
+//! For services on axum, and on tower. Feature `axum`.
+//!
+//! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a status
+//!   and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
+//! - [`OneAtATime`] is a layer that lets one request at a time through to a service, for each key.
+//!
+//! ```
+//! use axum::Router;
+//! use axum::extract::{Path, State};
+//! use axum::routing::post;
+//! use distlock::{LockError, LockManager, distributed_lock};
+//!
+//! #[derive(Clone)]
+//! struct App { locks: LockManager }
+//!
+//! #[distributed_lock(key = "user:<user>", wait = "2s", manager = app.locks)]
+//! async fn redeem(State(app): State<App>, Path(user): Path<u64>) -> Result<String, LockError> {
+//!     Ok(format!("user {user} has one coupon less"))
+//! }
+//!
+//! let app = App { locks: LockManager::in_memory() };
+//! let router: Router = Router::new().route("/users/{user}/coupon", post(redeem)).with_state(app);
+//! ```
+//!
+//! # The responses
+//!
+//! | error | status | `code` | `Retry-After` |
+//! |---|---|---|---|
+//! | [`Busy`](crate::LockError::Busy) | 409 | `busy` | [`retry_after`](crate::LockError::retry_after) |
+//! | [`Lost`](crate::LockError::Lost) | 503 | `outcome_unknown` | none: the client has to look at what was done |
+//! | [`Unavailable`](crate::LockError::Unavailable) | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
+//! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process does not serve any more |
+//! | [`InvalidKey`](crate::LockError::InvalidKey) | 400 | `invalid_key` | none |
+//! | all others | 500 | `internal` | none |
+//!
+//! ```text
+//! HTTP/1.1 409 Conflict
+//! content-type: application/problem+json
+//! retry-after: 5
+//!
+//! {"type":"about:blank","title":"Conflict","status":409,"detail":"Somebody else is at it. Try again later.",
+//!  "code":"busy","retry_after":5}
+//! ```
+//!
+//! No response says the key, the holder or the server: they may be secret. The error itself is an extension of the
+//! response (`response.extensions().get::<LockError>()`), for a layer that logs.
+//!
+//! # Shutting down
+//! First the server, then the manager: requests under way keep their locks, and their releases are awaited.
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # async fn doc(listener: tokio::net::TcpListener, router: axum::Router, locks: distlock::LockManager) {
+//! let stop = async { tokio::signal::ctrl_c().await.expect("a handler for the signal") };
+//! axum::serve(listener, router).with_graceful_shutdown(stop).await.expect("it serves");
+//! let report = locks.shutdown(Duration::from_secs(5)).await;
+//! assert_eq!(report.unconfirmed, 0, "the others need not wait for a ttl");
+//! # }
+//! ```
+//!
+//! `examples/axum_service` in the repository is a whole one.
+
+mod layer;
+mod response;
+
+pub use layer::{Locked, OneAtATime};

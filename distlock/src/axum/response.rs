@@ -1,0 +1,73 @@
+//! Errors as responses.
+
+use axum_core::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+
+use crate::error::LockError;
+
+/// What a client is told.
+struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: &'static str,
+}
+
+impl Problem {
+    fn of(error: &LockError) -> Problem {
+        let (status, code, detail) = match error {
+            LockError::Busy { .. } => {
+                (StatusCode::CONFLICT, "busy", "Somebody else is at it. Try again later.")
+            }
+            LockError::Lost { .. } => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "outcome_unknown",
+                "The request was interrupted. Look at what was done before you repeat it.",
+            ),
+            LockError::Unavailable { .. } => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "The lock server cannot be reached. Nothing was done.",
+            ),
+            LockError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "closed", "This server is shutting down. Nothing was done.")
+            }
+            LockError::InvalidKey { .. } => {
+                (StatusCode::BAD_REQUEST, "invalid_key", "A value in the request cannot be locked.")
+            }
+            LockError::WrongKind { .. }
+            | LockError::WouldDeadlock { .. }
+            | LockError::InvalidOptions { .. }
+            | LockError::NotInitialized => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server has made a mistake.")
+            }
+        };
+        Problem { status, code, detail }
+    }
+}
+
+/// Problem details of RFC 9457: see [the module](crate::axum#the-responses). Feature `axum`.
+impl IntoResponse for LockError {
+    fn into_response(self) -> Response {
+        let Problem { status, code, detail } = Problem::of(&self);
+        let retry_after = self.retry_after().map(|after| after.as_secs());
+        let title = status.canonical_reason().unwrap_or_default();
+        // Nothing in it has to be escaped.
+        let mut body = format!(
+            r#"{{"type":"about:blank","title":"{title}","status":{},"detail":"{detail}","code":"{code}""#,
+            status.as_u16()
+        );
+        if let Some(seconds) = retry_after {
+            body.push_str(&format!(r#","retry_after":{seconds}"#));
+        }
+        body.push('}');
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}

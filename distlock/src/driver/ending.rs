@@ -1,0 +1,53 @@
+//! How a manager ends: shut down, forked, or by a defect.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Core, LinkSeen};
+use crate::contained::contained;
+use crate::observe::Event;
+use crate::process;
+use crate::protocol::{Failure, OpError};
+
+impl Core {
+    /// Refuses all acquisitions from now on.
+    pub(crate) fn close(self: &Arc<Self>) {
+        drop(self.event(|engine, now| engine.close(now)));
+        drop(contained(|| self.closed.send_replace(true)));
+    }
+
+    /// Turns true when the manager is shut down.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
+    }
+
+    pub(crate) fn lose_all(self: &Arc<Self>) {
+        drop(self.event(|engine, now| engine.lose_all(now)));
+    }
+
+    /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
+    /// any more, so all holders, all waiters and all later requests are told at once.
+    pub(super) fn fail(self: &Arc<Self>, why: &str) {
+        let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
+        self.observers.tell(&Event::Failed { defect: &defect });
+        let cause = OpError::new(Failure::Refused, defect.clone());
+        self.io.ended(defect);
+        drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
+        drop(self.event(|engine, now| engine.fail(now, &cause)));
+        self.notify_idle_waiters();
+    }
+
+    /// This process was forked from the one that made the manager: nothing of the manager may be used here.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.made_in.is_another()
+    }
+
+    /// Why this manager can do nothing: its I/O thread does not run.
+    pub(crate) fn refusal(&self) -> Option<OpError> {
+        if self.is_forked() {
+            return Some(process::forked());
+        }
+        self.io.defect().map(|defect| OpError::new(Failure::Refused, defect))
+    }
+}

@@ -1,0 +1,31 @@
+//! What tests of programs do to a manager: see [`testing`](crate::testing).
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::{Alive, Core, SHARDS};
+use crate::backend::Backend;
+use crate::observe::Observers;
+use crate::protocol::Tuning;
+
+impl Core {
+    /// Starts a manager's engine. In place of an I/O thread, tasks of `runtime` do its work.
+    pub(crate) fn start_on(
+        runtime: Handle,
+        client: Arc<str>,
+        backend: Arc<dyn Backend>,
+        tuning: &Tuning,
+        seed: u64,
+        observers: Observers,
+    ) -> Arc<Alive> {
+        let core = Arc::new(Core::new(client, backend, tuning, SHARDS, seed, observers));
+        core.io.run_on(&core, runtime);
+        Arc::new(Alive::new(core))
+    }
+
+    /// Every lease that this process has of `key` is lost, as if no renewal had got through in time.
+    pub(crate) fn lose_key(self: &Arc<Self>, key: &Arc<str>) {
+        drop(self.event(|engine, now| engine.lose_key(now, key)));
+    }
+}

@@ -1,0 +1,47 @@
+//! What a test has in store for the next requests of a manager.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How the next request for a key ends; see [`fail_next`](crate::testing::fail_next).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// As [`LockError::Busy`](crate::LockError::Busy), at once.
+    Busy,
+    /// As [`LockError::Unavailable`](crate::LockError::Unavailable), at once.
+    Unavailable,
+    /// With the lock, which is lost at the same moment
+    /// ([`LostReason::Expired`](crate::LostReason::Expired)): a guard is not held, an async section ends as
+    /// [`LockError::Lost`](crate::LockError::Lost) before its body begins.
+    Lost,
+}
+
+/// By key, in the order in which they happen.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<HashMap<String, VecDeque<Fault>>>);
+
+impl Faults {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Fault>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, key: &str, fault: Fault) {
+        self.all().entry(key.to_owned()).or_default().push_back(fault);
+    }
+
+    /// The next one for `key`, which happens now.
+    pub(crate) fn take(&self, key: &str) -> Option<Fault> {
+        let mut all = self.all();
+        let next = all.get_mut(key)?.pop_front();
+        if all.get(key).is_some_and(VecDeque::is_empty) {
+            all.remove(key);
+        }
+        next
+    }
+
+    /// How many have not happened yet.
+    pub(crate) fn left(&self) -> usize {
+        self.all().values().map(VecDeque::len).sum()
+    }
+}

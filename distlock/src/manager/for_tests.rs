@@ -1,0 +1,28 @@
+//! Managers that share locks in memory, as processes share a server.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::{Defaults, LockManager, connecting};
+use crate::backend::memory::MemoryStore;
+use crate::driver::Core;
+use crate::observe::Observers;
+
+impl LockManager {
+    /// Locks for managers that share them.
+    pub(crate) fn shared_memory() -> Arc<MemoryStore> {
+        MemoryStore::new(LockManager::memory_tuning())
+    }
+
+    /// A manager of `store`. Without `runtime` it has a thread of its own.
+    pub(crate) fn of_shared_memory(store: Arc<MemoryStore>, runtime: Option<Handle>) -> Self {
+        let (client, observers) = (connecting::client_id(None), Observers::standard());
+        LockManager::using_memory(client, store, Defaults::default(), |client, memory, tuning, seed| {
+            match runtime {
+                Some(runtime) => Core::start_on(runtime, client, memory, tuning, seed, observers),
+                None => Core::start(client, memory, tuning, seed, observers),
+            }
+        })
+    }
+}

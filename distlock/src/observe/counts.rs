@@ -1,0 +1,118 @@
+//! Counts sections, for tests: how many have begun, and how many were inside at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Event, Lock, Observer};
+use crate::lease_cell::How;
+
+/// What was counted for a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SectionCount {
+    /// Locks that were acquired. One that is entered again by the same task counts once.
+    pub begun: usize,
+    /// Of these, those that are held now.
+    pub running: usize,
+    /// The most that were held at the same time.
+    pub most_at_once: usize,
+    /// Those that were lost.
+    pub lost: usize,
+}
+
+/// Of some managers together.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    keys: HashMap<String, SectionCount>,
+    leases: HashMap<LeaseName, Lease>,
+}
+
+/// The manager, the key and the token: no two leases share them.
+type LeaseName = (u64, String, u64);
+
+/// A lease in use. Readers of one process may share it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lease {
+    begun: usize,
+    ended: usize,
+    lost: usize,
+}
+
+impl Lease {
+    /// A hold that is lost ends later; which of the two is reported first is not certain.
+    fn running(self) -> usize {
+        self.begun.saturating_sub(self.ended.max(self.lost))
+    }
+}
+
+impl Counts {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, key: &str) -> SectionCount {
+        self.table().keys.get(key).copied().unwrap_or_default()
+    }
+}
+
+/// Counts for one of the managers.
+#[derive(Debug)]
+pub(crate) struct CountsOf {
+    pub(crate) manager: u64,
+    pub(crate) counts: Arc<Counts>,
+}
+
+impl CountsOf {
+    pub(super) fn hold_ends(&self, lock: &Lock<'_>) {
+        self.change(lock, |lease, _| lease.ended += 1);
+    }
+
+    fn change(&self, lock: &Lock<'_>, change: impl FnOnce(&mut Lease, &mut SectionCount)) {
+        self.counts.table().change((self.manager, lock.key.to_owned(), lock.token), change);
+    }
+}
+
+impl Table {
+    fn change(&mut self, name: LeaseName, change: impl FnOnce(&mut Lease, &mut SectionCount)) {
+        let count = self.keys.entry(name.1.clone()).or_default();
+        let lease = self.leases.entry(name.clone()).or_default();
+        let before = lease.running();
+        change(lease, count);
+        count.running = count.running + lease.running() - before;
+        count.most_at_once = count.most_at_once.max(count.running);
+        if lease.ended >= lease.begun {
+            self.leases.remove(&name);
+        }
+    }
+}
+
+impl Observer for CountsOf {
+    fn event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Acquired { how: How::Nested, .. } => {}
+            Event::Acquired { lock, .. } => self.change(&lock, |lease, count| {
+                lease.begun += 1;
+                count.begun += 1;
+            }),
+            Event::Lost { lock, .. } => self.change(&lock, |lease, count| {
+                lease.lost += 1;
+                count.lost += 1;
+            }),
+            Event::Requested { .. }
+            | Event::Queued { .. }
+            | Event::NotAcquired { .. }
+            | Event::Abandoned { .. }
+            | Event::LongWait { .. }
+            | Event::LongHold { .. }
+            | Event::Renewed { .. }
+            | Event::Released { .. }
+            | Event::Link { .. }
+            | Event::Failed { .. } => {}
+            #[cfg(feature = "redis")]
+            Event::Notice { .. } => {}
+        }
+    }
+}

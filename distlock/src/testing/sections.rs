@@ -1,0 +1,53 @@
+//! Counting sections.
+
+use std::sync::Arc;
+
+use crate::manager::LockManager;
+use crate::observe::counts::{Counts, CountsOf, SectionCount};
+
+/// Counts the locks that managers hold, from now on: to assert that sections do not overlap, and how many there were.
+/// Guards count as sections do.
+///
+/// ```
+/// use distlock::testing::{Sections, TestStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let store = TestStore::new();
+/// let (one, other) = (store.process(), store.process());
+/// let sections = Sections::of([&one, &other]);
+/// let section = |manager: &distlock::LockManager| {
+///     let request = manager.lock("order:42");
+///     async { request.run(async |_| tokio::task::yield_now().await).await }
+/// };
+/// let (first, second, third) = tokio::join!(section(&one), section(&other), section(&one));
+/// first.and(second).and(third)?;
+/// let orders = sections.count("order:42");
+/// assert_eq!((orders.begun, orders.most_at_once, orders.running), (3, 1, 0));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sections(Arc<Counts>);
+
+impl Sections {
+    /// Of all of these managers together. (Clones of a manager are one manager.)
+    ///
+    /// # Panics
+    /// If the sections of one of them are counted already.
+    #[must_use]
+    pub fn of<'a>(managers: impl IntoIterator<Item = &'a LockManager>) -> Self {
+        let counts = Arc::new(Counts::default());
+        for manager in managers {
+            let core = manager.core();
+            let mine = CountsOf { manager: core.id, counts: counts.clone() };
+            assert!(core.observers.count_sections(mine), "the sections of {manager:?} are counted already");
+        }
+        Sections(counts)
+    }
+
+    /// Of one key.
+    #[must_use]
+    pub fn count(&self, key: impl AsRef<str>) -> SectionCount {
+        self.0.of(key.as_ref())
+    }
+}

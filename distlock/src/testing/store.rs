@@ -1,0 +1,101 @@
+//! Locks in memory that several managers share, in real time or on tokio's clock.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::backend::memory::MemoryStore;
+use crate::clock::of_tokio::{self, Followed};
+use crate::manager::LockManager;
+
+/// A store for a test: in memory, and shared by as many managers as the test makes, which know of each other by the
+/// store alone, as processes do.
+///
+/// ```
+/// use distlock::testing::TestStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let store = TestStore::new();
+/// let (one, other) = (store.process(), store.process());
+/// let guard = one.lock("order:42").acquire().await?;
+/// assert!(other.lock("order:42").try_acquire().await?.is_none());
+/// let next = tokio::spawn(other.lock("order:42").acquire());
+/// guard.release().await?; // handed to the other one
+/// next.await.unwrap()?.release().await
+/// # }
+/// ```
+#[must_use = "a store without a process is of no use"]
+pub struct TestStore {
+    store: Arc<MemoryStore>,
+    paused: Option<Paused>,
+}
+
+struct Paused {
+    runtime: Handle,
+    _clock: Followed,
+}
+
+impl TestStore {
+    /// A store without locks.
+    #[expect(clippy::new_without_default, reason = "it is not a value, but a place")]
+    pub fn new() -> Self {
+        TestStore { store: LockManager::shared_memory(), paused: None }
+    }
+
+    /// A store on the clock of tokio, which a test can pause and advance. Waits, leases, renewals and pauses between
+    /// attempts then take no time: with nothing else to do, the clock jumps to what is due next. A process that is
+    /// suspended is one for which the clock is advanced by more than a ttl.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::testing::TestStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// // In a test: #[tokio::test(start_paused = true)]
+    /// let store = TestStore::on_paused_time();
+    /// let (one, other) = (store.process(), store.process());
+    /// let guard = one.lock("order:42").ttl(Duration::from_secs(30)).acquire().await?;
+    ///
+    /// // A wait of an hour, at once; meanwhile the lease was renewed hundreds of times.
+    /// let wait = other.lock("order:42").wait(Duration::from_secs(3600));
+    /// assert!(wait.acquire().await.unwrap_err().is_busy());
+    /// assert!(guard.is_held());
+    ///
+    /// // The machine sleeps for longer than the lease lasts.
+    /// tokio::time::advance(Duration::from_secs(31)).await;
+    /// assert!(guard.check().unwrap_err().is_lost());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// The managers have no thread of their own, but work in the runtime of the test. So they are of use in that
+    /// runtime only, and as long as this value lives, which should be to the end of the test; and not by
+    /// [`blocking`](crate::blocking), which stops the runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime of one thread (`#[tokio::test]` makes one).
+    pub fn on_paused_time() -> Self {
+        let runtime = Handle::try_current().ok();
+        let runtime = runtime.filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        let Some(runtime) = runtime else {
+            panic!("paused time is that of a tokio runtime of one thread: call this inside `#[tokio::test]`");
+        };
+        let paused = Paused { runtime, _clock: of_tokio::follow() };
+        TestStore { store: LockManager::shared_memory(), paused: Some(paused) }
+    }
+
+    /// A manager, as another process would have it: with a name, a queue, and leases of its own.
+    #[must_use]
+    pub fn process(&self) -> LockManager {
+        let runtime = self.paused.as_ref().map(|paused| paused.runtime.clone());
+        LockManager::of_shared_memory(self.store.clone(), runtime)
+    }
+}
+
+impl fmt::Debug for TestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestStore").field("paused", &self.paused.is_some()).finish_non_exhaustive()
+    }
+}
