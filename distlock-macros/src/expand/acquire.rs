@@ -162,6 +162,7 @@ impl Expansion<'_> {
             route: _,
             on_lost: _,
             release,
+            linger,
             guard: _,
             token,
         } = &spec.options;
@@ -217,6 +218,9 @@ impl Expansion<'_> {
                 Release::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
             };
             step("release", Some(release));
+        }
+        if let Some(linger) = linger {
+            step("linger", Some(amount(linger)));
         }
         if token.is_some() {
             step("fenced", None);

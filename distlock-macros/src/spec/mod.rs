@@ -59,6 +59,8 @@ pub(crate) struct Options {
     pub(crate) on_lost: OnLost,
     /// Whether the reply to the release is awaited; `None`: as the manager says.
     pub(crate) release: Option<Release>,
+    /// How long the process may keep the lock after the function.
+    pub(crate) linger: Option<Amount>,
     /// Variable for the guard.
     pub(crate) guard: Option<Ident>,
     /// Variable for the fencing token.
@@ -203,6 +205,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         route: Route::From,
         on_lost: outcome::default_on_lost(function),
         release: None,
+        linger: None,
         guard: None,
         token: None,
     };
@@ -230,6 +233,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
                 options.shared = values::word(given, &["exclusive", "shared"], errors) == Some("shared");
             }
             Opt::Release => options.release = values::release(given, errors),
+            Opt::Linger => options.linger = values::linger(given, errors),
             Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
             Opt::Guard => options.guard = values::variable(given, errors),
             Opt::Token => options.token = values::variable(given, errors),

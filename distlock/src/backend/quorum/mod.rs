@@ -87,6 +87,7 @@ use super::{
     OpResult, Push, Pushes, ReleaseReply, RenewReply, Sending, Tuning, op,
 };
 use crate::clock::{self, Time};
+use crate::error::LockError;
 use coordinator::Coordinator;
 use effect::{Answer, Writing};
 use servers::Servers;
@@ -312,6 +313,13 @@ impl Backend for QuorumBackend {
                  limit would hold on none; use one Redis",
             ),
         }
+    }
+
+    fn keeps_between_sections(&self) -> Result<(), LockError> {
+        Err(LockError::options(
+            "`linger` is not offered on a quorum: a process that keeps a lock on several servers would not hear \
+             in time that others want it; use one Redis",
+        ))
     }
 
     fn describe(&self) -> String {

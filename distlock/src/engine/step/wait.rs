@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::Waiter;
+use crate::engine::state::{Lease, Waiter};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, Kind, OpError};
@@ -53,7 +53,8 @@ impl<W> Step<'_, W> {
 
     /// A holder that certainly excludes the new request.
     fn known_holder(&self) -> Option<Arc<str>> {
-        let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
+        let held = |lease: &&Lease| lease.grant.kind == Kind::Exclusive && lease.is_held();
+        let exclusive = self.state.leases.iter().find(held);
         if let Some(lease) = exclusive {
             return Some(self.own_text(lease.grant.token));
         }
