@@ -11,6 +11,8 @@ pub(crate) const LONGEST: u64 = 365 * 86_400_000;
 
 /// The shortest ttl that the runtime accepts.
 pub(crate) const SHORTEST_TTL: u64 = 10;
+/// The longest `linger`, in milliseconds.
+pub(crate) const LONGEST_LINGER: u64 = 10_000;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -87,6 +87,8 @@ options! {
         "what happens when the lease is lost";
     Release: "release", r#"release = "background""#, [],
         "whether to wait for the reply to the release";
+    Linger: "linger", r#"linger = "50ms""#, [],
+        "how long the process may keep the lock after a call, to come back in without a round trip";
     Guard: "guard", "guard = guard", [],
         "a variable for the guard, in the body";
     Token: "token", "token = token", ["fence", "fenced", "fencing_token"],

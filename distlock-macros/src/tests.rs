@@ -37,7 +37,7 @@ snapshots! {
             cart.order(user_id)
         }
     }
-    sync_fn_that_continues: (key = "order", on_lost = "continue", release = "background") {
+    sync_fn_that_continues: (key = "order", on_lost = "continue", release = "background", linger = "50ms") {
         fn place_order() -> Result<(), OrderError> {
             Ok(())
         }

@@ -16,6 +16,7 @@ pub(crate) struct Defaults {
     pub(crate) unavailable_after: Duration,
     pub(crate) max_waiters: Option<u32>,
     pub(crate) release: Release,
+    pub(crate) linger: Option<Duration>,
     pub(crate) warn_wait: Option<Duration>,
     pub(crate) warn_hold: Option<Duration>,
 }
@@ -28,6 +29,7 @@ impl Default for Defaults {
             unavailable_after: Duration::from_secs(3),
             max_waiters: None,
             release: Release::Confirmed,
+            linger: None,
             warn_wait: None,
             warn_hold: None,
         }

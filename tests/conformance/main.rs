@@ -32,7 +32,7 @@ mod cluster {
 
 mod quorum {
     use crate::fixtures::OnQuorum;
-    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, link);
+    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link);
 }
 
 mod etcd {

@@ -17,6 +17,7 @@ mod holder_stopped;
 mod key_of_another_type;
 mod key_without_ttl;
 mod leaders;
+mod linger;
 mod link_cut;
 mod link_half_open;
 mod manager_shut_down;

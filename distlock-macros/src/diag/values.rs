@@ -140,6 +140,16 @@ pub(crate) fn too_short(option: Opt, value: &Expr, text: &str) -> Error {
     )
 }
 
+/// `linger = "1m"`
+pub(crate) fn linger_too_long(value: &Expr) -> Error {
+    let longest = duration::in_largest_unit(duration::LONGEST_LINGER);
+    error_on(
+        value,
+        format!("`{}` is too long: others may have to wait for that time", Opt::Linger),
+        format!("the longest is `\"{longest}\"`"),
+    )
+}
+
 /// `ttl = "0s"`
 pub(crate) fn zero(option: Opt, value: &Expr) -> Error {
     let example = option.example();
@@ -147,7 +157,7 @@ pub(crate) fn zero(option: Opt, value: &Expr) -> Error {
         Opt::Ttl => format!("write a lease time that covers a crash, as in `{example}`"),
         Opt::Retries => format!("for a single attempt write `{} = \"0s\"`", Opt::Wait),
         Opt::MaxHolders => format!("write how many may hold the key at once, as in `{example}`"),
-        Opt::MaxHold | Opt::MinHold => format!("leave `{option}` out"),
+        Opt::MaxHold | Opt::MinHold | Opt::Linger => format!("leave `{option}` out"),
         _ => format!("write `{example}`"),
     };
     error_on(value, format!("`{option}` is zero"), help)

@@ -169,6 +169,7 @@ impl Expansion<'_> {
             release,
             warn_wait,
             warn_hold,
+            linger,
             guard: _,
             token,
         } = &spec.options;
@@ -230,6 +231,9 @@ impl Expansion<'_> {
         }
         if let Some(limit) = warn_hold {
             step("warn_hold", Some(amount(limit)));
+        }
+        if let Some(linger) = linger {
+            step("linger", Some(amount(linger)));
         }
         if token.is_some() {
             step("fenced", None);

@@ -1,4 +1,4 @@
-// #[distributed_lock(key = "order", on_lost = "continue", release = "background")]
+// #[distributed_lock(key = "order", on_lost = "continue", release = "background", linger = "50ms")]
 // fn place_order() -> Result<(), OrderError> {
 //     Ok(())
 // }
@@ -17,7 +17,8 @@ fn place_order() -> Result<(), OrderError> {
                 &[::distlock::__private::Part::Text("order")],
             );
             let request = ::distlock::__private::request(&manager, key, "order")
-                .release(::distlock::__private::Release::Background);
+                .release(::distlock::__private::Release::Background)
+                .linger(::distlock::__private::millis(50u64));
             lock.acquire_blocking(request)
         };
         if let ::distlock::__private::Err(error) = acquired {

@@ -59,7 +59,17 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             Opt::MapErr
         ),
     );
+    let only_exclusive = "only an exclusive lock of one key is kept";
+    exclude(Opt::Linger, Opt::Keys, only_exclusive, "leave out one of the two");
+    exclude(Opt::Linger, Opt::MaxHolders, only_exclusive, "leave out one of the two");
+    exclude(
+        Opt::Linger,
+        Opt::MinHold,
+        "the one keeps this process out, too, the other lets it come back",
+        "leave out one of the two",
+    );
     if options.shared {
+        exclude(Opt::Linger, Opt::Mode, only_exclusive, "leave out one of the two");
         exclude(Opt::MaxHolders, Opt::Mode, "a shared lock has no limit", "leave out one of the two");
         exclude(
             Opt::Token,

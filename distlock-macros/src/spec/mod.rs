@@ -65,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) warn_wait: Option<Amount>,
     /// A longer hold is reported.
     pub(crate) warn_hold: Option<Amount>,
+    /// How long the process may keep the lock after the function.
+    pub(crate) linger: Option<Amount>,
     /// Variable for the guard.
     pub(crate) guard: Option<Ident>,
     /// Variable for the fencing token.
@@ -211,6 +213,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         release: None,
         warn_wait: None,
         warn_hold: None,
+        linger: None,
         guard: None,
         token: None,
     };
@@ -240,6 +243,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
                 options.shared = values::word(given, &["exclusive", "shared"], errors) == Some("shared");
             }
             Opt::Release => options.release = values::release(given, errors),
+            Opt::Linger => options.linger = values::linger(given, errors),
             Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
             Opt::Guard => options.guard = values::variable(given, errors),
             Opt::Token => options.token = values::variable(given, errors),

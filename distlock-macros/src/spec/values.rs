@@ -62,6 +62,17 @@ pub(super) fn wait(given: &Given, errors: &mut Errors) -> Wait {
     }
 }
 
+/// `linger = ..`
+pub(super) fn linger(given: &Given, errors: &mut Errors) -> Option<Amount> {
+    match amount(given, errors) {
+        Some(Amount::Millis(millis)) if millis > duration::LONGEST_LINGER => {
+            errors.push(diag::linger_too_long(&given.value));
+            None
+        }
+        amount => amount,
+    }
+}
+
 /// `release = ..`
 pub(super) fn release(given: &Given, errors: &mut Errors) -> Option<Release> {
     match word(given, &["confirmed", "background"], errors) {

@@ -185,6 +185,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Refuses that a process keeps a lock between its sections, with the reason.
+    fn keeps_between_sections(&self) -> Result<(), LockError> {
+        Ok(())
+    }
+
     /// Refuses a key that it cannot keep, with the reason.
     fn check_key(&self, _key: &LockKey) -> Result<(), LockError> {
         Ok(())

@@ -31,6 +31,8 @@ impl Drop for Alive {
         if self.core.is_forked() {
             return;
         }
+        // Nobody comes back: what lingers is released.
+        drop(self.core.event(|engine, now| engine.close(now)));
         // On the I/O thread this would wait for the thread itself.
         if !self.core.io.is_this_thread() {
             self.core.answered_by(Instant::now() + LAST_HANDLE_WAIT);

@@ -18,6 +18,14 @@ pub(crate) enum Queueing {
     Never,
 }
 
+/// What a command that asks for a lock does about a holder that keeps it without a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// It tells the holder, who then gives the lock up.
+    May,
+    Never,
+}
+
 /// A command's place in the engine: it comes back with the command's answer. `sent` is an instant before it is
 /// sent.
 #[derive(Clone, Debug)]
@@ -34,6 +42,7 @@ pub(crate) struct Acquiring {
     pub(crate) ttl: Duration,
     pub(crate) fences: u32,
     pub(crate) queueing: Queueing,
+    pub(crate) telling: Telling,
 }
 
 /// Why a token is released.

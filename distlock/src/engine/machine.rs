@@ -113,7 +113,7 @@ impl<W> Machine<W> {
 
     /// True if the lease of `token` is ours and has a holder.
     pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
-        self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some())
+        self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some_and(|lease| lease.is_held()))
     }
 
     pub(crate) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
@@ -167,10 +167,10 @@ impl<W> Machine<W> {
     }
 
     pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
-        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
-        let key = key.clone();
+        let key = push.key().clone();
         self.step(now, &key, out, |step| match push {
             Push::Gap { token, .. } => step.on_gap(token),
+            Push::Wanted { token, .. } => step.on_wanted(token),
             Push::Grant { token, server_time, handoffs_began, fence, .. } => {
                 if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
                     step.on_grant(token, server_time, handoffs_began, fence);
@@ -197,7 +197,10 @@ impl<W> Machine<W> {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
                 self.env.link.pushes = Pushes::Off;
-                self.each(now, out, |step| step.attempt_lost_link(cause));
+                self.each(now, out, |step| {
+                    step.lingers_no_longer();
+                    step.attempt_lost_link(cause);
+                });
             }
             LinkEvent::Up { former_links_dead, pushes } => {
                 self.env.link.down = None;
@@ -209,15 +212,22 @@ impl<W> Machine<W> {
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);
                 self.each(now, out, |step| {
+                    step.lingers_no_longer();
                     step.renew_now();
                     step.ask_afresh();
                 });
             }
             LinkEvent::Pushes(pushes) => {
                 self.env.link.pushes = *pushes;
-                if rules::new_subscriptions_are_followed_by_a_look() {
-                    self.each(now, out, |step| step.ask_afresh());
-                }
+                self.each(now, out, |step| {
+                    // That somebody wants the lock may have been missed.
+                    if rules::lingering_takes_pushes() {
+                        step.lingers_no_longer();
+                    }
+                    if rules::new_subscriptions_are_followed_by_a_look() {
+                        step.ask_afresh();
+                    }
+                });
             }
         }
     }

@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use effect::{
     Acquiring, Answer, Command, Confirmation, Context, Effect, Outstanding, Queueing, Release, Releasing,
-    Renewing,
+    Renewing, Telling,
 };
 pub(crate) use machine::Machine;
 pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM};

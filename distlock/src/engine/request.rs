@@ -38,6 +38,8 @@ pub(crate) struct Want {
     pub(crate) max_waiters: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// How long the lease may stay with this process after its last section; only of an exclusive lock.
+    pub(crate) linger: Option<Duration>,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
     /// [`Machine::begin`](super::Machine::begin).
     pub(crate) collection: Option<Arc<KeyCollection>>,

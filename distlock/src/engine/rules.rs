@@ -3,9 +3,10 @@
 //! Every rule is broken on purpose in the tests, by the fault named in it. The simulation, or a test of its
 //! own, must notice.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use super::state::Sends;
+use super::state::{Linger, Sends};
 use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, ServerTime, Time, mutated};
@@ -216,6 +217,53 @@ pub(super) fn leases_end_with_their_loss() -> bool {
 /// After a loss, the waiters of this process go on waiting.
 pub(super) fn waiters_are_served_after_a_loss() -> bool {
     !mutated!(NoServeAfterLoss)
+}
+
+// Lingering.
+
+/// What is left of the time counts when a lease lingers again.
+pub(super) fn end_of_lingering(before: Time, from_now: Time) -> Time {
+    if mutated!(LingeringBeginsAnew) { from_now } else { before.min(from_now) }
+}
+
+/// A lease lingers no longer than it lasts.
+pub(super) fn within_the_lease(until: Time, deadline: Time) -> Time {
+    if mutated!(LingeringProlongs) { until } else { until.min(deadline) }
+}
+
+/// A section that takes up a lease that lingered has what is left of it.
+pub(super) fn end_after_lingering(deadline: Time, now: Time, ttl: Duration) -> Time {
+    if mutated!(LingeringProlongs) { now.after(ttl) } else { deadline }
+}
+
+/// No section gets the fencing token of the section before it.
+pub(super) fn fences_after_lingering(left: Range<u64>) -> Range<u64> {
+    if mutated!(FenceUsedAgain) { left.start.saturating_sub(1)..left.end } else { left }
+}
+
+/// A lease that lingers is given back when its time is over.
+pub(super) fn lingering_ends_in_time() -> bool {
+    !mutated!(LingeringEndForgotten)
+}
+
+/// A lease lingers only while this process hears that others want it.
+pub(super) fn lingering_takes_pushes() -> bool {
+    !mutated!(LingersWithoutPushes)
+}
+
+/// A lease that lingers is given back when another client wants it.
+pub(super) fn wanted_leases_are_given_back() -> bool {
+    !mutated!(WantedIgnored)
+}
+
+/// If it is wanted while it is in use, it does not linger afterwards.
+pub(super) fn wanted_during_a_section_is_remembered() -> bool {
+    !mutated!(WantedForgotten)
+}
+
+/// Behind a lock that was busy others may wait whom nobody tells that it is ours now: it does not linger.
+pub(super) fn lingers_after_a_wait(linger: Linger) -> Linger {
+    if mutated!(LingersAfterAWait) { linger } else { Linger::Never }
 }
 
 // Renewing.

@@ -201,7 +201,7 @@ impl Candidate {
     async fn campaign(&self) -> Result<(Guard, FencingToken), LockError> {
         let key = self.key.clone()?;
         // All candidates of a process may wait, however few requests may wait for other locks.
-        let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX);
+        let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX).linger(None);
         let request = match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,

@@ -150,6 +150,14 @@ impl LockManagerBuilder {
         self
     }
 
+    /// How long this process keeps a lock after its last release, to come back in without a round trip: for requests
+    /// that do not set it themselves, and for which it can be (exclusive, one key, no `min_hold`). Never if not set.
+    /// See [`LockRequest::linger`](crate::LockRequest::linger), also for what it costs others.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.defaults.linger = Some(linger);
+        self
+    }
+
     /// Warns when a request waits for longer than this, unless the request says otherwise; never if not set. See
     /// [`LockRequest::warn_wait`](crate::LockRequest::warn_wait).
     ///

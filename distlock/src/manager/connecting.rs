@@ -11,7 +11,7 @@ use crate::backend::ConnectOn;
 use crate::backend::{Failure, OpError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
-use crate::request::NO_WAITERS;
+use crate::request::{NO_WAITERS, valid_linger};
 use crate::ttl::valid_ttl;
 
 const LONGEST_CLIENT_NAME: usize = 64;
@@ -83,6 +83,15 @@ impl LockManagerBuilder {
     }
 
     pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
+        let lingers = self.defaults.linger.is_some();
+        let built = self.open(connect)?;
+        if lingers {
+            built.manager.core().backend.keeps_between_sections()?;
+        }
+        Ok(built)
+    }
+
+    fn open(self, connect: ConnectOn) -> Result<Built, LockError> {
         self.check()?;
         let client = client_id(self.client_name.as_deref());
         let url = match (&self.url, self.quorum.is_empty(), &self.store) {
@@ -111,6 +120,9 @@ impl LockManagerBuilder {
         }
         if self.defaults.max_waiters == Some(0) {
             return Err(LockError::options(NO_WAITERS));
+        }
+        if let Some(linger) = self.defaults.linger {
+            valid_linger(linger)?;
         }
         if self.gap > Duration::from_millis(50) {
             return Err(LockError::options("a `fairness_gap` above 50 ms would leave the lock unused"));

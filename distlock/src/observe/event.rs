@@ -74,7 +74,7 @@ pub(crate) struct Lock<'a> {
 impl<'a> Lock<'a> {
     pub(crate) fn of(cell: &'a LeaseCell) -> Self {
         let (label, key) = (&*cell.label, &*cell.key);
-        Lock { label, key, kind: cell.kind, token: cell.token.0, fenced: cell.fence.is_some() }
+        Lock { label, key, kind: cell.kind, token: cell.token.number(), fenced: cell.fence.is_some() }
     }
 }
 

@@ -49,7 +49,7 @@ mod with_tracing {
     /// Entered whenever the body of a section runs.
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
         let span = info_span!(
-            target: "distlock", "lock.hold", label = &*cell.label, kind = %cell.kind, token = cell.token.0, key = Empty
+            target: "distlock", "lock.hold", label = &*cell.label, kind = %cell.kind, token = cell.token.number(), key = Empty
         );
         if enabled!(target: "distlock", Level::DEBUG) {
             span.record("key", &*cell.key);

@@ -41,5 +41,5 @@ pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
 pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
-pub(crate) use token::{MARK, Token, client_of, parse_token, shared_token_text, token_text};
-pub(crate) use tuning::{Clocks, LeaseEnds, Tuning};
+pub(crate) use token::{MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text};
+pub(crate) use tuning::{Clocks, LeaseEnds, Tuning, Wanted};

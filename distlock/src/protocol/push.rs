@@ -18,6 +18,16 @@ pub(crate) enum Push {
     /// The lock is left free for plain pollers; `token` is still first in the queue and may ask again after
     /// the gap.
     Gap { key: Arc<str>, token: Token },
+    /// Another client wants the lock that `token` holds, which may linger.
+    Wanted { key: Arc<str>, token: Token },
+}
+
+impl Push {
+    pub(crate) fn key(&self) -> &Arc<str> {
+        match self {
+            Push::Grant { key, .. } | Push::Gap { key, .. } | Push::Wanted { key, .. } => key,
+        }
+    }
 }
 
 /// News that something may have changed. Nothing in it can be relied on.

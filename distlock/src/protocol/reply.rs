@@ -1,7 +1,7 @@
 //! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
 //! own token.
 
-use super::{MARK, OpError, ServerTime};
+use super::{MARK, OpError, ServerTime, parse_owner};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +24,15 @@ pub(crate) struct CurrentHolder {
     pub(crate) text: Arc<str>,
     /// Waiters are told when it releases. Behind a holder that tells nobody, the first waiter polls.
     pub(crate) hands_over: bool,
+    /// It may keep the lock for that long after its section, and gives it up when told that somebody wants it.
+    pub(crate) linger: Option<Duration>,
 }
 
 impl From<Arc<str>> for CurrentHolder {
     /// A holder of which only the text is known: users of this library hand over.
     fn from(text: Arc<str>) -> Self {
-        CurrentHolder { hands_over: text.starts_with(MARK), text }
+        let linger = parse_owner(&text).and_then(|(_, token)| token.linger());
+        CurrentHolder { hands_over: text.starts_with(MARK), linger, text }
     }
 }
 

@@ -2,26 +2,83 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Kind, kind_of};
 
-/// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client. On the
-/// wire it reads `dl1:<client>:<number>`.
+/// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client, and for how
+/// long the lease may stay with its process after a section.
+///
+/// On the wire it reads `dl1:<client>:<number>`; if the lease may stay, `dl1:<client>:0<number><ms, five digits>`.
+/// So whoever finds the lock held knows that its holder gives it up when asked, and when at the latest. For those
+/// who do not know that, it is a number, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) u64);
+
+impl Token {
+    /// The lower bits are the number, the upper ones milliseconds.
+    const NUMBER_BITS: u32 = 50;
+    const NUMBERS: u64 = 1 << Token::NUMBER_BITS;
+    /// Digits of the milliseconds in the text.
+    const DIGITS: usize = 5;
+
+    /// The number after this one, with so many of other sources in between.
+    pub(crate) fn number_after(number: u64, stride: u64) -> u64 {
+        number.wrapping_add(stride) % Token::NUMBERS
+    }
+
+    /// The same number, for a lease that may stay for `linger` after a section: whole milliseconds, at most 16 s.
+    #[must_use]
+    pub(crate) fn lingering(self, linger: Duration) -> Token {
+        let longest = u64::MAX >> Token::NUMBER_BITS;
+        let millis = u64::try_from(linger.as_millis()).unwrap_or(longest).min(longest);
+        Token(self.number() | (millis << Token::NUMBER_BITS))
+    }
+
+    /// For how long the lease may stay with its process after a section.
+    pub(crate) fn linger(self) -> Option<Duration> {
+        let millis = self.0 >> Token::NUMBER_BITS;
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.0 % Token::NUMBERS
+    }
+
+    /// Reads what is written behind the client.
+    fn parse(text: &str) -> Option<Token> {
+        let plain = |number: &str| number.parse().ok().filter(|number| *number < Token::NUMBERS).map(Token);
+        let Some(marked) = text.strip_prefix('0').filter(|rest| rest.len() > Token::DIGITS) else {
+            return plain(text);
+        };
+        let (number, millis) = marked.split_at_checked(marked.len() - Token::DIGITS)?;
+        let linger = Duration::from_millis(millis.parse().ok().filter(|millis| *millis > 0)?);
+        Some(plain(number)?.lingering(linger))
+    }
+}
+
+/// As it is written behind the client.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 >> Token::NUMBER_BITS {
+            0 => write!(f, "{}", self.number()),
+            millis => write!(f, "0{}{millis:0digits$}", self.number(), digits = Token::DIGITS),
+        }
+    }
+}
 
 /// The prefix of all our tokens and auxiliary names.
 pub(crate) const MARK: &str = "dl1:";
 
 /// The text of the token in the lock's key.
 pub(crate) fn token_text(client: &str, token: Token) -> String {
-    format!("{MARK}{client}:{}", token.0)
+    format!("{MARK}{client}:{token}")
 }
 
 /// The same, to be shared. Made on the stack, because every acquisition needs one.
 pub(crate) fn shared_token_text(client: &str, token: Token) -> Arc<str> {
     let mut text = ShortText { bytes: [0; ShortText::LONGEST], length: 0 };
-    match write!(text, "{MARK}{client}:{}", token.0) {
+    match write!(text, "{MARK}{client}:{token}") {
         Ok(()) => String::from_utf8_lossy(&text.bytes[..text.length]).into(),
         Err(fmt::Error) => token_text(client, token).into(),
     }
@@ -47,10 +104,15 @@ impl fmt::Write for ShortText {
     }
 }
 
-/// The number of a token of `client`; `None` if the token belongs to another client.
+/// The token of `client` that the text names; `None` if it belongs to another client.
 pub(crate) fn parse_token(client: &str, text: &str) -> Option<Token> {
-    let number = text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?;
-    number.parse().ok().map(Token)
+    Token::parse(text.strip_prefix(MARK)?.strip_prefix(client)?.strip_prefix(':')?)
+}
+
+/// The client and the token that the text names.
+pub(crate) fn parse_owner(text: &str) -> Option<(&str, Token)> {
+    let (client, token) = text.strip_prefix(MARK)?.rsplit_once(':')?;
+    Some((client, Token::parse(token)?))
 }
 
 /// The client of a token; `None` if it is none of ours.
@@ -80,6 +142,22 @@ mod tests {
                 assert_eq!(*shared_token_text(client, token), token_text(client, token));
                 assert_eq!(parse_token(client, &shared_token_text(client, token)), Some(token));
             }
+        }
+    }
+
+    #[test]
+    fn a_token_says_for_how_long_its_lease_may_stay() {
+        let plain = Token(7);
+        let marked = plain.lingering(Duration::from_millis(50));
+        assert_eq!((plain.linger(), marked.linger()), (None, Some(Duration::from_millis(50))));
+        assert_eq!((marked.number(), token_text("c", marked)), (7, "dl1:c:0700050".to_owned()));
+        assert_eq!(parse_token("c", "dl1:c:0700050"), Some(marked));
+        assert_eq!(parse_owner("dl1:a:b:0700050"), Some(("a:b", marked)));
+        let longest = plain.lingering(Duration::MAX);
+        assert_eq!(parse_token("c", &token_text("c", longest)), Some(longest));
+        for odd in ["dl1:c:0700000", "dl1:c:07x0050", "dl1:c:9007199254740993", "dl1:c:", "dl1:c:0\u{e4}0050"]
+        {
+            assert_eq!(parse_token("c", odd), None, "{odd}");
         }
     }
 }

@@ -34,6 +34,14 @@ impl LeaseEnds {
     }
 }
 
+/// Whether a client is told that another one wants the lock that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// If its token says that its lease may linger, and while pushes are heard.
+    Pushed,
+    NeverTold,
+}
+
 /// How the queue on the server behaves. The same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
@@ -49,6 +57,7 @@ pub(crate) struct Tuning {
     pub(crate) leases: LeaseEnds,
     /// The most fencing tokens that can be reserved at once.
     pub(crate) most_fences: u32,
+    pub(crate) wanted: Wanted,
 }
 
 impl Default for Tuning {
@@ -62,6 +71,7 @@ impl Default for Tuning {
             clocks: Clocks::One,
             leases: LeaseEnds::WithTtl { granularity: Duration::from_millis(1) },
             most_fences: 1024,
+            wanted: Wanted::Pushed,
         }
     }
 }

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use super::{LockRequest, Wait, single_attempt};
+use super::{Lingering, LockRequest, Wait, single_attempt};
 use crate::backend::{Demand, Kind};
 use crate::clock;
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::ttl::valid_ttl;
+
+/// Others may have to wait for that long although nobody uses the lock.
+const LONGEST_LINGER: Duration = Duration::from_secs(10);
+const SHORTEST_LINGER: Duration = Duration::from_millis(1);
 
 pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
@@ -17,8 +21,9 @@ impl LockRequest {
     /// Its keys, and what it wants of them; or why it cannot be granted at all.
     pub(super) fn checked(&self) -> Result<(&[LockKey], Want), LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
-        let want = self.want()?;
+        let mut want = self.want()?;
         self.check_kind(keys.len())?;
+        want.linger = self.lingers(keys.len())?;
         if self.fenced && keys.len() > 1 {
             return Err(LockError::options(
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
@@ -48,6 +53,28 @@ impl LockRequest {
                 "only exclusive locks have fencing tokens: holders that share a lock have no order",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// How long the lease may stay with this process. A default is for the requests that it can be for.
+    fn lingers(&self, keys: usize) -> Result<Option<Duration>, LockError> {
+        let objection = if self.kind != Kind::Exclusive {
+            Some("`linger` is for exclusive locks: a lock with several holders is not kept without one")
+        } else if keys > 1 {
+            Some("`linger` with several keys: only a lock of one key is kept")
+        } else if self.min_hold.is_some() {
+            Some("`linger` with `min_hold`: the one keeps this process out, too, the other lets it come back")
+        } else {
+            None
+        };
+        match (self.linger, objection) {
+            (Lingering::For(_), Some(objection)) => Err(LockError::options(objection)),
+            (Lingering::For(linger), None) => {
+                self.manager.core().backend.keeps_between_sections()?;
+                valid_linger(linger).map(Some)
+            }
+            (Lingering::Default, None) => Ok(self.manager.defaults().linger),
+            (Lingering::Default, Some(_)) | (Lingering::Never, _) => Ok(None),
         }
     }
 
@@ -83,6 +110,7 @@ impl LockRequest {
             max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            linger: None,
             collection: None,
             label: self.label.clone(),
         })
@@ -96,4 +124,14 @@ fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration)
     } else {
         (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
     }
+}
+
+/// Counted in whole milliseconds.
+pub(crate) fn valid_linger(linger: Duration) -> Result<Duration, LockError> {
+    if !(SHORTEST_LINGER..=LONGEST_LINGER).contains(&linger) {
+        return Err(LockError::options(format!(
+            "a `linger` of {linger:?}: it must be between {SHORTEST_LINGER:?} and {LONGEST_LINGER:?}"
+        )));
+    }
+    Ok(Duration::from_millis(u64::try_from(linger.as_millis()).unwrap_or(u64::MAX)))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::MARK;
+use crate::backend::{MARK, Token, shared_token_text};
 use crate::lock_kind::LockKind;
 
 /// Who holds a lock or waits for it: one attempt of one process. Never used again for another attempt, so a store
@@ -22,6 +22,10 @@ impl Owner {
     #[must_use]
     pub fn new(client: &str, number: u64) -> Self {
         Owner { text: format!("{MARK}{client}:{number}").into(), client: client.len() }
+    }
+
+    pub(crate) fn of(client: &str, token: Token) -> Self {
+        Owner { text: shared_token_text(client, token), client: client.len() }
     }
 
     /// What to write into the store, and to compare.

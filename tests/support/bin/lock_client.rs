@@ -1,7 +1,7 @@
 //! Takes locks for a test that wants another process: `lock-client <url>` (or `env`), then one command per line.
 //!
 //! ```text
-//! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew]   -> acquired {key, fence, at, until}
+//! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew] [linger]   -> acquired {key, fence, at, until}
 //! release KEY                                      -> released {key}
 //! sections KEY COUNT TTL_MS HOLD_US TALLY          -> section {key, entered, left, fence} …, done {key}
 //! lead OFFICE TTL_MS                              -> leads {term, at} as long as it leads, again and again
@@ -95,6 +95,9 @@ impl Client {
         let mut request = self.manager.lock(key).ttl(ttl).wait(wait);
         if flags.contains(&"fenced") {
             request = request.fenced();
+        }
+        if flags.contains(&"linger") {
+            request = request.linger(Duration::from_secs(10));
         }
         if flags.contains(&"no-renew") {
             request = request.no_renew();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{
     AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, ListPage,
-    OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, op,
+    OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted, op,
 };
 use crate::error::LockError;
 use crate::protocol::session::Session;
@@ -43,7 +43,8 @@ impl Translator {
         };
         // A store has no use for gaps, and its times are only those of the moment at which we asked.
         let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
-        let tuning = Tuning { poll_gap, clocks, leases, most_fences, ..Tuning::default() };
+        let wanted = Wanted::NeverTold;
+        let tuning = Tuning { poll_gap, clocks, leases, most_fences, wanted, ..Tuning::default() };
         Translator { client, prefix, waiting: abilities.waiting, granularity, tuning }
     }
 
@@ -74,7 +75,7 @@ impl Translator {
     }
 
     fn owner(&self, token: Token) -> Owner {
-        Owner::new(&self.client, token.0)
+        Owner::of(&self.client, token)
     }
 
     /// Never less than was asked for, and what the store can tell apart.

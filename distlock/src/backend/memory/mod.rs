@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpError, OpResult};
-use super::{Push, Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
+use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use crate::clock::{self, Time};
-use server::{ModelServer, News, Note, Sender};
+use server::{ModelServer, Note, Sender};
 
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
@@ -84,19 +84,14 @@ impl Memory {
     }
 
     fn deliver(&self, notes: Vec<Note>) {
-        for Note { client, key, token, news } in notes {
-            let events = if client == self.client {
+        for note in notes {
+            let events = if note.client == self.client {
                 self.events.get().and_then(Weak::upgrade)
             } else {
-                self.store.receiver(&client)
+                self.store.receiver(&note.client)
             };
             let Some(events) = events else { continue };
-            events.push(match news {
-                News::Grant { server_time, handoffs_began, fence } => {
-                    Push::Grant { key, token, server_time, handoffs_began, fence }
-                }
-                News::Gap => Push::Gap { key, token },
-            });
+            events.push(note.push());
         }
     }
 
@@ -130,7 +125,10 @@ impl fmt::Debug for Memory {
 
 impl Backend for Memory {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
-        Sending::Ready(Ok(self.server().acquire(self.now(), &self.sender(key), &op)))
+        let mut notes = Vec::new();
+        let reply = self.server().acquire(self.now(), &self.sender(key), &op, &mut notes);
+        self.deliver(notes);
+        Sending::Ready(Ok(reply))
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
@@ -154,7 +152,9 @@ impl Backend for Memory {
     }
 
     fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
-        let replies = self.server().acquire_all(self.now(), &self.client, &batch);
+        let mut notes = Vec::new();
+        let replies = self.server().acquire_all(self.now(), &self.client, &batch, &mut notes);
+        self.deliver(notes);
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 pub(crate) use key_entry::{HOLD, Sender};
 #[cfg(test)]
-pub(crate) use probe::{Queued, owner};
+pub(crate) use probe::Queued;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, BatchReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
-    Token, Tuning, kind_of, op, shared_token_text,
+    AcquireMode, AcquireReply, BatchReply, Inspection, Kind, Push, ReleaseReply, Remaining, RenewReply,
+    ServerTime, Token, Tuning, kind_of, op, parse_owner, shared_token_text,
 };
 use crate::protocol::mutated;
 use crate::shrink::shrink;
@@ -32,8 +32,34 @@ pub(crate) struct Note {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    Grant { server_time: ServerTime, handoffs_began: ServerTime, fence: Option<u64> },
+    Grant {
+        server_time: ServerTime,
+        handoffs_began: ServerTime,
+        fence: Option<u64>,
+    },
     Gap,
+    /// To a holder whose lease may linger.
+    Wanted,
+}
+
+impl Note {
+    /// As its receiver hears it.
+    pub(crate) fn push(self) -> Push {
+        let Note { key, token, news, .. } = self;
+        match news {
+            News::Grant { server_time, handoffs_began, fence } => {
+                Push::Grant { key, token, server_time, handoffs_began, fence }
+            }
+            News::Gap => Push::Gap { key, token },
+            News::Wanted => Push::Wanted { key, token },
+        }
+    }
+
+    /// For the holder, if its lease may linger.
+    fn wanted(holder: &str, key: &Arc<str>) -> Option<Note> {
+        let (client, token) = parse_owner(holder).filter(|(_, token)| token.linger().is_some())?;
+        Some(Note { client: client.into(), key: key.clone(), token, news: News::Wanted })
+    }
 }
 
 #[derive(Debug)]
@@ -78,11 +104,12 @@ impl ModelServer {
         server_time: ServerTime,
         from: &Sender<'_>,
         op: &op::Ask,
+        notes: &mut Vec<Note>,
     ) -> AcquireReply {
         self.sweep(server_time);
         let reply = match *op {
             op::Ask::Plain(op) => self.try_acquire(server_time, from, op),
-            op::Ask::Full(op) => self.enter(server_time, from, op),
+            op::Ask::Full(op) => self.enter(server_time, from, op, notes),
         };
         self.tidy(from.key);
         reply
@@ -114,13 +141,14 @@ impl ModelServer {
         server_time: ServerTime,
         client: &Arc<str>,
         batch: &[(Arc<str>, op::Acquire)],
+        notes: &mut Vec<Note>,
     ) -> Vec<BatchReply> {
         let mut goes_on = true;
         let one = |(key, op): &(Arc<str>, op::Acquire)| {
             if !goes_on {
                 return BatchReply::Skipped;
             }
-            let reply = self.acquire(server_time, &Sender { client, key }, &op::Ask::Full(*op));
+            let reply = self.acquire(server_time, &Sender { client, key }, &op::Ask::Full(*op), notes);
             goes_on = reply.is_acquired();
             BatchReply::Tried(reply)
         };
@@ -161,7 +189,13 @@ impl ModelServer {
         }
     }
 
-    fn enter(&mut self, server_time: ServerTime, from: &Sender<'_>, ask: op::Acquire) -> AcquireReply {
+    fn enter(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        ask: op::Acquire,
+        notes: &mut Vec<Note>,
+    ) -> AcquireReply {
         let op::Acquire { token, kind, claim, mode, fences, .. } = ask;
         let minted = mutated!(FenceMintedAtEnqueue).then(|| self.mint(server_time, fences)).flatten();
         let until = plus(server_time, self.tuning.queue_entry_ttl);
@@ -173,7 +207,9 @@ impl ModelServer {
             Admission::Clash(found) => return AcquireReply::WrongKind { found },
         };
         if let Some(remaining) = remaining {
-            let holder = slot.in_the_way(server_time, kind).into();
+            let holder = slot.in_the_way(server_time, kind);
+            notes.extend(Note::wanted(&holder, from.key));
+            let holder = holder.into();
             let mut front = false;
             if mode != AcquireMode::Try {
                 let listens = matches!(mode, AcquireMode::Wait | AcquireMode::WaitAgain);
@@ -186,6 +222,10 @@ impl ModelServer {
         let again = matches!(mode, AcquireMode::WaitAgain | AcquireMode::PollAgain);
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
+        }
+        // They asked before it was there, and nobody else tells its client of them.
+        if !slot.queue.is_empty() {
+            notes.extend(Note::wanted(&text(from, token), from.key));
         }
         let fence = self.mint(server_time, fences);
         if fresh {
@@ -416,11 +456,11 @@ impl ModelServer {
         key: &Arc<str>,
         notes: &mut Vec<Note>,
     ) -> bool {
-        let held = self.slots.get_mut(key).is_some_and(|slot| slot.live(server_time).is_some());
-        if held {
-            self.hand_over(server_time, key, None, notes);
-        }
-        held
+        let value = self.slots.get_mut(key).and_then(|slot| slot.live(server_time).cloned());
+        let Some(Value { holder, .. }) = value else { return false };
+        notes.extend(Note::wanted(&holder, key));
+        self.hand_over(server_time, key, None, notes);
+        true
     }
 
     fn slot(&mut self, key: &Arc<str>) -> &mut KeyEntry {

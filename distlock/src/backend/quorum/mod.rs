@@ -87,6 +87,7 @@ use super::{
     OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, Tuning, op,
 };
 use crate::clock::{self, Time};
+use crate::error::LockError;
 use crate::finding::{Finding, Severity};
 use coordinator::Coordinator;
 use effect::{Answer, NewLink, Writing};
@@ -370,6 +371,13 @@ impl Backend for QuorumBackend {
                  limit would hold on none; use one Redis",
             ),
         }
+    }
+
+    fn keeps_between_sections(&self) -> Result<(), LockError> {
+        Err(LockError::options(
+            "`linger` is not offered on a quorum: a process that keeps a lock on several servers would not hear \
+             in time that others want it; use one Redis",
+        ))
     }
 
     fn describe(&self) -> String {

@@ -137,7 +137,11 @@ impl Coordinator {
     /// A push from a server: the lock is ours there or (released by an earlier version of this library) free.
     pub(super) fn heard(&mut self, now: Now, node: usize, push: Push) {
         let is_grant = matches!(push, Push::Grant { .. });
-        let (Push::Gap { key, token } | Push::Grant { key, token, .. }) = push;
+        let (key, token) = match push {
+            Push::Gap { key, token } | Push::Grant { key, token, .. } => (key, token),
+            // No lease of a quorum lingers.
+            Push::Wanted { .. } => return,
+        };
         let Some(entry) = self.tokens.get(token) else {
             // Too late for us: it goes to the next waiter.
             if self.is_there(node) {

@@ -140,6 +140,7 @@ impl Wire {
             AcquireMode::PollAgain => "heldpoll",
         });
         word(&mut cmd, kind);
+        cmd.write_arg_fmt(self.names.channel(""));
         cmd
     }
 
@@ -227,6 +228,7 @@ impl Wire {
         let mut cmd = call(script_ref, script, &names, 32 + batch.len() * (32 + self.client.len()));
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
+        cmd.write_arg_fmt(self.names.channel(""));
         for (_, op) in batch {
             self.token(&mut cmd, op.token);
         }
@@ -246,7 +248,7 @@ impl Wire {
     }
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
-        cmd.write_arg_fmt(format_args!("{MARK}{}:{}", self.client, token.0));
+        cmd.write_arg_fmt(format_args!("{MARK}{}:{token}", self.client));
     }
 }
 

@@ -331,7 +331,7 @@ fn deliver(listener: &impl Listener, payload: &[u8]) {
     }
 }
 
-/// See scripts/serve.lua. The lock's name comes last because it may contain blanks.
+/// See scripts/serve.lua and scripts/queue.lua. The lock's name comes last because it may contain blanks.
 pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a str>)> {
     let (kind, rest) = text.split_once(' ')?;
     match kind {
@@ -355,6 +355,11 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
             let (token, lock) = rest.split_once(' ')?;
             let token = parse_token(&wire.client, token)?;
             Some((Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token }, None))
+        }
+        "w" => {
+            let (token, lock) = rest.split_once(' ')?;
+            let token = parse_token(&wire.client, token)?;
+            Some((Push::Wanted { key: Arc::from(wire.names.key_of(lock)?), token }, None))
         }
         _ => None,
     }

@@ -57,7 +57,7 @@ macro_rules! lua {
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter: lua!("clock" "queue" "enter"),
     enter_n: lua!("clock" "queue" "members" "join" "enter_n"),
-    enter_all: lua!("clock" "enter_all"),
+    enter_all: lua!("clock" "queue" "enter_all"),
     enter_all_n: lua!("clock" "queue" "members" "join" "enter_all_n"),
     leave: lua!("leave_fast" "clock" "queue" "members" "serve" "leave"),
     renew: lua!("clock" "renew"),

@@ -377,7 +377,7 @@ impl Listener for Supervisor {
     }
 
     fn push(&self, push: Push, _from: Option<&str>) {
-        if self.replicas.is_none() || matches!(push, Push::Gap { .. }) {
+        if self.replicas.is_none() || !matches!(push, Push::Grant { .. }) {
             return self.events.push(push);
         }
         // Without a link the push would be ignored.

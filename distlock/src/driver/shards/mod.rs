@@ -141,15 +141,16 @@ impl<W> Shards<W> {
     }
 
     pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
-        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
-        let key = key.clone();
+        let key = push.key().clone();
         let mut effects = match &push {
             // Before the grant is believed: its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
                 let stepped = lock(&self.server_clock).received(*server_time, now);
                 self.allow_for(now, stepped)
             }
-            Push::Grant { .. } | Push::Gap { .. } => Effects { list: Vec::new(), rearm: false },
+            Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => {
+                Effects { list: Vec::new(), rearm: false }
+            }
         };
         effects.join(self.enter(&key, |machine, out| machine.push(now, push, out)).1);
         effects

@@ -215,6 +215,10 @@ pub(super) struct Config {
     pub(super) bounded: f64,
     /// A request is for several keys.
     pub(super) several: f64,
+    /// A request lets the lease stay after it …
+    pub(super) linger: f64,
+    /// … for one of these times, in milliseconds.
+    pub(super) lingers: Vec<u64>,
 }
 
 impl Config {
@@ -352,6 +356,8 @@ impl Config {
             unpolled: pick(rng, &[0.0, 0.0, 0.0, 0.1]),
             bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
+            linger: pick(rng, &[0.0, 0.0, 0.5, 1.0]),
+            lingers: pick(rng, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
         }
     }
 
@@ -407,6 +413,12 @@ impl Config {
         // Extensions ask for up to twice as much.
         let factor = if self.extend > 0.0 { 2 } else { 1 };
         self.ttls.iter().copied().max().unwrap_or(0) * factor * MILLI
+    }
+
+    /// In nanoseconds; zero if no lease stays after its section.
+    pub(super) fn longest_linger(&self) -> u64 {
+        let longest = self.lingers.iter().copied().max().unwrap_or(0) * MILLI;
+        if self.linger > 0.0 { longest } else { 0 }
     }
 
     /// A lease may run out between a command and its answer.

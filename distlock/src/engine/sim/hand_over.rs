@@ -6,10 +6,12 @@ use super::config::{MILLI, Profile, SECOND, Use};
 use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
-use crate::backend::memory::server::{HOLD, News, Note, Queued, owner};
+use crate::backend::memory::server::{HOLD, News, Note, Queued};
 use crate::error::LostReason;
 use crate::lease_cell::CellState;
-use crate::protocol::{AcquireMode, AcquireReply, Kind, ReleaseReply, ServerTime, Token, op, token_text};
+use crate::protocol::{
+    AcquireMode, AcquireReply, Kind, ReleaseReply, ServerTime, Token, op, parse_owner, token_text,
+};
 
 /// What was on the server before a command.
 pub(super) struct Before {
@@ -221,7 +223,7 @@ impl World {
             lease.until > server_time && self.server.value(server_time, &self.keys[key].name).is_some();
         let same_lease = lease.since == since;
         let undisturbed = self.is_able(c) && self.clients[c].disturbed_at < since;
-        let Some((name, token)) = owner(text) else { return };
+        let Some((name, token)) = parse_owner(text) else { return };
         let same_life = *self.clients[c].name == *name;
         let wanted = self.clients[c].knows(&self.keys[key].name, token);
         let body_goes_on = self

@@ -7,11 +7,10 @@ use std::time::Duration;
 use super::config::{MILLI, Profile};
 use super::workload::{Request, State};
 use super::world::{Event, World};
-use crate::backend::memory::server::owner;
 use crate::engine::{Command, Context, LONGEST_CLAIM, Renewal, Renewing};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::protocol::{Kind, Time, Token, op, token_text};
+use crate::protocol::{Kind, Time, Token, op, parse_owner, token_text};
 
 impl World {
     pub(super) fn check_limits(&mut self) {
@@ -217,7 +216,7 @@ impl World {
     }
 
     fn is_orphan(&self, key: usize, text: &str) -> bool {
-        let Some((name, token)) = owner(text) else { return false };
+        let Some((name, token)) = parse_owner(text) else { return false };
         let Some(c) = self.clients.iter().position(|c| c.alive && *c.name == *name) else { return false };
         let calm = self.is_able(c) && !self.may_be_left(text);
         let client = &self.clients[c];

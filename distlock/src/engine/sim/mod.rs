@@ -17,6 +17,7 @@ mod faults;
 mod foreign;
 mod hand_over;
 mod limits;
+mod linger;
 mod mutants;
 mod oracle;
 mod progress;

@@ -3,6 +3,7 @@
 //! Not here, because it concerns other places: the maximum of fencing tokens over several servers.
 
 use super::config::{Config, Level, Profile, Use, Uses};
+use super::linger;
 use super::run;
 use super::search::Search;
 use crate::protocol::mutant::{Mutant, hunt};
@@ -40,7 +41,7 @@ fn overtaken_and_kept(c: &mut Config) {
 }
 
 /// Two processes and more on one key, all of them waiting.
-fn crowded(c: &mut Config) {
+pub(super) fn crowded(c: &mut Config) {
     c.clients = c.clients.max(3);
     c.keys = 1;
     c.requests = c.requests.max(16);
@@ -287,7 +288,7 @@ use Profile::{
     Forward, Links, Polling, Pushes, Refusing, Short, Wiped,
 };
 
-const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
+pub(super) const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
     Case { fault, profiles, uses: Uses::All(Use::Exclusive), level: Level::Engine, bias }
 }
 
@@ -295,7 +296,7 @@ const fn other(fault: Mutant, profiles: &'static [Profile], uses: Use, bias: fn(
     Case { fault, profiles, uses: Uses::All(uses), level: Level::Engine, bias }
 }
 
-const fn driven(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
+pub(super) const fn driven(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
     Case { level: Level::Driver, ..case(fault, profiles, bias) }
 }
 
@@ -396,8 +397,11 @@ impl Case {
     /// The one that breaks the rule of that name.
     pub(super) fn named(name: &str) -> Option<&'static Case> {
         // Those of the driver are named with `DRIVEN` in the environment.
-        let cases = if std::env::var_os("DRIVEN").is_some() { DRIVER_CASES } else { CASES };
-        cases.iter().find(|case| format!("{:?}", case.fault) == name)
+        let (cases, more) = match std::env::var_os("DRIVEN") {
+            Some(_) => (DRIVER_CASES, linger::DRIVER_CASES),
+            None => (CASES, linger::CASES),
+        };
+        cases.iter().chain(more).find(|case| format!("{:?}", case.fault) == name)
     }
 
     fn profile(&self, seed: u64) -> Profile {
@@ -416,6 +420,12 @@ fn every_broken_rule_is_found_with_the_real_driver() {
     search(DRIVER_CASES);
 }
 
+#[test]
+fn every_broken_rule_of_lingering_is_found() {
+    search(linger::CASES);
+    search(linger::DRIVER_CASES);
+}
+
 fn search(cases: &'static [Case]) {
     hunt(
         cases,
@@ -431,7 +441,8 @@ fn search(cases: &'static [Case]) {
 /// What the biases look at is sound as long as nothing is broken.
 #[test]
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
-    for case in CASES.iter().chain(DRIVER_CASES) {
+    let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES);
+    for case in CASES.iter().chain(DRIVER_CASES).chain(lingering) {
         for seed in 0..60 {
             for profile in case.profiles {
                 if let Err(violation) = run(seed, *profile, Search::Case(case)) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{MILLI, Profile, Use};
+use super::linger::Lingering;
 use super::workload::Waits;
 use super::world::World;
 use crate::engine::{Confirmation, Renewal};
@@ -71,6 +72,10 @@ pub(super) struct KeyWatch {
     pub(super) slow_until: u64,
     /// An abandoned command arrived late.
     pub(super) late_until: u64,
+    /// Somebody may keep the lock without a section who does not know that others want it.
+    pub(super) untold_until: u64,
+    /// The lease that had the latest section.
+    pub(super) lingering: Option<Lingering>,
 }
 
 impl KeyWatch {
@@ -93,6 +98,8 @@ impl KeyWatch {
             slow: false,
             slow_until: 0,
             late_until: 0,
+            untold_until: 0,
+            lingering: None,
         }
     }
 }
@@ -122,7 +129,7 @@ impl World {
         self.keys[key].holders.iter().any(|holder| self.believes(holder).is_some())
     }
 
-    fn lease_start(&self, key: usize, text: &str) -> u64 {
+    pub(super) fn lease_start(&self, key: usize, text: &str) -> u64 {
         let found = self.keys[key].leases.iter().find(|lease| *lease.text == *text);
         found.map_or(0, |lease| lease.since)
     }
@@ -137,6 +144,7 @@ impl World {
         let holder = Holder { who: Who::Request(index), kind, lease_start };
         self.check_order_here(c, index);
         self.check_reader(c, index, cell);
+        self.check_lingering(c, cell, lease_start);
         self.check_alone(key, &holder);
         self.check_remaining(c, index, cell);
         if self.believes(&holder).is_some() {
@@ -296,6 +304,7 @@ impl World {
     pub(super) fn left(&mut self, index: usize) {
         let key = self.requests[index].key;
         self.keys[key].holders.retain(|holder| holder.who != Who::Request(index));
+        self.lingering_begins(key, index);
         self.vacancy_may_begin(key);
     }
 

@@ -7,10 +7,10 @@ use super::config::{MILLI, SECOND, Use};
 use super::oracle::Who;
 use super::workload::Request;
 use super::world::{Event, WATCH, World};
-use crate::backend::memory::server::{Queued, owner};
+use crate::backend::memory::server::Queued;
 use crate::engine::Renewal;
 use crate::lease_cell::CellState;
-use crate::protocol::{Kind, ServerTime, Token, token_text};
+use crate::protocol::{Kind, ServerTime, Token, parse_owner, token_text};
 
 /// Where several may hold a lock, one who comes in tells nothing about the others.
 const SLOW: u64 = 10 * SECOND;
@@ -110,7 +110,7 @@ impl World {
 
     /// Whether `text` rightly stays on the server although nobody believes in it.
     fn may_stay(&self, text: &str) -> bool {
-        let Some((name, token)) = owner(text) else { return true };
+        let Some((name, token)) = parse_owner(text) else { return true };
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
         let Some(c) = found.filter(|c| self.is_able(*c) && !self.may_be_left(text)) else { return true };
         // A release that was refused is repeated, ever less often.
@@ -171,7 +171,9 @@ impl World {
             || !self.cfg.in_order()
             || (self.stepped_at > 0 && self.now < self.stepped_at + confused * SECOND);
         let slow = if slow { 2_450 * MILLI } else { 0 };
-        self.reaction() + WATCH + polls + gap + 60 * MILLI + slow
+        let untold = self.now < self.keys[key].untold_until;
+        let lingers = if untold { self.cfg.longest_linger() * 51 / 50 } else { 0 };
+        self.reaction() + WATCH + polls + gap + 60 * MILLI + slow + lingers
     }
 
     /// Looks at everything.

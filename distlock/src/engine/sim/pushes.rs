@@ -30,11 +30,12 @@ impl World {
             match news {
                 News::Grant { .. } => self.stats.grants += 1,
                 News::Gap => self.stats.gaps += 1,
+                News::Wanted => self.stats.wanted += 1,
             }
             let index = self.key_index(&key);
             let found = self.clients.iter().position(|client| client.alive && client.name == name);
             let Some(c) = found.filter(|c| self.clients[*c].push.works) else {
-                self.nobody_was_told(index);
+                self.is_not_delivered(index, found, news);
                 continue;
             };
             // A place in the queue that could not be given up, because the server refused that for good, outlives
@@ -44,25 +45,37 @@ impl World {
                 self.nobody_was_told(index);
             }
             if self.chance(self.cfg.push_loss) {
-                note!(self, "server: push to {name} is lost: {} {news:?}", token.0);
-                self.nobody_was_told(index);
+                note!(self, "server: push to {name} is lost: {token} {news:?}");
+                self.is_not_delivered(index, Some(c), news);
                 continue;
             }
             if matches!(news, News::Grant { .. }) {
                 self.watch_grant(index, c, token);
             }
-            let push = match news {
-                News::Grant { server_time, handoffs_began, fence } => {
-                    Push::Grant { key, token, server_time, handoffs_began, fence }
-                }
-                News::Gap => Push::Gap { key, token },
-            };
+            let push = Note { client: name, key, token, news }.push();
             let twice = self.chance(self.cfg.push_twice);
             self.push_leaves(index, c, push.clone());
             if twice {
                 self.push_leaves(index, c, push);
             }
         }
+    }
+
+    /// Nobody hears of it.
+    fn is_not_delivered(&mut self, index: usize, to: Option<usize>, news: News) {
+        if news != News::Wanted {
+            return self.nobody_was_told(index);
+        }
+        // A process that knows that it is deaf keeps no lock without a section.
+        if to.is_some_and(|c| self.clients[c].push.heard) {
+            self.stays_untold(index);
+        }
+    }
+
+    /// A holder that may keep the lock without a section does not know that somebody wants it.
+    fn stays_untold(&mut self, index: usize) {
+        self.nobody_was_told(index);
+        self.keys[index].untold_until = self.now + self.cfg.longest_linger() + 10 * SECOND;
     }
 
     fn push_leaves(&mut self, index: usize, c: usize, push: Push) {
@@ -81,10 +94,13 @@ impl World {
 
     pub(super) fn push_arrives(&mut self, c: usize, subscription: u32, push: Push) {
         let client = &self.clients[c];
-        let (Push::Grant { key, .. } | Push::Gap { key, .. }) = &push;
-        let index = self.key_index(key);
+        let index = self.key_index(push.key());
         if client.push.subscription != subscription || !client.push.works || !client.alive {
-            self.nobody_was_told(index);
+            match push {
+                Push::Wanted { .. } if !client.push.heard => {}
+                Push::Wanted { .. } => self.stays_untold(index),
+                Push::Grant { .. } | Push::Gap { .. } => self.nobody_was_told(index),
+            }
             return;
         }
         let late = self.some(self.cfg.notice * 200);

@@ -48,6 +48,8 @@ impl World {
         let client = rng.usize(0..cfg.clients);
         let key = rng.usize(0..cfg.keys);
         let kind = self.keys[key].used_for.kind(rng);
+        let stays = kind == Kind::Exclusive && min_hold.is_none() && chance(rng, cfg.linger);
+        let linger = stays.then(|| Duration::from_millis(pick(rng, &cfg.lingers)));
         Request {
             client,
             key,
@@ -59,6 +61,7 @@ impl World {
             fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
             max_hold,
             min_hold,
+            linger,
             max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
             unavailable_after: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)

@@ -4,7 +4,7 @@ use super::config::SECOND;
 use super::driven::Driver;
 use super::workload::State;
 use super::world::{WATCH, World};
-use crate::backend::memory::server::owner;
+use crate::protocol::parse_owner;
 
 impl World {
     pub(super) fn check_end(&mut self) -> Option<u64> {
@@ -23,7 +23,7 @@ impl World {
         let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.serves();
         // Commands of an old link may arrive late; and releases that were refused are repeated ever less often.
         let soon = start + if self.cfg.former_links_dead { 2 * SECOND } else { 12 * SECOND };
-        let soon = soon + if self.cfg.refusals > 0 { 4 * SECOND } else { 0 };
+        let soon = soon + if self.cfg.refusals > 0 { 4 * SECOND } else { 0 } + self.cfg.longest_linger();
         if !all_can_act || now < soon {
             return Some((now + 10 * WATCH).min(soon.max(now + WATCH)));
         }
@@ -35,7 +35,7 @@ impl World {
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
             let left = self.server.contents(server_time).into_iter().find(|(_, text)| {
                 !self.may_be_left(text)
-                    && owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
+                    && parse_owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
             });
             if let Some((key, text)) = left {
                 self.fail("no residue", format!("{text} is left in {key} though its process lives"));

@@ -77,7 +77,7 @@ impl World {
             want.wait_limit = WaitLimit::Until(first.until);
         }
         want.collection = Some(self.gatherings[group].clone());
-        (want.renewal, want.max_hold, want.min_hold) = (Renewal::Keep, None, None);
+        (want.renewal, want.max_hold, want.min_hold, want.linger) = (Renewal::Keep, None, None, None);
         if self.is_driven(c) {
             return self.wait_for_all(c, local, group, rest, want);
         }

@@ -190,7 +190,7 @@ impl World {
         let from = Sender { client: &name, key: &key };
         let answer = match *command {
             Command::Acquire(asked, op) => {
-                Answer::Acquire(asked, Ok(self.server.acquire(server_time, &from, &op)))
+                Answer::Acquire(asked, Ok(self.server.acquire(server_time, &from, &op, &mut notes)))
             }
             Command::Release(asked, op) => {
                 Answer::Release(asked, Ok(self.server.release(server_time, &from, &op, &mut notes)))

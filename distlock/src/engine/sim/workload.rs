@@ -60,6 +60,7 @@ pub(super) struct Request {
     pub(super) fenced: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
+    pub(super) linger: Option<Duration>,
     pub(super) max_waiters: Option<u32>,
     pub(super) unavailable_after: Duration,
     pub(super) cancel_after: Option<u64>,
@@ -139,6 +140,7 @@ impl Request {
             max_waiters: self.max_waiters,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            linger: self.linger,
             collection: None,
             label: Cow::Borrowed("simulated"),
         }

@@ -118,6 +118,7 @@ pub(super) struct Stats {
     pub(super) unavailable: u64,
     pub(super) grants: u64,
     pub(super) gaps: u64,
+    pub(super) wanted: u64,
     pub(super) foreign: u64,
     pub(super) unknown_pushes: u64,
 }

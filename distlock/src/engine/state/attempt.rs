@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lease::Linger;
 use super::link::Link;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
@@ -42,6 +43,10 @@ pub(crate) struct Attempt {
     pub(crate) batch_role: Option<BatchRole>,
     /// The longest ttl that any of its commands asked for.
     pub(crate) longest: Duration,
+    /// Whether the lease may stay after its last section.
+    pub(crate) linger: Linger,
+    /// How long the holder may keep the lock without a section, if we have not asked again since we know.
+    pub(crate) lingering_holder: Option<Duration>,
     /// How the lease came to us, if it is known to be ours already.
     pub(crate) how: Option<How>,
     pub(crate) queued: QueuedReport,
@@ -68,6 +73,8 @@ impl Attempt {
             late_since: None,
             batch_role: None,
             longest: Duration::ZERO,
+            lingering_holder: None,
+            linger: if token.linger().is_some() { Linger::May } else { Linger::Never },
             how: None,
             queued: QueuedReport::Due,
         }

@@ -20,6 +20,8 @@ pub(crate) struct Env {
     /// Set once nothing is acquired any more: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
+    /// Keys whose lingering leases other processes have asked for.
+    pub(crate) wanted: Hints,
     pub(crate) releases: Releases,
     rng: fastrand::Rng,
     /// Source of the numbers for tokens and tickets: `next`, `next + stride`, … belong to this machine.
@@ -36,6 +38,7 @@ impl Env {
             link: Link::default(),
             refusal: None,
             hints: Hints::default(),
+            wanted: Hints::default(),
             releases: Releases::default(),
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
@@ -67,7 +70,7 @@ impl Env {
 
     fn number(&mut self) -> u64 {
         let number = self.next;
-        self.next = self.next.wrapping_add(self.stride);
+        self.next = Token::number_after(self.next, self.stride);
         number
     }
 

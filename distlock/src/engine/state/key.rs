@@ -6,6 +6,7 @@ use super::lease::Lease;
 use super::link::Link;
 use super::timers::{Timer, Timers, earlier};
 use super::waiters::Waiters;
+use crate::engine::rules;
 use crate::protocol::{Kind, Time, Token};
 
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl<W> KeyState<W> {
 
     /// A kind that is in use here and excludes `kind`.
     pub(crate) fn clash(&self, kind: Kind) -> Option<Kind> {
-        let held = self.leases.iter().map(|lease| lease.grant.kind);
+        let held = self.leases.iter().filter(|lease| lease.is_held()).map(|lease| lease.grant.kind);
         let attempted = self.attempt.iter().map(|attempt| attempt.kind);
         let awaited = self.waiters.front().map(|head| head.want.kind);
         let clashes = |other: &Kind| {
@@ -78,12 +79,14 @@ impl<W> KeyState<W> {
             timers.set(Timer::AcquireRetry, attempt.phase.ask_at());
             timers.set(Timer::AcquireResend, attempt.resend_at(link));
         }
-        let (mut end, mut renewal) = (None, None);
+        let (mut end, mut renewal, mut linger) = (None, None, None);
         for lease in &self.leases {
+            linger = earlier(linger, lease.lingers_until);
             end = earlier(end, lease.first_end());
             renewal = earlier(renewal, lease.renew_at);
         }
         timers.set(Timer::LeaseEnd, end);
+        timers.set(Timer::LingerEnd, linger.filter(|_| rules::lingering_ends_in_time()));
         timers.set(Timer::Renewal, renewal.filter(|_| !link.is_down()));
         let ends = self.waiters.ends(self.silent());
         timers.set(Timer::WaitEnd, ends.wait);

@@ -10,6 +10,17 @@ use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{Kind, ServerTime, Time, Token};
 
+/// Whether a lease may stay with this process after its last section, without a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linger {
+    /// No: its token does not say so, or another process wants the lock or may want it.
+    Never,
+    /// It has not stayed yet.
+    May,
+    /// A section has ended before: until then at most.
+    Until(Time),
+}
+
 /// A lease that is ours and that nobody here holds yet.
 #[derive(Debug)]
 pub(crate) struct Grant {
@@ -32,6 +43,7 @@ pub(crate) struct Grant {
     pub(crate) longest: Duration,
     /// How the lease came to its next holder.
     pub(crate) how: How,
+    pub(crate) linger: Linger,
 }
 
 /// One holder of a lease.
@@ -40,6 +52,8 @@ pub(crate) struct Holder {
     pub(crate) cell: Arc<LeaseCell>,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
+    /// How long the lease may stay after this holder.
+    pub(crate) linger: Option<Duration>,
     /// Until when the holder may rely on it. The cell has the same value.
     pub(crate) until: Time,
 }
@@ -51,7 +65,8 @@ impl Holder {
     }
 }
 
-/// A lease with its holders. Readers share one; a lease of any other kind has exactly one holder.
+/// A lease with its holders. Readers share one; a lease of any other kind has exactly one holder, or none while it
+/// lingers. Then it is the only lease of its key, and nobody of this process waits for the key.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
@@ -60,9 +75,15 @@ pub(crate) struct Lease {
     pub(crate) min_until: Option<Time>,
     /// When the next renewal is due; `None`: no holder wants one.
     pub(crate) renew_at: Option<Time>,
+    /// Set while it lingers: until then.
+    pub(crate) lingers_until: Option<Time>,
 }
 
 impl Lease {
+    pub(crate) fn is_held(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
     /// When the first of its holders may no longer rely on it.
     pub(crate) fn first_end(&self) -> Option<Time> {
         self.holders.iter().map(Holder::ends).min()

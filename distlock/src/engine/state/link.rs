@@ -23,7 +23,7 @@ impl Link {
     /// already.
     pub(crate) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
         let (until, next) = self.former_links_alive?;
-        (now < until && token < next).then_some(until)
+        (now < until && token.number() < next.number()).then_some(until)
     }
 
     pub(crate) fn is_down(&self) -> bool {

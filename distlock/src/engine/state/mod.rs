@@ -18,7 +18,7 @@ pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
 pub(super) use env::Env;
 pub(super) use few::Few;
 pub(super) use key::KeyState;
-pub(super) use lease::{Grant, Holder, Lease};
+pub(super) use lease::{Grant, Holder, Lease, Linger};
 pub(super) use pending::{PendingRelease, PendingReleases};
 pub(super) use releases::Sends;
 pub(super) use waiters::{SpareQueue, Waiter};

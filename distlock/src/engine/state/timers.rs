@@ -13,6 +13,8 @@ pub(crate) enum Timer {
     Renewal,
     /// A hold ends, unless its lease is renewed before.
     LeaseEnd,
+    /// A lease that nobody holds is given back.
+    LingerEnd,
     /// A waiter's time limit for the lock is over.
     WaitEnd,
     /// A waiter's time limit for an unreachable server is over.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Phase};
-use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, WaitLimit};
+use crate::engine::state::{Attempt, Linger, Phase};
+use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, Telling, WaitLimit};
 use crate::protocol::{AcquireMode, Kind, OpError, Pushes, When, op};
 
 impl<W> Step<'_, W> {
@@ -13,6 +13,7 @@ impl<W> Step<'_, W> {
     /// can share, or through an attempt on the server. An attempt that no longer serves the first waiter is
     /// given up: its waiter has left, or the kind of lock at the front has changed.
     pub(crate) fn serve_here(&mut self) {
+        self.take_up();
         self.join_readers();
         let wanted = self.state.waiters.front().map(|head| head.want.kind);
         let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
@@ -43,7 +44,7 @@ impl<W> Step<'_, W> {
         {
             return self.next_attempt(Some(end.duration_since(self.now)));
         }
-        let mut attempt = Attempt::new(self.next_token(), kind);
+        let mut attempt = Attempt::new(self.attempt_token(), kind);
         self.ask_first(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }
@@ -54,6 +55,7 @@ impl<W> Step<'_, W> {
         let plain = attempt.kind == Kind::Exclusive
             && alone
             && self.state.waiters.fenced() == 0
+            && attempt.token.linger().is_none()
             && !self.env.hints.is_contended(self.key, self.now);
         if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
     }
@@ -64,7 +66,7 @@ impl<W> Step<'_, W> {
         let Some(delay) = delay else { return self.serve_here() };
         let Some(head) = self.state.waiters.front() else { return };
         let kind = head.want.kind;
-        let mut attempt = Attempt::new(self.next_token(), kind);
+        let mut attempt = Attempt::new(self.attempt_token(), kind);
         attempt.phase = Phase::Backoff { at: When::At(self.now.after(delay)) };
         self.state.attempt = Some(Box::new(attempt));
     }
@@ -73,8 +75,8 @@ impl<W> Step<'_, W> {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
         attempt.longest = attempt.longest.max(ttl);
-        let queueing = Queueing::Never;
-        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences: 0, queueing };
+        let (queueing, telling) = (Queueing::Never, Telling::Never);
+        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences: 0, queueing, telling };
         let op = op::TryAcquire { token: attempt.token, ttl };
         self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
@@ -98,13 +100,16 @@ impl<W> Step<'_, W> {
         };
         let fences = match self.state.waiters.fenced() {
             0 => 0,
+            // For the sections that come back.
+            _ if attempt.linger != Linger::Never => self.env.tuning.most_fences,
             waiting => waiting.saturating_add(1).min(self.env.tuning.most_fences),
         };
         let claim = LONGEST_CLAIM.min(ttl);
         attempt.claim = rules::certain_claim(is_queued.then_some(attempt.claim), claim);
         attempt.longest = attempt.longest.max(ttl);
         attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
-        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences, queueing };
+        let telling = Telling::May;
+        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences, queueing, telling };
         let op = op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
         self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }

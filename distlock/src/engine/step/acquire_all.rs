@@ -11,7 +11,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
 use crate::engine::{
-    Acquiring, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Want,
+    Acquiring, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Telling, Want,
 };
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, op};
@@ -45,8 +45,9 @@ impl<W> Step<'_, W> {
             InBatch::Behind => BatchRole::Follower(ticket),
         });
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
-        let queueing = Queueing::Never;
-        let purpose = Acquiring { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing };
+        let (queueing, telling) = (Queueing::Never, Telling::May);
+        let purpose =
+            Acquiring { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing, telling };
         let op = op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 };
         self.send(token, Command::Acquire(purpose, op.into()));
         self.state.attempt = Some(Box::new(attempt));

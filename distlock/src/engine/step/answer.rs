@@ -7,7 +7,7 @@ use super::acquire_all::Handled;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, QueuedReport};
 use crate::engine::{
-    Acquiring, Confirmation, Context, Effect, KnownHolder, LONGEST_CLAIM, Outcome, Queueing,
+    Acquiring, Confirmation, Context, Effect, KnownHolder, LONGEST_CLAIM, Outcome, Queueing, Telling,
 };
 use crate::error::LostReason;
 use crate::lease_cell::How;
@@ -24,6 +24,8 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
+/// How late a timer of the holder may be that ends the time of a lease without a section.
+const LINGER_MARGIN: Duration = Duration::from_millis(3);
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +109,18 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
                 self.got(attempt, sent, asked, Found::Ours, server_time, fence)
             }
+            // The holder may have no use for it, and does not know yet that somebody else has.
+            Ok(AcquireReply::Busy { holder, .. })
+                if holder.linger.is_some()
+                    && asked.telling == Telling::Never
+                    && !self.state.waiters.is_empty() =>
+            {
+                attempt.silent = None;
+                self.ask(&mut attempt);
+                Some(attempt)
+            }
             Ok(AcquireReply::Busy { server_time, holder, remaining, front }) => {
+                attempt.linger = rules::lingers_after_a_wait(attempt.linger);
                 attempt.silent = None;
                 attempt.cause = None;
                 attempt.refusals = 0;
@@ -123,7 +136,9 @@ impl<W> Step<'_, W> {
                 };
                 let known = KnownHolder { text: holder.text.clone(), until };
                 self.dismiss_impatient(&known);
-                attempt.holder = Some(known);
+                let before = attempt.holder.replace(known);
+                let is_new = before.is_none_or(|before| before.text != holder.text);
+                attempt.lingering_holder = holder.linger.filter(|_| is_new);
                 let place = if front { Place::First } else { Place::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
@@ -172,6 +187,7 @@ impl<W> Step<'_, W> {
             asked: sent,
             longest: attempt.longest,
             how: how_found(&attempt, found),
+            linger: attempt.linger,
         };
         if deadline <= self.now || self.env.session().is_some_and(|session| session.is_over(self.now)) {
             return self.too_late(&attempt);
@@ -192,7 +208,7 @@ impl<W> Step<'_, W> {
             self.complete(waiter, unavailable.clone());
         }
         let kind = self.state.waiters.front()?.want.kind;
-        let mut next = Attempt::new(self.next_token(), kind);
+        let mut next = Attempt::new(self.attempt_token(), kind);
         let handoffs_began = attempt.late_since.unwrap_or(self.now);
         next.late_since = Some(handoffs_began);
         next.silent = Some(handoffs_began);
@@ -258,6 +274,11 @@ impl<W> Step<'_, W> {
             heartbeat.min(expiry)
         } else {
             heartbeat
+        };
+        // By then it has released a lock that it does not use, even if no push has arrived.
+        let wait = match attempt.lingering_holder.take() {
+            Some(linger) => wait.min(linger + LINGER_MARGIN),
+            None => wait,
         };
         self.now.after(wait)
     }

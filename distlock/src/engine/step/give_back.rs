@@ -163,6 +163,7 @@ impl<W> Step<'_, W> {
     pub(crate) fn refuse_all(&mut self, outcome: &Outcome) {
         self.dismiss_all(outcome);
         self.abandon_attempt();
+        self.end_lingering();
     }
 }
 

@@ -44,6 +44,7 @@ impl<W> Step<'_, W> {
                 asked: step.now,
                 longest: attempt.longest,
                 how: How::Granted,
+                linger: rules::lingers_after_a_wait(attempt.linger),
             };
             step.start(grant, Duration::ZERO);
             None
@@ -120,6 +121,7 @@ impl<W> Step<'_, W> {
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
         attempt.longest = grant.longest;
+        attempt.linger = grant.linger;
         attempt.how = Some(grant.how);
         // Replies to acquire commands from before this lease are ignored: their blocks of fencing tokens may
         // lie below ours.

@@ -42,7 +42,7 @@ impl<W> Step<'_, W> {
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = if waiter.want.fenced { grant.fences.next() } else { None };
         let (token, kind, how) = (grant.token, grant.kind, grant.how);
-        let lease = Lease { grant, holders: Few::None, min_until: None, renew_at: None };
+        let lease = Lease { grant, holders: Few::None, min_until: None, renew_at: None, lingers_until: None };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {
@@ -86,7 +86,8 @@ impl<W> Step<'_, W> {
         };
         let cell = Arc::new(LeaseCell::new(hold, until, cap));
         let until = cell.capped(until);
-        lease.holders.push(Holder { cell: cell.clone(), ttl: want.ttl, renewal: want.renewal, until });
+        let Want { ttl, renewal, linger, .. } = want;
+        lease.holders.push(Holder { cell: cell.clone(), ttl, renewal, linger, until });
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));

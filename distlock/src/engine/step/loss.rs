@@ -25,6 +25,7 @@ impl<W> Step<'_, W> {
         {
             self.lose(cell.token, cell.ticket, LostReason::Expired);
         }
+        self.lingering_may_end();
     }
 
     /// Ends a hold as lost.
@@ -106,6 +107,12 @@ impl<W> Step<'_, W> {
             self.state.lease(token).and_then(|lease| lease.holders.first()).map(|holder| holder.cell.ticket)
         {
             self.lose(token, ticket, reason);
+        }
+        // It lingered: nobody is told, and the next request asks for the lock again.
+        if let Some(lease) = self.state.take_lease(token)
+            && reason != LostReason::Taken
+        {
+            self.give_back(&lease.grant, None);
         }
     }
 

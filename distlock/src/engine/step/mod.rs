@@ -9,6 +9,7 @@ mod answer;
 mod give_back;
 mod grant;
 mod hold;
+mod linger;
 mod loss;
 mod release;
 mod renew;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::Grant;
+use crate::engine::state::{Grant, Linger};
 use crate::engine::{LONGEST_CLAIM, Release};
 use crate::error::LostReason;
 use crate::lease_cell::{How, LeaseCell, Ticket};
@@ -59,16 +59,20 @@ impl<W> Step<'_, W> {
     fn let_go(&mut self, token: Token, ticket: Ticket) -> Release {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
-        lease.remove(ticket);
-        if !lease.holders.is_empty() {
+        let linger = lease.remove(ticket).and_then(|holder| holder.linger);
+        if lease.is_held() {
             lease.replan_renewal(now);
             return Release::HandedOn;
         }
-        let Some(lease) = self.state.take_lease(token) else { return Release::HandedOn };
+        let Some(mut lease) = self.state.take_lease(token) else { return Release::HandedOn };
         let keep_until = lease.min_until.filter(|until| *until > now);
+        let stays_until = match keep_until {
+            None => self.stays_until(&mut lease.grant, linger),
+            Some(_) => None,
+        };
         let passed_on = keep_until.is_none()
             && lease.grant.kind != Kind::Shared
-            && lease.may_be_passed_on(now)
+            && (lease.may_be_passed_on(now) || stays_until.is_some())
             && self.env.refusal.is_none()
             && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
         if passed_on {
@@ -76,18 +80,33 @@ impl<W> Step<'_, W> {
             self.serve_here();
             return Release::HandedOn;
         }
+        if let Some(until) = stays_until.filter(|_| self.state.waiters.is_empty()) {
+            self.keep(lease, until);
+            return Release::HandedOn;
+        }
         self.give_back(&lease.grant, keep_until);
         if !rules::leases_end_with_their_release() && !self.state.waiters.is_empty() {
             self.start(lease.grant, Duration::ZERO);
             return Release::Sent;
         }
-        if lease.grant.kind == Kind::Exclusive && !self.state.waiters.is_empty() {
-            let gap = self.take_gap(&lease.grant);
-            self.next_attempt(gap);
-        } else {
-            self.serve_here();
-        }
+        self.goes_on_after(&lease.grant);
         Release::Sent
+    }
+
+    /// The lease was given back: others have their turn, and then the waiters of this process.
+    fn goes_on_after(&mut self, grant: &Grant) {
+        let waits = !self.state.waiters.is_empty();
+        if grant.kind == Kind::Exclusive && waits {
+            let gap = self.take_gap(grant);
+            return self.next_attempt(gap);
+        }
+        // Sections that followed each other have kept plain pollers out.
+        if matches!(grant.linger, Linger::Until(_))
+            && let Some(gap) = self.take_gap(grant)
+        {
+            self.env.hints.left_free(self.key, self.now, gap);
+        }
+        self.serve_here();
     }
 
     /// The gap for plain pollers, if one is due now.

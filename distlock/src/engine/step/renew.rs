@@ -92,6 +92,7 @@ impl<W> Step<'_, W> {
 
     /// The leases may have been taken away: asks the server about all of them, also those without renewal.
     pub(crate) fn ask_whether_held(&mut self) {
+        self.end_lingering();
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
@@ -147,6 +148,7 @@ impl<W> Step<'_, W> {
             return;
         }
         self.forget_pair();
+        self.end_lingering();
         for lease in &mut self.state.leases {
             lease.grant.deadline = lease.grant.deadline.before(by);
             for holder in &mut lease.holders {

@@ -51,7 +51,8 @@ impl<W> Step<'_, W> {
 
     /// A holder that certainly excludes the new request.
     fn known_holder(&self) -> Option<KnownHolder> {
-        let exclusive = self.state.leases.iter().find(|lease| lease.grant.kind == Kind::Exclusive);
+        let held = |lease: &&Lease| lease.grant.kind == Kind::Exclusive && lease.is_held();
+        let exclusive = self.state.leases.iter().find(held);
         if let Some(lease) = exclusive {
             return Some(self.own(lease));
         }

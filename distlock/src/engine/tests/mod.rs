@@ -9,6 +9,7 @@ mod crowd;
 mod granting;
 mod how;
 mod limited;
+mod linger;
 mod link;
 mod loss;
 mod min_hold;
@@ -342,6 +343,7 @@ fn want() -> Want {
         max_waiters: None,
         max_hold: None,
         min_hold: None,
+        linger: None,
         collection: None,
         label: Cow::Borrowed("test"),
     }

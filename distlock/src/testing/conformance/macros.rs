@@ -75,6 +75,8 @@ macro_rules! __conformance {
         $crate::__conformance!(@limited $fixture [$($lacking)*]);
         $crate::__conformance!(@fencing $fixture [$($lacking)*]);
         $crate::__conformance!(@min_hold $fixture [$($lacking)*]);
+        $crate::__conformance!(@linger $fixture [$($lacking)*]);
+        $crate::__conformance!(@linger_and_fencing $fixture [$($lacking)*]);
         $crate::__conformance!(@processes $fixture [$($lacking)*]);
         $crate::__conformance!(@queue $fixture [$($lacking)*]);
         $crate::__conformance!(@link $fixture [$($lacking)*]);
@@ -179,6 +181,43 @@ macro_rules! __conformance {
             min_hold_outlives_a_loss_by_max_hold min_hold_outlives_a_shutdown min_hold_counts_from_the_guard
         );
     };
+    (@linger $fixture:ident [linger $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture linger);
+    };
+    (@linger $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@linger $fixture [$($rest)*]);
+    };
+    (@linger $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture linger:
+            sections_of_one_process_come_back_to_the_lock_that_it_keeps another_process_gets_a_lock_that_lingers
+            another_process_gets_it_although_sections_follow_each_other
+            sections_never_overlap_although_locks_linger a_shutdown_gives_back_what_lingers
+            a_manager_that_is_dropped_gives_back_what_lingers
+            a_release_in_the_background_and_a_dropped_guard_let_it_linger_too
+            the_manager_says_for_how_long_if_a_request_does_not a_lock_that_lingers_can_be_taken_away
+            it_is_refused_for_what_it_is_not_for
+        );
+    };
+    // Locks that linger, and fencing tokens.
+    (@linger_and_fencing $fixture:ident [fencing $($rest:ident)*]) => {};
+    (@linger_and_fencing $fixture:ident [linger $($rest:ident)*]) => {};
+    (@linger_and_fencing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@linger_and_fencing $fixture [$($rest)*]);
+    };
+    (@linger_and_fencing $fixture:ident []) => {
+        mod linger_and_fencing {
+            use super::*;
+            #[test]
+            fn tokens_increase_from_section_to_section_and_to_the_next_process() {
+                $crate::testing::conformance::run::<$fixture>(|place| {
+                    ::std::boxed::Box::pin(
+                        $crate::testing::conformance::rules::linger::
+                            tokens_increase_from_section_to_section_and_to_the_next_process(place),
+                    )
+                });
+            }
+        }
+    };
     (@processes $fixture:ident [processes $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture processes);
     };
@@ -255,6 +294,7 @@ macro_rules! __conformance {
     (@is_known limited) => {};
     (@is_known fencing) => {};
     (@is_known min_hold) => {};
+    (@is_known linger) => {};
     (@is_known processes) => {};
     (@is_known queue) => {};
     (@is_known link) => {};
@@ -263,7 +303,7 @@ macro_rules! __conformance {
     (@is_known $word:ident) => {
         compile_error!(concat!(
             "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `processes`, `queue`, `link`, `listing` or `ttl`"
+             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing` or `ttl`"
         ));
     };
 }

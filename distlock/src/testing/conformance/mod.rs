@@ -41,6 +41,7 @@
 //! | `limited` | semaphores | they are refused |
 //! | `fencing` | fencing tokens, and with them leadership | they are refused |
 //! | `min_hold` | a key that stays taken after its release | it is refused |
+//! | `linger` | locks that stay with a process between its sections | it is refused |
 //! | `processes` | managers that know nothing of each other | [`Fixture::PROCESSES`] says so |
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
 //! | `link` | a link that can be cut | nothing |

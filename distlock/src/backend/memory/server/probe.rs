@@ -8,7 +8,7 @@ use super::{ModelServer, Value, plus};
 use super::{Sender, text};
 #[cfg(feature = "redis")]
 use crate::backend::{FenceReply, op};
-use crate::backend::{Kind, MARK, ServerTime, Token, kind_of, token_text};
+use crate::backend::{Kind, ServerTime, Token, kind_of, token_text};
 
 /// An entry in the queue that is alive.
 #[derive(Clone, Debug)]
@@ -213,10 +213,4 @@ impl ModelServer {
         all.sort();
         all
     }
-}
-
-/// The client and the number in one of our tokens' texts.
-pub(crate) fn owner(text: &str) -> Option<(&str, Token)> {
-    let (client, number) = text.strip_prefix(MARK)?.rsplit_once(':')?;
-    Some((client, Token(number.parse().ok()?)))
 }

@@ -2,8 +2,7 @@
 
 use super::config::{MILLI, SECOND};
 use super::world::{Believer, World};
-use crate::backend::memory::server::owner;
-use crate::backend::{Token, token_text};
+use crate::backend::{Token, parse_owner, token_text};
 use crate::protocol::Time;
 
 /// Held for so long without a fault, a lock stands on every server that can be reached.
@@ -125,7 +124,7 @@ impl World {
 
     /// The process that left this on a server could have released it long ago.
     fn can_give_back(&self, text: &str, node: usize) -> bool {
-        let Some((name, _)) = owner(text) else { return false };
+        let Some((name, _)) = parse_owner(text) else { return false };
         if self.nodes[node].unheard.iter().any(|unheard| unheard == text) {
             return false;
         }
@@ -209,7 +208,7 @@ impl World {
         for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
             let server_time = self.server_time(at);
             for (key, text) in self.nodes[at].server.contents(server_time) {
-                let Some((name, _)) = owner(&text) else { continue };
+                let Some((name, _)) = parse_owner(&text) else { continue };
                 if self.processes.iter().any(|process| &*process.name == name) {
                     self.fail(format!("residue: {text} is left in {key} of server {at}"));
                 }

@@ -175,7 +175,9 @@ impl World {
         } else {
             let (server, from) = (&mut self.nodes[node].server, Sender { client: &name, key: &key });
             match command {
-                Command::Ask(job, op) => Answer::Ask(job, Ok(server.acquire(server_time, &from, &op))),
+                Command::Ask(job, op) => {
+                    Answer::Ask(job, Ok(server.acquire(server_time, &from, &op, &mut notes)))
+                }
                 Command::Release(job, op) => {
                     Answer::Release(job, Ok(server.release(server_time, &from, &op, &mut notes)))
                 }
@@ -202,6 +204,7 @@ impl World {
             let (key, token) = (note.key, note.token);
             let push = match note.news {
                 News::Gap => Push::Gap { key, token },
+                News::Wanted => Push::Wanted { key, token },
                 News::Grant { handoffs_began, fence, .. } => {
                     Push::Grant { key, token, server_time, handoffs_began, fence }
                 }

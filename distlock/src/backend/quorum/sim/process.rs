@@ -125,6 +125,7 @@ impl World {
                         let key: usize = key.trim_start_matches('k').parse().unwrap();
                         self.plan_to_ask(process, key, token, 0);
                     }
+                    Effect::Push(Push::Wanted { .. }) => {}
                     Effect::Probe { node } => {
                         self.look_at(process, node);
                     }

@@ -51,20 +51,30 @@ struct Supervisor {
 
 /// Pushes delivered recently.
 #[derive(Debug, Default)]
-struct RecentPushes(VecDeque<(Token, Option<ServerTime>, Instant)>);
+struct RecentPushes(VecDeque<(Token, Said, Instant)>);
+
+/// What a push says of its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Granted(ServerTime),
+    Gap,
+    Wanted,
+}
 
 impl RecentPushes {
     /// False if this is a copy of a push that has arrived already.
     fn is_new(&mut self, push: &Push) -> bool {
         let now = Instant::now();
-        let (token, server_time) = match push {
-            Push::Grant { token, server_time, .. } => (*token, Some(*server_time)),
-            Push::Gap { token, .. } => (*token, None),
+        let (token, said) = match push {
+            Push::Grant { token, server_time, .. } => (*token, Said::Granted(*server_time)),
+            Push::Gap { token, .. } => (*token, Said::Gap),
+            Push::Wanted { token, .. } => (*token, Said::Wanted),
         };
-        // Pushes of gaps for the same waiter differ only in their time of arrival.
-        let known = self.0.iter().rev().any(|(other, at, seen)| {
-            (*other, *at) == (token, server_time)
-                && (server_time.is_some() || now.duration_since(*seen) < GAP_COPY_WINDOW)
+        // Pushes of gaps for the same waiter differ only in their time of arrival. Of several that a lock is wanted
+        // one is enough.
+        let known = self.0.iter().rev().any(|(other, before, seen)| {
+            (*other, *before) == (token, said)
+                && (said != Said::Gap || now.duration_since(*seen) < GAP_COPY_WINDOW)
         });
         if known {
             return false;
@@ -72,7 +82,7 @@ impl RecentPushes {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back((token, server_time, now));
+        self.0.push_back((token, said, now));
         true
     }
 }

@@ -2,11 +2,12 @@
 -- (Behind clock.lua and queue.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode
+-- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode  [channel prefix]
 --        mode: try   do not queue
 --              wait  queue; the grant is pushed
 --              poll  queue; the waiter asks by timer and gets no push
 --              held, heldpoll: wait, poll with a token that may be queued already
+--        channel prefix: for telling a holder that somebody wants the lock (see queue.lua)
 -- Reply  {FRESH, token, server_time [, first fence]}   the lock was free and is ours
 --        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
 --        {BUSY, token, server_time, holder (of several the last to expire), its PTTL, 1 if we are the front}
@@ -56,12 +57,14 @@ if not status then
   if mode ~= 'try' then
     place = enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, 'e')
   end
+  tell_wanted(holder or '', lock, ARGV[7])
   return {'BUSY', token, text(now), holder or '', redis.call('PTTL', lock), place}
 end
 
 if may_be_queued(mode) then
   dequeue(queue, entries, token)
 end
+tell_of_queue(queue, token, lock, ARGV[7])
 if fences ~= '0' then
   return {status, token, text(now), text(reserve_fences(counter, tonumber(fences), now))}
 end

@@ -1,15 +1,15 @@
 -- Acquires exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
--- the tokens. (Behind clock.lua.)
+-- the tokens. (Behind clock.lua and queue.lua.)
 --
 -- KEYS   the locks, in order
--- ARGV   ttl ms  then a token for each lock
+-- ARGV   ttl ms  channel prefix (as for enter)  then a token for each lock
 -- Reply  for each lock, up to and including the first that is not ours now, what enter replies in mode `try`
 
-local ttl, now = ARGV[1], text(server_time())
+local ttl, channels, now = ARGV[1], ARGV[2], text(server_time())
 local replies = {}
 
 for i, lock in ipairs(KEYS) do
-  local token = ARGV[i + 1]
+  local token = ARGV[i + 2]
   if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
     replies[i] = {'FRESH', token, now}
   else
@@ -25,6 +25,7 @@ for i, lock in ipairs(KEYS) do
       if holder and string.sub(holder, 1, 6) == 'dl1:p:' then
         replies[i] = {'WRONGKIND', token, now, holder}
       else
+        tell_wanted(holder or '', lock, channels)
         replies[i] = {'BUSY', token, now, holder or '', redis.call('PTTL', lock), 0}
       end
       return replies

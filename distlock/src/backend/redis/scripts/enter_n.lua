@@ -1,7 +1,7 @@
 -- The same as enter.lua for shared and limited locks. (Behind clock.lua, queue.lua, members.lua and join.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  0  mode  kind
+-- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  0  mode  kind  [channel prefix]
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter
@@ -29,6 +29,7 @@ end
 local place
 if status == 'BUSY' then
   place = mode ~= 'try' and enqueue(queue, entries, token, now, queue_entry_ttl, claim, '0', mode, kind) or 0
+  tell_wanted(holder, lock, ARGV[8])
 elseif may_be_queued(mode) and (status == 'FRESH' or status == 'MINE') then
   dequeue(queue, entries, token)
 end

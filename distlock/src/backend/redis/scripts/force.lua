@@ -14,6 +14,7 @@ if not holder then
   return {'FREE'}
 end
 redis.call('DEL', keys.lock, keys.members)
+tell_wanted(holder, keys.lock, ARGV[1])
 serve(keys, {
   now = server_time(), held = '', waiter = redis.call('LPOP', keys.queue),
   handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,

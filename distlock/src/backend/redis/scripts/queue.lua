@@ -1,5 +1,7 @@
 -- Library: the queue, a list of tokens, and the hash of their entries:
 -- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
+--
+-- Push  `w <token> <lock>`   somebody wants the lock: its holder is not to keep it after its section
 
 -- The first waiter in the queue that is alive. Dead entries in front of it are dropped.
 local function front(queue, entries, now)
@@ -51,5 +53,22 @@ local function dequeue(queue, entries, token)
   end
   redis.call('LREM', queue, 1, token)
   return true
+end
+
+-- A holder whose token's number begins with 0 may keep the lock after its section, and gives it up when it is told
+-- that somebody wants it. A failed PUBLISH (no permission) costs time only: the holder gives it up in the end.
+-- channels: prefix of the clients' channels; nothing is told without it.
+local function tell_wanted(holder, lock, channels)
+  local client = channels and string.match(holder, '^dl1:(.*):0%d+$')
+  if client then
+    redis.pcall('PUBLISH', channels .. client, 'w ' .. holder .. ' ' .. lock)
+  end
+end
+
+-- The token was let in. Those who are in the queue already were not told by whom: its holder is.
+local function tell_of_queue(queue, token, lock, channels)
+  if channels and string.find(token, ':0%d+$') and redis.pcall('LLEN', queue) ~= 0 then
+    tell_wanted(token, lock, channels)
+  end
 end
 

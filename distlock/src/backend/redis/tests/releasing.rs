@@ -29,7 +29,7 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
             assert!(fence.unwrap() > held);
             handoffs_began
         }
-        other @ Push::Gap { .. } => panic!("{other:?}"),
+        other @ (Push::Gap { .. } | Push::Wanted { .. }) => panic!("{other:?}"),
     };
     let pttl: i64 = server.run_words(&["PTTL", "a key"]);
     assert!((2_000..=3_000).contains(&pttl), "a grant lasts for its claim: {pttl}");

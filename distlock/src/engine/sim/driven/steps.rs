@@ -14,7 +14,7 @@ use crate::backend::Events;
 use crate::clock;
 use crate::driver::{AcquireResult, Failed};
 use crate::engine::{
-    Acquiring, Answer, Command, Confirmation, Context, Outcome, Queueing, Releasing, Renewing,
+    Acquiring, Answer, Command, Confirmation, Context, Outcome, Queueing, Releasing, Renewing, Telling,
 };
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
@@ -306,5 +306,5 @@ impl World {
 
 /// What the world wants to know of a command that asks for a lock.
 fn acquiring(ttl: Duration) -> Acquiring {
-    Acquiring { seq: 0, ttl, fences: 0, queueing: Queueing::May }
+    Acquiring { seq: 0, ttl, fences: 0, queueing: Queueing::May, telling: Telling::May }
 }

@@ -35,6 +35,13 @@ pub async fn listing(place: Place) {
     assert!(matches!(refused, Some(Err(LockError::InvalidOptions { .. }))), "{refused:?}");
 }
 
+pub async fn linger(place: Place) {
+    let linger = Duration::from_millis(50);
+    is_refused(&place, place.manager().await.lock("k").linger(linger)).await;
+    let refused = place.builder().linger(linger).connect_lazy();
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+}
+
 pub async fn processes(place: Place) {
     assert_eq!(place.processes(), Processes::One, "managers are like processes of their own");
 }

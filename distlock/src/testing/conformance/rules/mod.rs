@@ -8,6 +8,7 @@ pub mod lacking;
 pub mod leader;
 pub mod lease;
 pub mod limited;
+pub mod linger;
 pub mod link;
 pub mod listing;
 pub mod loss;

@@ -1,0 +1,116 @@
+//! Leases that stay with this process after their last section, so that the next one needs no command.
+//!
+//! A lease that lingers has no holder and is not renewed. It is given back when its time is over, when another
+//! client wants the lock, and whenever this process may not hear of that.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::engine::rules;
+use crate::engine::state::{Grant, Lease, Linger};
+use crate::lease_cell::How;
+use crate::protocol::{Kind, Pushes, Time, Token, Wanted};
+
+impl<W> Step<'_, W> {
+    /// The token of a new attempt on behalf of the first waiter.
+    pub(crate) fn attempt_token(&mut self) -> Token {
+        let token = self.next_token();
+        let head = self.state.waiters.front().filter(|head| head.want.kind == Kind::Exclusive);
+        match head.and_then(|head| head.want.linger) {
+            // Another client that comes back soon would have to ask for it again.
+            Some(linger) if !self.env.wanted.is_contended(self.key, self.now) => token.lingering(linger),
+            _ => token,
+        }
+    }
+
+    /// Until when a lease may stay whose last holder here has just released it. It counts from the first release
+    /// since the server gave the lease: so others get it in that time even if no push arrives and sections follow
+    /// each other.
+    pub(crate) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
+        let from_now = self.now.after(linger?);
+        let until = match grant.linger {
+            Linger::Never => return None,
+            Linger::May => from_now,
+            Linger::Until(until) => rules::end_of_lingering(until, from_now),
+        };
+        grant.linger = Linger::Until(until);
+        let until = rules::within_the_lease(until, grant.deadline);
+        (self.env.refusal.is_none() && self.hears_of_others() && self.now < until).then_some(until)
+    }
+
+    fn hears_of_others(&self) -> bool {
+        let link = &self.env.link;
+        let told = self.env.tuning.wanted == Wanted::Pushed && rules::lingering_takes_pushes();
+        !link.is_down() && (!told || link.pushes == Pushes::On)
+    }
+
+    /// Keeps a lease that nobody here holds or waits for.
+    pub(crate) fn keep(&mut self, mut lease: Lease, until: Time) {
+        lease.renew_at = None;
+        lease.lingers_until = Some(until);
+        self.state.leases.push(lease);
+    }
+
+    /// Gives a lease that lingers to the first waiter.
+    pub(crate) fn take_up(&mut self) {
+        let Some(ttl) = self.state.waiters.front().map(|head| head.want.ttl) else { return };
+        let Some(Lease { grant, .. }) = self.take_lingering() else { return };
+        let deadline = rules::end_after_lingering(grant.deadline, self.now, ttl);
+        let fences = rules::fences_after_lingering(grant.fences);
+        self.start(Grant { how: How::HandedOn, deadline, fences, ..grant }, Duration::ZERO);
+    }
+
+    fn take_lingering(&mut self) -> Option<Lease> {
+        let index = self.state.leases.iter().position(|lease| lease.lingers_until.is_some())?;
+        self.state.leases.swap_remove(index)
+    }
+
+    /// Gives back a lease that lingers.
+    pub(crate) fn end_lingering(&mut self) {
+        if let Some(lease) = self.take_lingering() {
+            self.give_back(&lease.grant, None);
+        }
+    }
+
+    /// Gives back a lease whose time of lingering is over.
+    pub(crate) fn lingering_may_end(&mut self) {
+        let now = self.now;
+        let ends = |lease: &Lease| lease.lingers_until.is_some_and(|until| until <= now);
+        if self.state.leases.iter().any(ends) && rules::lingering_ends_in_time() {
+            self.end_lingering();
+        }
+    }
+
+    /// Other clients may have asked, or may ask, without being heard: no lease that this process has or is about
+    /// to get lingers.
+    pub(crate) fn lingers_no_longer(&mut self) {
+        self.end_lingering();
+        for lease in &mut self.state.leases {
+            lease.grant.linger = Linger::Never;
+        }
+        if let Some(attempt) = &mut self.state.attempt {
+            attempt.linger = Linger::Never;
+        }
+    }
+
+    /// A push says that another client wants the lock that `token` has.
+    pub(crate) fn on_wanted(&mut self, token: Token) {
+        if !rules::wanted_leases_are_given_back() {
+            return;
+        }
+        self.env.wanted.contended(self.key, self.now);
+        let lingers = self.state.lease(token).is_some_and(|lease| lease.lingers_until.is_some());
+        if lingers {
+            return self.end_lingering();
+        }
+        if !rules::wanted_during_a_section_is_remembered() {
+            return;
+        }
+        if let Some(lease) = self.state.lease(token) {
+            lease.grant.linger = Linger::Never;
+        }
+        if let Some(attempt) = self.state.attempt.as_mut().filter(|attempt| attempt.token == token) {
+            attempt.linger = Linger::Never;
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! A lock that is kept between calls, and what does not go with it.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", max_holders = 2, linger = "50ms")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! No time at all.
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "k", linger = "0s")]
+async fn f(user_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
