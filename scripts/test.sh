@@ -34,6 +34,7 @@ step 'Documentation' documentation
 step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
 step 'Tests' cargo test --locked
 step 'Lock-free words under every order of threads' scripts/check_models.sh
+step 'Packages' scripts/check_packages.sh
 step 'Tests over TLS' cargo test --locked -p distlock --lib --all-features -- tls connection config url
 step 'Tests against redis-py' cargo test --locked -p distlock-tests --test interop -- --ignored
 

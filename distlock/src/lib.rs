@@ -33,6 +33,8 @@
 //!
 //! A process that ends or forks: see [`LockManager`].
 
+// The documentation's labels of features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // The attribute's expansion names the crate from outside, also in the rules of the module `testing`.
 #[cfg(feature = "testing")]
 extern crate self as distlock;

@@ -7,11 +7,11 @@ use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_w
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
 
-/// What README.md says is the least.
+/// What docs/redis.md says is the least.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
                      +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
 
-/// What README.md says that shared and limited locks need, too.
+/// What docs/redis.md says that shared and limited locks need, too.
 const MORE: &str = "+zadd +zrem +zremrangebyscore +zrevrange +zrange +zcard +zscore +pexpireat";
 
 async fn connect_as(server: &RedisServer, user: &str) -> LockManager {

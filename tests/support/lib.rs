@@ -19,6 +19,10 @@
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+/// Those of the book.
+#[cfg(doctest)]
+mod book;
+
 mod backend;
 mod fenced_register;
 mod history;

@@ -1,0 +1,72 @@
+//! Every link to a file of the repository, and to a heading in it, leads somewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::markdown::{Document, anchor, link_targets};
+use crate::{read, root};
+
+/// The Markdown files of the repository.
+fn documents() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root(), root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && folder != root() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Pages of the book that include another document: their links are those of the document.
+fn included(page: &Path) -> Option<PathBuf> {
+    let text = read(page);
+    let inner = text.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned();
+    Some(page.parent().expect("a file has a folder").join(inner))
+}
+
+fn has_anchor(file: &Path, wanted: &str) -> bool {
+    let file = included(file).unwrap_or_else(|| file.to_owned());
+    Document::parse(&read(&file)).headings.iter().any(|(_, heading)| anchor(heading) == wanted)
+}
+
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let mut broken = Vec::new();
+    let documents = documents();
+    assert!(documents.len() > 10, "{documents:?}");
+    for document in documents {
+        let folder = document.parent().expect("a file has a folder");
+        for line in Document::parse(&read(&document)).prose {
+            for target in link_targets(&line) {
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (path, heading) = target.split_once('#').unwrap_or((&target, ""));
+                let file = if path.is_empty() { document.clone() } else { folder.join(path) };
+                if !file.exists() || (!heading.is_empty() && !has_anchor(&file, heading)) {
+                    broken.push(format!("{}: {target}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_page_of_the_book_is_in_its_summary() {
+    let folder = root().join("docs/book/src");
+    let summary = read(&folder.join("SUMMARY.md"));
+    for entry in fs::read_dir(&folder).expect("the book") {
+        let name = entry.expect("a page").file_name().into_string().expect("a plain name");
+        assert!(
+            name == "SUMMARY.md" || summary.contains(&format!("({name})")),
+            "{name} is not in SUMMARY.md"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The documents agree with each other: links lead somewhere, and the translations of README say what README says.
+
+mod links;
+mod markdown;
+mod translations;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,84 @@
+//! README.zh.md and README.ja.md have the sections, the code, the tables and the links of README.md.
+
+use crate::markdown::{Document, code_spans, link_targets};
+use crate::{read, root};
+
+const TRANSLATIONS: [&str; 2] = ["README.zh.md", "README.ja.md"];
+
+fn parse(name: &str) -> Document {
+    Document::parse(&read(&root().join(name)))
+}
+
+fn each(check: impl Fn(&str, &Document, &Document)) {
+    let original = parse("README.md");
+    for name in TRANSLATIONS {
+        check(name, &original, &parse(name));
+    }
+}
+
+#[test]
+fn translations_have_the_same_sections() {
+    each(|name, original, translation| {
+        let levels =
+            |document: &Document| document.headings.iter().map(|(level, _)| *level).collect::<Vec<_>>();
+        assert_eq!(levels(original), levels(translation), "{name}: {:?}", translation.headings);
+    });
+}
+
+#[test]
+fn code_differs_in_its_comments_only() {
+    each(|name, original, translation| {
+        assert_eq!(original.blocks.len(), translation.blocks.len(), "{name}");
+        for (ours, theirs) in original.blocks.iter().zip(&translation.blocks) {
+            assert_eq!(ours, theirs, "{name}");
+        }
+    });
+}
+
+#[test]
+fn tables_have_the_same_rows_and_the_same_code_in_each() {
+    each(|name, original, translation| {
+        assert_eq!(original.tables.len(), translation.tables.len(), "{name}");
+        for (ours, theirs) in original.tables.iter().zip(&translation.tables) {
+            assert_eq!(ours.len(), theirs.len(), "{name}: {:?}", theirs.first());
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                assert_eq!(ours.len(), theirs.len(), "{name}: {theirs:?}");
+                assert_eq!(code_spans(&ours[0]), code_spans(&theirs[0]), "{name}: {theirs:?}");
+                assert_eq!(
+                    ours.len() > 1 && ours[1].starts_with('`'),
+                    theirs.len() > 1 && theirs[1].starts_with('`')
+                );
+            }
+        }
+    });
+}
+
+/// The order of words differs between languages, so the order of links may, too.
+#[test]
+fn links_are_the_same() {
+    each(|name, original, translation| {
+        let links = |document: &Document| {
+            let mut links: Vec<String> =
+                document.prose.iter().skip(1).flat_map(|line| link_targets(line)).collect();
+            links.sort();
+            links
+        };
+        assert_eq!(links(original), links(translation), "{name}");
+    });
+}
+
+#[test]
+fn every_option_of_the_attribute_stands_in_the_table() {
+    let attribute = read(&root().join("distlock/src/attribute.md"));
+    let documented = attribute.lines().filter(|line| line.starts_with("| [`"));
+    let readme = parse("README.md");
+    let options = &readme.tables[0];
+    let named: Vec<String> = options.iter().flat_map(|row| code_spans(&row[0])).collect();
+    for row in documented {
+        for option in code_spans(row.split("](").next().unwrap_or(row)) {
+            let is_named =
+                named.iter().any(|text| text.starts_with(&option) || text.contains(&format!(" {option} =")));
+            assert!(is_named, "README.md has no row for `{option}`");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The examples of the book, which are compiled like all the others.
+
+#[doc = include_str!("../../docs/book/src/introduction.md")]
+struct Introduction;
+
+#[doc = include_str!("../../docs/book/src/quick-start.md")]
+struct QuickStart;
+
+#[doc = include_str!("../../docs/book/src/kinds.md")]
+struct Kinds;
+
+#[doc = include_str!("../../docs/book/src/jobs-and-leaders.md")]
+struct JobsAndLeaders;
+
+#[doc = include_str!("../../docs/book/src/with-a-database.md")]
+struct WithADatabase;
+
+#[doc = include_str!("../../docs/book/src/errors.md")]
+struct Errors;
+
+#[doc = include_str!("../../docs/book/src/other-languages.md")]
+struct OtherLanguages;
+
+#[doc = include_str!("../../docs/book/src/coming-from.md")]
+struct ComingFrom;
+
+#[doc = include_str!("../../docs/book/src/faq.md")]
+struct Faq;
