@@ -27,6 +27,20 @@ impl Sentinel {
         self.0.try_raw(words).ok()
     }
 
+    pub(super) fn connection(&self) -> redis::Connection {
+        self.0.connection()
+    }
+
+    /// So many `SENTINEL` commands it has carried out.
+    pub(super) fn calls(&self) -> u64 {
+        self.0.text(&["INFO", "commandstats"]).lines().filter_map(sentinel_calls).sum()
+    }
+
+    /// CPU time, in microseconds.
+    pub(super) fn cpu(&self) -> f64 {
+        cpu(&self.0)
+    }
+
     pub(super) fn stop(&self) {
         self.0.stop();
     }
@@ -34,6 +48,22 @@ impl Sentinel {
     pub(super) fn resume(&self) {
         self.0.resume();
     }
+}
+
+/// The number in a line like `cmdstat_sentinel|master:calls=7,usec=..`.
+fn sentinel_calls(line: &str) -> Option<u64> {
+    let (_, calls) = line.strip_prefix("cmdstat_sentinel")?.split_once(":calls=")?;
+    calls.split(',').next()?.parse().ok()
+}
+
+/// CPU time of a server, in microseconds.
+pub(super) fn cpu(server: &TestServer) -> f64 {
+    let text = server.text(&["INFO", "cpu"]);
+    let of = |field| {
+        text.lines().find_map(|line| line.strip_prefix(field)).and_then(|n| n.trim().parse::<f64>().ok())
+    };
+    let seconds = [of("used_cpu_user:"), of("used_cpu_sys:")].into_iter().flatten().sum::<f64>();
+    seconds * 1e6
 }
 
 /// A master with one replica and three sentinels that know each other.
