@@ -232,16 +232,23 @@ fn an_idle_manager_and_its_sentinels() {
     let each = (commands() - before - 1.0) / SECONDS as f64;
     println!("{{\"idle_manager\":\"one server\",\"commands_per_s\":{each:.3}}}");
 
+    // What the sentinels ask each other, and what managers ask of them as well.
+    const MANAGERS: usize = 40;
     let guarded = Guarded::start();
-    let _rig = guarded.rig("a");
-    let asked = |sentinel: &Sentinel| sentinel.calls();
-    // The pauses grow for less than a minute.
+    let commands = |sentinel: &Sentinel| sentinel.commands();
+    let of_a_minute = || {
+        let before: Vec<f64> = guarded.sentinels.iter().map(commands).collect();
+        let_pass(Duration::from_secs(SECONDS));
+        let after = guarded.sentinels.iter().map(commands);
+        after.zip(before).map(|(after, before)| after - before).collect::<Vec<f64>>()
+    };
+    let alone = of_a_minute();
+    let _rigs: Vec<Rig> = (0..MANAGERS).map(|number| guarded.rig(&format!("m{number}"))).collect();
+    // The pauses grow for less than this.
     let_pass(Duration::from_secs(40));
-    let before: Vec<u64> = guarded.sentinels.iter().map(asked).collect();
-    let_pass(Duration::from_secs(2 * SECONDS));
-    for (sentinel, before) in guarded.sentinels.iter().zip(before) {
-        let each = (asked(sentinel) - before) as f64 / (2 * SECONDS) as f64;
-        println!("{{\"idle_manager\":\"a sentinel\",\"questions_per_s\":{each:.3}}}");
+    for (with, alone) in of_a_minute().into_iter().zip(alone) {
+        let each = (with - alone) / (SECONDS as f64 * MANAGERS as f64);
+        println!("{{\"idle_manager\":\"a sentinel\",\"managers\":{MANAGERS},\"commands_per_s\":{each:.3}}}");
     }
     let sentinel = &guarded.sentinels[0];
     let mut connection = sentinel.connection();

@@ -31,9 +31,9 @@ impl Sentinel {
         self.0.connection()
     }
 
-    /// So many `SENTINEL` commands it has carried out.
-    pub(super) fn calls(&self) -> u64 {
-        self.0.text(&["INFO", "commandstats"]).lines().filter_map(sentinel_calls).sum()
+    /// So many commands it has carried out.
+    pub(super) fn commands(&self) -> f64 {
+        self.0.info("total_commands_processed").parse().unwrap()
     }
 
     /// CPU time, in microseconds.
@@ -50,20 +50,10 @@ impl Sentinel {
     }
 }
 
-/// The number in a line like `cmdstat_sentinel|master:calls=7,usec=..`.
-fn sentinel_calls(line: &str) -> Option<u64> {
-    let (_, calls) = line.strip_prefix("cmdstat_sentinel")?.split_once(":calls=")?;
-    calls.split(',').next()?.parse().ok()
-}
-
 /// CPU time of a server, in microseconds.
 pub(super) fn cpu(server: &TestServer) -> f64 {
-    let text = server.text(&["INFO", "cpu"]);
-    let of = |field| {
-        text.lines().find_map(|line| line.strip_prefix(field)).and_then(|n| n.trim().parse::<f64>().ok())
-    };
-    let seconds = [of("used_cpu_user:"), of("used_cpu_sys:")].into_iter().flatten().sum::<f64>();
-    seconds * 1e6
+    let seconds = |field| server.info(field).parse::<f64>().unwrap();
+    (seconds("used_cpu_user") + seconds("used_cpu_sys")) * 1e6
 }
 
 /// A master with one replica and three sentinels that know each other.
