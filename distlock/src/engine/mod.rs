@@ -20,6 +20,8 @@
 //! - A token that may have been applied, and is not wanted, is released until a reply confirms it.
 
 mod effect;
+#[cfg(test)]
+mod growth;
 mod machine;
 mod params;
 mod request;

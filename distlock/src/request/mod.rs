@@ -200,7 +200,8 @@ impl LockRequest {
     /// - A release that fails is repeated in the background, as always, but only the log tells.
     /// - A loss that only the reply would have shown is not returned by a section on a thread, whose body cannot be
     ///   stopped. A loss that is known when the body ends still is.
-    /// - A process that ends at once may not have sent it: end with [`shutdown`](crate::LockManager::shutdown), which waits.
+    /// - A process that ends at once may not have sent it: end with [`shutdown`](crate::LockManager::shutdown),
+    ///   which waits.
     ///
     /// At most 1024 releases of a manager are on their way like this; further sections wait for theirs. No effect on
     /// [`Guard::release`], which always waits, nor on a store that replies at once.
@@ -257,8 +258,9 @@ impl LockRequest {
         LockRequest { label: label.into(), ..self }
     }
 
-    /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request waits for longer than
-    /// this; then after twice that time, and so on. Up to a second late. The manager's default is never.
+    /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request waits for
+    /// longer than this; then after twice that time, and so on. Up to a second late. The manager's default is
+    /// never.
     pub fn warn_wait(self, limit: Duration) -> Self {
         LockRequest { warn_wait: Some(limit), ..self }
     }

@@ -7,20 +7,27 @@
 use std::hash::{DefaultHasher, Hasher};
 
 /// Collects runs. Only the digits of a trace count (times, tokens, sizes, and how many of them stand in a line): names
-/// of types and the wording of a line may change.
+/// of types and the wording of a line may change. Beside that number stands one of which only the times and the
+/// statistics decide, for a change of how the lines are written.
 #[derive(Default)]
-pub(crate) struct Digest(DefaultHasher);
+pub(crate) struct Digest {
+    all: DefaultHasher,
+    times: DefaultHasher,
+}
 
 impl Digest {
     pub(crate) fn add(&mut self, trace: &[String], stats: &str) {
         for line in trace.iter().map(String::as_str).chain([stats]) {
-            line.bytes().filter(u8::is_ascii_digit).for_each(|digit| self.0.write_u8(digit));
-            self.0.write_u8(b'\n');
+            let time = line.split_once(" ms ").map_or(line, |(time, _)| time);
+            for (hasher, text) in [(&mut self.all, line), (&mut self.times, time)] {
+                text.bytes().filter(u8::is_ascii_digit).for_each(|digit| hasher.write_u8(digit));
+                hasher.write_u8(b'\n');
+            }
         }
     }
 
     pub(crate) fn finish(&self) -> String {
-        format!("{:016x}", self.0.finish())
+        format!("{:016x}, times {:016x}", self.all.finish(), self.times.finish())
     }
 }
 

@@ -52,6 +52,8 @@ mod connect_tests;
 #[cfg(test)]
 mod connection_tests;
 #[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod prefix_tests;

@@ -1,8 +1,9 @@
 //! What sentinels publish: that the master has changed.
 //!
-//! Such news is only a reason to ask them at once. They are asked every few seconds anyway, so if all of them
-//! fail to deliver it, the cost is a few seconds in which a demoted master may still accept acquisitions that
-//! will be lost.
+//! Such news is only a reason to ask them at once. They are asked every 30 seconds anyway, and each second where
+//! there is no subscription, so if all of them fail to deliver it, the cost is up to 30 seconds in which a demoted
+//! master may still accept acquisitions that will be lost. A connection that has died silently is given up by the
+//! kernel sooner (see dial.rs), and its end is a reason to ask.
 
 use std::future::poll_fn;
 use std::pin::Pin;

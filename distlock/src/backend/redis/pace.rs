@@ -68,6 +68,45 @@ impl Early {
     }
 }
 
+/// The first pause between two questions to a sentinel that publishes news, as a multiple of the usual one …
+const FIRST_CALM_FACTOR: u32 = 5;
+/// … and the longest. A subscription that has died silently is noticed in half of that time, by the kernel.
+const LONGEST_CALM_FACTOR: u32 = 30;
+
+/// The pauses between questions to a sentinel while the master is known and answers: the longer it has been calm, the
+/// longer they are, because a fleet of ten thousand processes asks every sentinel.
+#[derive(Debug)]
+pub(super) struct Calm {
+    usual: Duration,
+    factor: u32,
+}
+
+impl Calm {
+    /// `usual`: the pause if the sentinel publishes no news.
+    pub(super) fn new(usual: Duration) -> Calm {
+        Calm { usual, factor: FIRST_CALM_FACTOR }
+    }
+
+    /// There was news, or trouble.
+    pub(super) fn disturbed(&mut self) {
+        self.factor = FIRST_CALM_FACTOR;
+    }
+
+    /// The pause before the next question to a sentinel that publishes no news.
+    pub(super) fn next_without_news(&mut self) -> Duration {
+        self.disturbed();
+        self.usual
+    }
+
+    /// The pause before the next question to a sentinel whose news we hear. Random, so that managers that were
+    /// started together do not ask together.
+    pub(super) fn next_with_news(&mut self) -> Duration {
+        let pause = self.usual * self.factor;
+        self.factor = (self.factor * 2).min(LONGEST_CALM_FACTOR);
+        jittered(pause)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::time::advance;
@@ -88,6 +127,28 @@ mod tests {
         assert!((17..=40).contains(&slow), "{slow}");
         pace.calm();
         assert!(pace.next() <= LONGEST_PAUSE_AT_FIRST);
+    }
+
+    #[test]
+    fn the_longer_it_is_calm_the_less_is_asked_until_there_is_news() {
+        let second = Duration::from_secs(1);
+        let mut calm = Calm::new(second);
+        let hour = |calm: &mut Calm| {
+            let (mut asked, mut time) = (0, Duration::ZERO);
+            while time < Duration::from_secs(3600) {
+                (asked, time) = (asked + 1, time + calm.next_with_news());
+            }
+            asked
+        };
+        assert!(calm.next_with_news() <= 5 * second, "at first it is asked about as often as before");
+        // Every 15 to 30 seconds: 160 times an hour on average.
+        let asked = hour(&mut calm);
+        assert!((120..=240).contains(&asked), "{asked}");
+        calm.disturbed();
+        assert!(calm.next_with_news() <= 5 * second);
+        assert!(calm.next_with_news() >= 5 * second);
+        assert_eq!([calm.next_without_news(), calm.next_without_news()], [second; 2]);
+        assert!(calm.next_with_news() <= 5 * second, "without news it was not calm");
     }
 
     #[tokio::test(start_paused = true)]

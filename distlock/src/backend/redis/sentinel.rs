@@ -1,8 +1,9 @@
 //! Where the master is, according to the sentinels.
 //!
-//! Every sentinel is asked over a kept connection of its own: once a second, or every five seconds if it
-//! publishes news (see news.rs); at once when any of them has news; and several times a second while the
-//! master is being looked for, at growing intervals. The answer with the highest configuration epoch counts:
+//! Every sentinel is asked over a kept connection of its own: once a second; if it publishes news (see
+//! news.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at once
+//! when any of them has news; and several times a second while the master is being looked for, at growing
+//! intervals. The answer with the highest configuration epoch counts:
 //! that number rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back.
 //! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
 //! nothing while another one does.
@@ -25,14 +26,12 @@ use super::errors;
 use super::info::text;
 use super::link::{self, Driver};
 use super::news;
-use super::pace::Pace;
+use super::pace::{Calm, Pace};
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use crate::backend::{Failure, OpError};
 use crate::connection::AddressMap;
 
-/// A sentinel that publishes news is asked this many times less often.
-const RARER: u32 = 5;
 /// Once one sentinel has answered, how long the others are waited for.
 const OTHER_SENTINELS_WAIT: Duration = Duration::from_millis(150);
 
@@ -74,7 +73,7 @@ pub(super) struct Sentinels {
     /// Which of them publish news.
     telling: Vec<AtomicBool>,
     /// How often a sentinel is asked while the link is good and it publishes no news.
-    calm: Duration,
+    usual: Duration,
 }
 
 impl Sentinels {
@@ -93,7 +92,7 @@ impl Sentinels {
             ballots: watch::Sender::new(ballots),
             looking: watch::Sender::new(true),
             news: watch::Sender::new(()),
-            calm: config.sentinels_every,
+            usual: config.sentinels_every,
         }
     }
 
@@ -123,7 +122,7 @@ impl Sentinels {
         let Some(address) = self.place.sentinels.get(number) else { return };
         let (mut looking, mut news) = (self.looking.subscribe(), self.news.subscribe());
         let mut connection = None;
-        let mut pace = Pace::default();
+        let (mut pace, mut calm) = (Pace::default(), Calm::new(self.usual));
         loop {
             let began = Instant::now();
             news.mark_unchanged();
@@ -147,18 +146,19 @@ impl Sentinels {
                 }
             });
             let hurried = *looking.borrow_and_update();
+            let tells = self.telling.get(number).is_some_and(|tells| tells.load(Ordering::SeqCst));
             let pause = if hurried {
+                calm.disturbed();
                 pace.next()
             } else {
                 pace.calm();
-                let tells = self.telling.get(number).is_some_and(|tells| tells.load(Ordering::SeqCst));
-                if tells { self.calm * RARER } else { self.calm }
+                if tells { calm.next_with_news() } else { calm.next_without_news() }
             };
             tokio::select! {
                 () = sleep(pause.saturating_sub(began.elapsed())) => {}
                 // The news may be newer than the answer. Fails only without a sender, which is a field of
                 // this struct.
-                _ = news.changed() => {}
+                _ = news.changed() => calm.disturbed(),
                 // When the master is being looked for, do not wait for the rest of the second.
                 _ = looking.wait_for(|now| *now && !hurried) => {}
             }

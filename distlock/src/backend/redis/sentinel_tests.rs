@@ -11,7 +11,7 @@ use super::dial::{BlackHole, names};
 use super::test_operations::SendTo;
 use super::test_scripted::{Answer, Scripted};
 use super::test_sentinels::{Guarded, Sentinel, is_master};
-use super::test_server::{LONG, Rig, Seen, finish, free_port, wait_until};
+use super::test_server::{LONG, Rig, Seen, TestServer, finish, free_port, wait_until};
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
 use crate::backend::{
@@ -241,6 +241,50 @@ fn losing_the_sentinels_does_not_cost_a_good_link() {
     wait_until("nobody answers where the sentinels were", LONG, || asked.load(Ordering::SeqCst) >= 6);
     assert!(rig.send("k", set(1)).is_ok());
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
+}
+
+/// A sentinel that names this master, and whose news can be subscribed to.
+fn scripted_sentinel(master: u16) -> Scripted {
+    let port = master.to_string();
+    let named = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+    // As long as the process: a reply of a script is text of the program.
+    let named: &'static str = Box::leak(named.into_boxed_str());
+    Scripted::start(move |words| match words {
+        ["PING"] => Answer::Line("+PONG\r\n"),
+        ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", _] => Answer::Line(named),
+        ["SENTINEL", "MASTER", _] => Answer::Line("*2\r\n$12\r\nconfig-epoch\r\n$1\r\n3\r\n"),
+        ["SUBSCRIBE", "+promoted-slave"] => {
+            Answer::Line("*3\r\n$9\r\nsubscribe\r\n$15\r\n+promoted-slave\r\n:1\r\n")
+        }
+        ["SUBSCRIBE", "+switch-master"] => {
+            Answer::Line("*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:2\r\n")
+        }
+        _ => Answer::Line("-ERR unknown command\r\n"),
+    })
+}
+
+#[test]
+fn while_all_is_calm_a_sentinel_that_publishes_news_is_asked_less_and_less() {
+    let master = TestServer::start(&[]);
+    let sentinel = scripted_sentinel(master.port);
+    let url = format!("redis+sentinel://{}/mymaster", sentinel.address);
+    let mut config = RedisConfig::new(&url, "a").unwrap();
+    config.sentinels_every = Duration::from_millis(20);
+    let rig = Rig::start(config);
+    rig.wait_until_up();
+    let asked = || {
+        let connections = sentinel.connections();
+        connections.iter().flatten().filter(|words| words.get(1).is_some_and(|word| word == "MASTER")).count()
+    };
+    let next = || {
+        let before = asked();
+        wait_until("it is asked again", LONG, || asked() > before)
+    };
+    // Every 20 ms without a subscription, every 50 to 100 ms at first with one, in the end every 300 to 600 ms.
+    while next() < Duration::from_millis(250) {
+        assert!(asked() <= 400, "{} questions, and no end of it", asked());
+    }
+    assert!(rig.send("k", set(1)).is_ok());
 }
 
 #[test]

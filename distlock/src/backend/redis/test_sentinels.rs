@@ -27,6 +27,20 @@ impl Sentinel {
         self.0.try_raw(words).ok()
     }
 
+    pub(super) fn connection(&self) -> redis::Connection {
+        self.0.connection()
+    }
+
+    /// So many commands it has carried out.
+    pub(super) fn commands(&self) -> f64 {
+        self.0.info("total_commands_processed").parse().unwrap()
+    }
+
+    /// CPU time, in microseconds.
+    pub(super) fn cpu(&self) -> f64 {
+        cpu(&self.0)
+    }
+
     pub(super) fn stop(&self) {
         self.0.stop();
     }
@@ -34,6 +48,12 @@ impl Sentinel {
     pub(super) fn resume(&self) {
         self.0.resume();
     }
+}
+
+/// CPU time of a server, in microseconds.
+pub(super) fn cpu(server: &TestServer) -> f64 {
+    let seconds = |field| server.info(field).parse::<f64>().unwrap();
+    (seconds("used_cpu_user") + seconds("used_cpu_sys")) * 1e6
 }
 
 /// A master with one replica and three sentinels that know each other.

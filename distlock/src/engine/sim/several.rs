@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::answers::{failure, is_acquired};
 use super::client::What;
 use super::config::{MICRO, Use};
-use super::wire::Job;
 use super::workload::State;
 use super::world::World;
 use crate::driver::shards::Effects;
@@ -167,23 +166,9 @@ impl World {
                 self.send(c, context, command, None);
                 continue;
             }
-            let (life, conn) = (self.jobs[first].life, self.jobs[first].conn);
             note!(self, "process {c}: with it: {} {op:?}", context.key);
             let follower = self.jobs.len();
-            self.jobs.push(Job {
-                client: c,
-                life,
-                conn,
-                context,
-                command,
-                arrives: None,
-                answer: None,
-                applied_at: 0,
-                failed_at: 0,
-                confirmation: None,
-                followers: Vec::new(),
-                place: None,
-            });
+            self.jobs.push(self.jobs[first].follower(context, command));
             self.jobs[first].followers.push(follower);
         }
         None

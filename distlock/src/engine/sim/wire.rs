@@ -71,6 +71,32 @@ pub(super) struct Job {
     pub(super) place: Option<Place>,
 }
 
+impl Job {
+    /// `from`: the process, its life and its connection.
+    fn new(from: (usize, u32, u32), context: Context, command: Command) -> Job {
+        let (client, life, conn) = from;
+        Job {
+            client,
+            life,
+            conn,
+            context,
+            command,
+            arrives: None,
+            answer: None,
+            applied_at: 0,
+            failed_at: 0,
+            confirmation: None,
+            followers: Vec::new(),
+            place: None,
+        }
+    }
+
+    /// Part of the same command, for another key.
+    pub(super) fn follower(&self, context: Context, command: Command) -> Job {
+        Job::new((self.client, self.life, self.conn), context, command)
+    }
+}
+
 impl World {
     /// Sends one command, or says at once that there is no link.
     pub(super) fn send(
@@ -106,20 +132,8 @@ impl World {
         });
         link.open.push(job);
         let (conn, life) = (link.conn, self.clients[c].life);
-        self.jobs.push(Job {
-            client: c,
-            life,
-            conn,
-            context,
-            command,
-            arrives,
-            answer: None,
-            applied_at: 0,
-            failed_at: 0,
-            confirmation,
-            followers: Vec::new(),
-            place: None,
-        });
+        let sent = Job::new((c, life, conn), context, command);
+        self.jobs.push(Job { arrives, confirmation, ..sent });
         if let Some(at) = arrives {
             self.at(at, Event::Arrive { job, at });
         }

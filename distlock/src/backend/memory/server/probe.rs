@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::key_entry::KeyEntry;
 use super::{ModelServer, Value, plus};
 #[cfg(feature = "redis")]
 use super::{Sender, text};
@@ -198,6 +199,13 @@ impl ModelServer {
 
     pub(crate) fn lose_listeners(&mut self) {
         self.listeners.clear();
+    }
+
+    /// How many locks are held, and how many entries are in all queues.
+    pub(crate) fn sizes(&self, server_time: ServerTime) -> (usize, usize) {
+        let locks = self.slots.keys().filter(|key| self.value(server_time, key).is_some()).count();
+        let alive = |slot: &KeyEntry| slot.queue.iter().filter(|entry| entry.until > server_time).count();
+        (locks, self.slots.values().map(alive).sum())
     }
 
     /// Locks and queue entries, as token texts, with their keys.

@@ -7,6 +7,7 @@ use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::quorum::effect::Request;
 use crate::backend::{AcquireMode, Kind, Token, op};
+use crate::engine::Queueing;
 use crate::protocol::Time;
 
 /// A process that has seen a key busy so recently queues at once.
@@ -59,10 +60,20 @@ pub(super) enum Step {
     },
 }
 
+/// Whether a lock is to be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) key: usize,
+    pub(super) token: Token,
+    pub(super) sent: Time,
+    /// Whether a busy server queues the token.
+    pub(super) queueing: Queueing,
+}
+
 /// What a round is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    Ask { key: usize, token: Token, sent: Time, queues: bool },
+    Ask(Question),
     Renew { key: usize, token: Token, sent: Time },
     Release { key: usize, token: Token, until: Time, closed: Option<u64> },
 }
@@ -162,7 +173,12 @@ impl World {
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         let mode = AcquireMode::Wait;
         let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
-        self.put(process, key, Request::Ask(op.into()), Purpose::Ask { key, token, sent, queues: true });
+        self.put(
+            process,
+            key,
+            Request::Ask(op.into()),
+            Purpose::Ask(Question { key, token, sent, queueing: Queueing::May }),
+        );
         if self.rng.bool() {
             let after = self.rng.u64(0..20 * MILLI);
             self.later(process, after, Step::More { key, token });
@@ -178,8 +194,8 @@ impl World {
         let sent = self.processes[process].clock.at(self.now);
         let contended = self.processes[process].busy_at[key].is_some_and(|at| self.now - at < CONTENDED);
         let plain = !attempt.asked && attempt.fences == 0 && !contended && self.chance(self.cfg.plain);
-        let (op, queues) = if plain {
-            (op::Ask::Plain(op::TryAcquire { token, ttl }), false)
+        let (op, queueing) = if plain {
+            (op::Ask::Plain(op::TryAcquire { token, ttl }), Queueing::Never)
         } else {
             let mode = match (attempt.once, attempt.asked) {
                 (true, _) => AcquireMode::Try,
@@ -188,9 +204,10 @@ impl World {
             };
             let claim = ttl.min(Duration::from_secs(3));
             let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
-            (op::Ask::Full(op), mode != AcquireMode::Try)
+            let queueing = if mode == AcquireMode::Try { Queueing::Never } else { Queueing::May };
+            (op::Ask::Full(op), queueing)
         };
-        if self.put(process, key, Request::Ask(op), Purpose::Ask { key, token, sent, queues })
+        if self.put(process, key, Request::Ask(op), Purpose::Ask(Question { key, token, sent, queueing }))
             && let Some(attempt) = &mut self.processes[process].attempts[key]
         {
             attempt.asked = true;

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use super::attempts::{Purpose, Step};
+use super::attempts::{Attempt, Purpose, Question, Step};
 use super::config::MILLI;
 use super::world::World;
 use crate::backend::quorum::effect::Outcome;
 use crate::backend::{AcquireReply, OpResult, ReleaseReply, Remaining, RenewReply, Token};
+use crate::engine::Queueing;
 use crate::protocol::{Time, lease_end};
 
 impl World {
     pub(super) fn done(&mut self, process: usize, round: u64, outcome: Outcome) {
         self.note(|| format!("process {process}: round {round}: {outcome:?}"));
         match (self.processes[process].purposes.remove(&round), outcome) {
-            (Some(Purpose::Ask { key, token, sent, queues }), Outcome::Ask(result)) => {
-                self.asked(process, round, key, token, sent, queues, result);
+            (Some(Purpose::Ask(question)), Outcome::Ask(result)) => {
+                self.asked(process, round, question, result);
             }
             (Some(Purpose::Renew { key, token, sent }), Outcome::Renew(result)) => {
                 self.renewed(process, key, token, sent, result);
@@ -35,22 +36,13 @@ impl World {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one answer and of its question")]
-    fn asked(
-        &mut self,
-        process: usize,
-        round: u64,
-        key: usize,
-        token: Token,
-        sent: Time,
-        queues: bool,
-        result: OpResult<AcquireReply>,
-    ) {
+    fn asked(&mut self, process: usize, round: u64, question: Question, result: OpResult<AcquireReply>) {
+        let Question { key, token, sent, queueing } = question;
         let now = self.processes[process].clock.at(self.now);
         let Some(attempt) = self.attempt(process, key, token) else {
             let in_vain = match result {
                 Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => true,
-                Ok(AcquireReply::Busy { .. }) => queues,
+                Ok(AcquireReply::Busy { .. }) => queueing == Queueing::May,
                 _ => false,
             };
             if in_vain {
@@ -62,38 +54,11 @@ impl World {
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         match (result, attempt.held) {
             (Ok(AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. }), None) => {
-                let deadline = lease_end(sent, ttl);
-                if deadline <= now {
+                if lease_end(sent, ttl) <= now {
                     self.processes[process].wanted[key] += 1;
                     return self.end(process, key, token);
                 }
-                self.stats.acquired += 1;
-                if let Some(attempt) = &mut self.processes[process].attempts[key] {
-                    attempt.held = Some((deadline, round));
-                }
-                self.may_be_held_for(process, key, token);
-                self.note(|| format!("process {process}: k{key} is mine until {deadline:?}"));
-                // What was asked for before it was taken away by force is nobody's.
-                if self.processes[process].clock.when(sent) > self.keys[key].forced {
-                    self.believes(process, key, token, deadline);
-                }
-                if let Some(first) = fence {
-                    self.uses_fences(process, key, token, first, fences);
-                    if self.chance(self.cfg.more) {
-                        let after = self.rng.u64(0..5 * MILLI);
-                        self.later(process, after, Step::More { key, token });
-                    }
-                }
-                self.at_deadline(process, key, token, deadline);
-                let hold = self.kernel.rng.u64(0..=self.cfg.longest_hold) * MILLI;
-                self.later(process, hold, Step::Release { key, token });
-                if attempt.renews {
-                    // As the engine does: a lease that was acquired late has less time left.
-                    let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
-                    let ttl = attempt.ttl * MILLI;
-                    let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
-                    self.later(process, after, Step::Renew { key, token });
-                }
+                self.acquired(process, round, question, &attempt, fence);
             }
             (Ok(AcquireReply::AlreadyHeld { fence, .. }), Some(_)) => {
                 self.extend(process, key, token, lease_end(sent, ttl));
@@ -109,22 +74,7 @@ impl World {
                 self.end(process, key, token);
             }
             (Ok(AcquireReply::Busy { remaining, .. }), None) => {
-                self.stats.busy += 1;
-                self.processes[process].busy_at[key] = Some(self.now);
-                if attempt.once {
-                    self.processes[process].attempts[key] = None;
-                    return self.next(process, key);
-                }
-                if !queues {
-                    return self.ask(process, key, token);
-                }
-                let heartbeat = attempt.ttl.min(3_000) * MILLI * 4 / 5;
-                let jitter = self.rng.u64(0..50 * MILLI);
-                let left = match remaining {
-                    Remaining::For(left) => u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
-                    Remaining::Unknown | Remaining::Forever => heartbeat,
-                };
-                self.plan_to_ask(process, key, token, heartbeat.min(left.saturating_add(jitter)));
+                self.busy(process, question, &attempt, remaining);
             }
             (Err(_), None) => {
                 let delay = self.rng.u64(10 * MILLI..100 * MILLI);
@@ -134,6 +84,68 @@ impl World {
                 self.fail(format!("odd: process {process} asked for k{key} and got {other:?}"))
             }
             (_, Some(_)) => {}
+        }
+    }
+
+    /// Somebody else has the lock.
+    fn busy(&mut self, process: usize, question: Question, attempt: &Attempt, remaining: Remaining) {
+        let Question { key, token, queueing, .. } = question;
+        self.stats.busy += 1;
+        self.processes[process].busy_at[key] = Some(self.now);
+        if attempt.once {
+            self.processes[process].attempts[key] = None;
+            return self.next(process, key);
+        }
+        if queueing == Queueing::Never {
+            return self.ask(process, key, token);
+        }
+        let heartbeat = attempt.ttl.min(3_000) * MILLI * 4 / 5;
+        let jitter = self.rng.u64(0..50 * MILLI);
+        let left = match remaining {
+            Remaining::For(left) => u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
+            Remaining::Unknown | Remaining::Forever => heartbeat,
+        };
+        self.plan_to_ask(process, key, token, heartbeat.min(left.saturating_add(jitter)));
+    }
+
+    /// A lock was acquired in time.
+    fn acquired(
+        &mut self,
+        process: usize,
+        round: u64,
+        question: Question,
+        attempt: &Attempt,
+        fence: Option<u64>,
+    ) {
+        let Question { key, token, sent, .. } = question;
+        let now = self.processes[process].clock.at(self.now);
+        let deadline = lease_end(sent, attempt.ttl());
+        self.stats.acquired += 1;
+        if let Some(attempt) = &mut self.processes[process].attempts[key] {
+            attempt.held = Some((deadline, round));
+        }
+        self.may_be_held_for(process, key, token);
+        self.note(|| format!("process {process}: k{key} is mine until {deadline:?}"));
+        // What was asked for before it was taken away by force is nobody's.
+        if self.processes[process].clock.when(sent) > self.keys[key].forced {
+            self.believes(process, key, token, deadline);
+        }
+        if let Some(first) = fence {
+            self.uses_fences(process, key, token, first, attempt.fences);
+            if self.chance(self.cfg.more) {
+                let after = self.rng.u64(0..5 * MILLI);
+                self.later(process, after, Step::More { key, token });
+            }
+        }
+        self.at_deadline(process, key, token, deadline);
+        let hold = self.kernel.rng.u64(0..=self.cfg.longest_hold) * MILLI;
+        self.later(process, hold, Step::Release { key, token });
+        if attempt.renews {
+            // As the engine does: a lease that was acquired late has less time left.
+            let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
+            let ttl = attempt.ttl * MILLI;
+            let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
+            self.later(process, after, Step::Renew { key, token });
         }
     }
 

@@ -1,0 +1,338 @@
+//! Many processes and one server, without faults.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::tally::{Purpose, Tally};
+use crate::backend::memory::server::{ModelServer, News, Note, Sender};
+use crate::engine::{Answer, Command, Context, Effect, Machine, Outcome, Renewal, WaitLimit, Want};
+use crate::lease_cell::LeaseCell;
+use crate::protocol::op::Ask;
+use crate::protocol::{Kind, LinkEvent, Push, Pushes, ServerTime, Time, Tuning};
+use crate::simulation::{Account, Kernel, MICRO, MILLI, SECOND};
+
+pub(super) const TTL: Duration = Duration::from_secs(30);
+/// How long a section lasts.
+const BODY: u64 = MILLI;
+/// One way, from a process to the server or back.
+const DELAY: (u64, u64) = (100, 150);
+/// The requests of a fleet that starts are spread over this time.
+const START: u64 = SECOND;
+/// Some day of 2026, in microseconds.
+const EPOCH: u64 = 1_795_000_000_000_000;
+
+/// How long the server is at work for a command, in nanoseconds: all that its process does for it, the socket included.
+/// As measured by `backend::redis::growth_tests`; `docs/scale.md` has the machine and the figures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub(super) plain: u64,
+    pub(super) script: u64,
+    pub(super) push: u64,
+}
+
+pub(super) const MEASURED: Costs = Costs { plain: 12 * MICRO, script: 20 * MICRO, push: 5 * MICRO };
+
+/// What the processes do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Load {
+    /// Each wants the one key again as soon as it has released it.
+    OneKey,
+    /// Each runs sections of keys drawn at random, with a pause after each.
+    Sections { keys: usize, pause: u64 },
+    /// Together they hold all of the keys all the time.
+    Held { keys: usize },
+}
+
+impl Load {
+    fn keys(self) -> usize {
+        match self {
+            Load::OneKey => 1,
+            Load::Sections { keys, .. } | Load::Held { keys } => keys,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Event {
+    Want { process: usize, key: usize },
+    Arrives { process: usize, context: Context, command: Command },
+    Reply { process: usize, context: Context, command: Command, answer: Answer },
+    Push { process: usize, push: Push },
+    Timer { process: usize, number: u64 },
+    Leave { process: usize, key: usize, cell: Arc<LeaseCell> },
+}
+
+struct Process {
+    name: Arc<str>,
+    machine: Machine<usize>,
+    /// When its timer is due, and the number of that plan.
+    timer: (Option<Time>, u64),
+    /// When its last command arrives, and the last reply or push to it: connections keep their order.
+    arrival: u64,
+    reply: u64,
+}
+
+/// The fleet and its server.
+pub(super) struct Fleet {
+    kernel: Kernel<Event>,
+    load: Load,
+    costs: Costs,
+    server: ModelServer,
+    /// The server has something to do until then.
+    busy_until: u64,
+    processes: Vec<Process>,
+    numbers: HashMap<Arc<str>, usize>,
+    keys: Vec<Arc<str>>,
+    /// Who is in a section of each key.
+    inside: Vec<Option<usize>>,
+    counting: bool,
+    tally: Tally,
+}
+
+/// A fleet of that size works for `seconds` after as many of warming up; what it has asked for after those.
+///
+/// # Panics
+/// If two are in sections of one key, or a request comes to anything but its lock.
+pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -> Tally {
+    let mut fleet = Fleet::new(processes, load, pushes);
+    fleet.run(seconds * SECOND);
+    fleet.counting = true;
+    fleet.run(2 * seconds * SECOND);
+    let server_time = fleet.server_time(fleet.kernel.now);
+    let (locks, queued) = fleet.server.sizes(server_time);
+    let mut tally = fleet.tally;
+    tally.lasted = seconds * SECOND;
+    (tally.locks, tally.queued) = (locks, queued);
+    tally
+}
+
+fn local(now: u64) -> Time {
+    Time(now)
+}
+
+fn want() -> Want {
+    Want {
+        kind: Kind::Exclusive,
+        ttl: TTL,
+        renewal: Renewal::Keep,
+        wait_limit: WaitLimit::Forever,
+        unavailable_after: Duration::from_secs(3),
+        fenced: false,
+        max_waiters: None,
+        max_hold: None,
+        min_hold: None,
+        collection: None,
+        label: "growth".into(),
+    }
+}
+
+impl Fleet {
+    fn new(count: usize, load: Load, pushes: Pushes) -> Fleet {
+        let mut fleet = Fleet {
+            kernel: Kernel::new(Rng::with_seed(count as u64), Account::Omitted, 0),
+            load,
+            costs: MEASURED,
+            server: ModelServer::new(Tuning::default()),
+            busy_until: 0,
+            processes: Vec::new(),
+            numbers: HashMap::new(),
+            keys: (0..load.keys()).map(|key| format!("k{key}").into()).collect(),
+            inside: vec![None; load.keys()],
+            counting: false,
+            tally: Tally::default(),
+        };
+        for number in 0..count {
+            fleet.add(number, pushes);
+        }
+        for number in 0..count {
+            match load {
+                Load::OneKey => fleet.want_within(START, number, 0),
+                Load::Sections { keys, .. } => {
+                    let key = fleet.kernel.rng.usize(0..keys);
+                    fleet.want_within(START, number, key);
+                }
+                Load::Held { keys } => {
+                    for key in (number..keys).step_by(count) {
+                        fleet.want_within(TTL.as_nanos() as u64 / 3, number, key);
+                    }
+                }
+            }
+        }
+        fleet
+    }
+
+    fn add(&mut self, number: usize, pushes: Pushes) {
+        let name: Arc<str> = format!("p{number}").into();
+        let machine = Machine::new(name.clone(), Tuning::default(), 0, 1, self.kernel.rng.u64(..));
+        if pushes == Pushes::On {
+            self.server.subscribe(&name);
+        }
+        self.numbers.insert(name.clone(), number);
+        self.processes.push(Process { name, machine, timer: (None, 0), arrival: 0, reply: 0 });
+        let up = LinkEvent::Up { former_links_dead: true, pushes };
+        self.enter(number, |machine, now, out| machine.link(now, &up, out));
+    }
+
+    fn want_within(&mut self, time: u64, process: usize, key: usize) {
+        let at = self.kernel.some(time);
+        self.kernel.after(at, Event::Want { process, key });
+    }
+
+    fn server_time(&self, now: u64) -> ServerTime {
+        ServerTime(EPOCH + now / MICRO)
+    }
+
+    fn run(&mut self, end: u64) {
+        while let Some(event) = self.kernel.next(end) {
+            match event {
+                Event::Want { process, key } => {
+                    let name = self.keys[key].clone();
+                    self.enter(process, |machine, now, out| {
+                        machine.acquire(now, &name, want(), key, out);
+                    });
+                }
+                Event::Arrives { process, context, command } => self.carry_out(process, context, command),
+                Event::Reply { process, context, command, answer } => {
+                    self.reply(process, context, &command, answer);
+                }
+                Event::Push { process, push } => {
+                    self.enter(process, |machine, now, out| machine.push(now, push, out));
+                }
+                Event::Timer { process, number } => {
+                    if self.processes[process].timer.1 == number {
+                        self.processes[process].timer.0 = None;
+                        self.enter(process, |machine, now, out| machine.timer(now, out));
+                    }
+                }
+                Event::Leave { process, key, cell } => self.leave(process, key, &cell),
+            }
+        }
+    }
+
+    /// Something happens in a process; carries out what its engine wants done.
+    fn enter(
+        &mut self,
+        process: usize,
+        event: impl FnOnce(&mut Machine<usize>, Time, &mut Vec<Effect<usize>>),
+    ) {
+        let mut effects = Vec::new();
+        event(&mut self.processes[process].machine, local(self.kernel.now), &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(context, command) => self.send(process, context, command),
+                Effect::Done(key, Outcome::Acquired(cell)) => self.acquired(process, key, cell),
+                Effect::Renewed { .. } | Effect::Queued { .. } => {}
+                other => panic!("process {process}: {other:?}"),
+            }
+        }
+        let due = self.processes[process].machine.next_due();
+        let (planned, number) = &mut self.processes[process].timer;
+        if *planned != due {
+            (*planned, *number) = (due, *number + 1);
+            if let Some(due) = due {
+                let number = *number;
+                self.kernel.at(due.0, Event::Timer { process, number });
+            }
+        }
+    }
+
+    fn send(&mut self, process: usize, context: Context, command: Command) {
+        let delay = self.kernel.between(DELAY);
+        let arrival = &mut self.processes[process].arrival;
+        *arrival = (self.kernel.now + delay).max(*arrival + 1);
+        let at = *arrival;
+        self.kernel.at(at, Event::Arrives { process, context, command });
+    }
+
+    /// A command gets its turn at the server behind those that arrived before it.
+    fn carry_out(&mut self, process: usize, context: Context, command: Command) {
+        let plain = matches!(command, Command::Acquire(_, Ask::Plain(_)));
+        let mut cost = if plain { self.costs.plain } else { self.costs.script };
+        let server_time = self.server_time(self.busy_until.max(self.kernel.now) + cost);
+        let name = self.processes[process].name.clone();
+        let from = Sender { client: &name, key: &context.key };
+        let mut notes = Vec::new();
+        let answer = match &command {
+            Command::Acquire(asked, op) => {
+                Answer::Acquire(*asked, Ok(self.server.acquire(server_time, &from, op)))
+            }
+            Command::Release(asked, op) => {
+                Answer::Release(*asked, Ok(self.server.release(server_time, &from, op, &mut notes)))
+            }
+            Command::Renew(asked, op) => Answer::Renew(*asked, Ok(self.server.renew(server_time, &from, op))),
+        };
+        cost += self.costs.push * notes.len() as u64;
+        self.busy_until = self.busy_until.max(self.kernel.now) + cost;
+        if self.counting {
+            self.tally.count(Purpose::of(&command, &answer));
+            self.tally.busy += cost;
+            self.tally.pushes += notes.len() as u64;
+        }
+        for note in notes {
+            self.publish(note);
+        }
+        let at = self.arrives_back(process);
+        self.kernel.at(at, Event::Reply { process, context, command, answer });
+    }
+
+    /// When something that the server sends now arrives.
+    fn arrives_back(&mut self, process: usize) -> u64 {
+        let delay = self.kernel.between(DELAY);
+        let reply = &mut self.processes[process].reply;
+        *reply = (self.busy_until + delay).max(*reply + 1);
+        *reply
+    }
+
+    fn publish(&mut self, note: Note) {
+        let Some(process) = self.numbers.get(&note.client).copied() else { return };
+        let Note { key, token, news, .. } = note;
+        let push = match news {
+            News::Grant { server_time, handoffs_began, fence } => {
+                Push::Grant { key, token, server_time, handoffs_began, fence }
+            }
+            News::Gap => Push::Gap { key, token },
+        };
+        let at = self.arrives_back(process);
+        self.kernel.at(at, Event::Push { process, push });
+    }
+
+    fn reply(&mut self, process: usize, context: Context, command: &Command, answer: Answer) {
+        self.enter(process, |machine, now, out| {
+            machine.reply(now, context, answer, out);
+        });
+        // The section has ended when its release is confirmed.
+        if matches!(command, Command::Release(..)) {
+            match self.load {
+                Load::OneKey => self.kernel.after(0, Event::Want { process, key: 0 }),
+                Load::Sections { keys, pause } => {
+                    let key = self.kernel.rng.usize(0..keys);
+                    let pause = pause / 2 + self.kernel.some(pause);
+                    self.kernel.after(pause, Event::Want { process, key });
+                }
+                Load::Held { .. } => {}
+            }
+        }
+    }
+
+    fn acquired(&mut self, process: usize, key: usize, cell: Arc<LeaseCell>) {
+        cell.claim();
+        let other = self.inside[key].replace(process);
+        assert_eq!(other, None, "process {process} is in a section of k{key} beside");
+        if self.counting {
+            self.tally.sections += 1;
+        }
+        if !matches!(self.load, Load::Held { .. }) {
+            self.kernel.after(BODY, Event::Leave { process, key, cell });
+        }
+    }
+
+    fn leave(&mut self, process: usize, key: usize, cell: &LeaseCell) {
+        self.inside[key] = None;
+        self.enter(process, |machine, now, out| {
+            machine.release(now, cell, out);
+        });
+    }
+}
