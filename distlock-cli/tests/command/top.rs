@@ -1,0 +1,162 @@
+//! `top` on a terminal, made by `script`: what it shows, and what the keys do.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use distlock_tests::{RedisServer, eventually_blocking};
+
+use super::{assert_status, distlock, holding, is_free, output, text, waiting};
+
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 120;
+
+/// A terminal with `top` on it; ended when dropped.
+struct Terminal {
+    process: Child,
+    keyboard: ChildStdin,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Terminal {
+    fn start(server: &RedisServer, arguments: &str) -> Self {
+        let line = format!(
+            "stty rows {ROWS} cols {COLUMNS}; $DISTLOCK top {arguments}; echo status: $?; stty -a | grep -o ' icanon'"
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env("DISTLOCK_URL", server.url()).env("TERM", "xterm");
+        command.env("DISTLOCK", env!("CARGO_BIN_EXE_distlock")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("`script`, of Debian's package bsdutils");
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let (mut output, parser) = (process.stdout.take().unwrap(), screen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                parser.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        let keyboard = process.stdin.take().unwrap();
+        Terminal { process, keyboard, screen }
+    }
+
+    fn shown(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    fn until_shown(&self, what: &str) {
+        let shows = || self.shown().contains(what);
+        let start = std::time::Instant::now();
+        while !shows() {
+            assert!(start.elapsed() < distlock_tests::BOUND, "no `{what}` on:\n{}", self.shown());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    fn until_gone(&self, what: &str) {
+        eventually_blocking("it is gone from the screen", || !self.shown().contains(what));
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn it_shows_locks_as_they_come_and_go_with_holders_and_waiters() {
+    let server = RedisServer::start();
+    let one = holding(&server, "nightly", "report");
+    let mut terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("1 held  0 awaited");
+    terminal.until_shown(&format!(":{} distlock", one.process.id()));
+    let late = waiting(&server, "late", "report");
+    terminal.until_shown("1 held  1 awaited  1 processes wait");
+    // The selected lock is shown with all who have to do with it.
+    terminal.until_shown("waits:");
+    terminal.until_shown(&format!(":{} distlock", late.process.id()));
+    let _other = holding(&server, "shop", "order:42");
+    terminal.until_shown("order:42");
+    terminal.types("/order\r");
+    terminal.until_gone("report");
+    terminal.until_shown("filter: order");
+    drop(_other);
+    drop((one, late));
+    terminal.types("q");
+    // The screen from before comes back, and so do the lines of the terminal.
+    terminal.until_shown("status: 0");
+    terminal.until_shown(" icanon");
+}
+
+#[test]
+fn a_lock_is_taken_away_after_a_yes_and_the_next_one_comes_in() {
+    let server = RedisServer::start();
+    server.raw(&["SET", "k", "dl1:gone.0123:4", "PX", "600000"]);
+    let mut next = waiting(&server, "late", "k");
+    let mut terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("gone.0123");
+    terminal.types("kn");
+    terminal.until_shown("nothing was changed");
+    assert_eq!(server.get("k").as_deref(), Some("dl1:gone.0123:4"));
+    terminal.types("k");
+    terminal.until_shown("Take it away? [y/N]");
+    terminal.types("y");
+    terminal.until_shown("k was taken away");
+    assert_eq!(next.line(), "got it");
+    terminal.until_gone("gone.0123");
+}
+
+/// The rate of requests that found the lock busy, which their process counts.
+#[test]
+fn it_shows_how_often_locks_are_busy() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let manager = runtime.block_on(distlock::LockManager::connect(server.url())).unwrap();
+    let _guard = runtime.block_on(manager.lock("k").acquire()).unwrap();
+    let terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("0.0 busy/s  0.0 lost/s");
+    let asks = runtime.spawn(async move {
+        loop {
+            drop(manager.lock("k").no_wait().acquire().await);
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    eventually_blocking("it is seen", || {
+        let shown = terminal.shown();
+        shown.contains(" busy/s") && !shown.contains(" 0.0 busy/s") && !shown.contains(" - busy/s")
+    });
+    asks.abort();
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_use_instead() {
+    let server = RedisServer::start();
+    let refused = output(&mut distlock(&server, &["top"]));
+    assert_status(&refused, 64);
+    assert!(text(&refused.stderr).contains("distlock ls"));
+    assert!(is_free(&server, "k"));
+}
+
+/// A signal gives the terminal back, too.
+#[test]
+fn a_signal_ends_it_and_the_terminal_is_as_before() {
+    let server = RedisServer::start();
+    let terminal = Terminal::start(&server, "");
+    terminal.until_shown("0 held");
+    let find = || {
+        let children = format!("/proc/{0}/task/{0}/children", terminal.process.id());
+        let shell = std::fs::read_to_string(children).ok()?.split_whitespace().next()?.to_owned();
+        let children = format!("/proc/{shell}/task/{shell}/children");
+        std::fs::read_to_string(children).ok()?.split_whitespace().last()?.parse::<i32>().ok()
+    };
+    let top = rustix::process::Pid::from_raw(find().unwrap()).unwrap();
+    rustix::process::kill_process(top, rustix::process::Signal::TERM).unwrap();
+    terminal.until_shown("status: 143");
+    terminal.until_shown(" icanon");
+}
