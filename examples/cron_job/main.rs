@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The key names the firing. With `wait = "0s"` and `on_busy`, an instance that comes second does not wait. `min_hold`
-//! keeps the key for longer than the clocks of the machines differ, so that an instance whose clock is late finds it taken.
+//! keeps the key for longer than the clocks of the machines differ: an instance whose clock is late finds it taken.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

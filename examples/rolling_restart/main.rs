@@ -1,12 +1,12 @@
-//! A rolling restart: the processes of a service are replaced one by one, as Kubernetes does it, while they work off jobs
-//! one after the other. No job is lost, and none is done twice.
+//! A rolling restart: the processes of a service are replaced one by one, as Kubernetes does it, while they work off
+//! jobs one after the other. No job is lost, and none is done twice.
 //!
 //! ```text
 //! cargo run --release --example rolling_restart -- --url redis://127.0.0.1/
 //! ```
 //!
-//! The function to copy is `work`: at SIGTERM the manager is shut down. A section that runs goes on to its end, a request
-//! that waits fails with `LockError::Closed` at once, every release is awaited, and then the process ends.
+//! The function to copy is `work`: at SIGTERM the manager is shut down. A section that runs goes on to its end, a
+//! request that waits fails with `LockError::Closed` at once, every release is awaited, and then the process ends.
 
 #![allow(clippy::print_stderr)]
 

@@ -21,7 +21,7 @@ const MOST_LOCKS: usize = 500;
 const MOST_LOSSES: usize = 50;
 /// Of so many holders that have gone, each time, the store is asked what became of them.
 const MOST_GONE: usize = 32;
-/// A lease that had so much left, when its end was noticed, had not been renewed.
+/// If a holder does not answer, and its lease had no more left than this when its end was noticed, nobody renewed it.
 const NOT_RENEWED: Duration = Duration::from_millis(300);
 
 pub(super) struct Feed {
@@ -49,6 +49,7 @@ struct Seen {
     holder: LockHolder,
     kind: String,
     at: Instant,
+    silent: Silent,
 }
 
 /// By key and token, in the order of the keys.
@@ -200,7 +201,8 @@ impl Feed {
             let mut holder = holder.clone();
             (holder.client, holder.label, holder.since) = (client, label, since);
             found.add_silent(&key, &seen.kind, &holder);
-            found.holders.insert((key, token), Seen { holder, kind: seen.kind, at: Instant::now() });
+            let seen = Seen { holder, kind: seen.kind, at: Instant::now(), silent: Silent::Yes };
+            found.holders.insert((key, token), seen);
             return;
         }
         let left = seen.holder.remaining.map(|left| left.saturating_sub(seen.at.elapsed()));
@@ -210,7 +212,7 @@ impl Feed {
             "taken away by this page"
         } else if says {
             "its holder says that it was lost"
-        } else if left.is_some_and(|left| left <= NOT_RENEWED) {
+        } else if seen.silent == Silent::Yes && left.is_some_and(|left| left <= NOT_RENEWED) {
             "its lease ended: nobody renewed it"
         } else {
             // Released, as far as can be seen from here.
@@ -252,7 +254,8 @@ impl Found {
         let (at, kind) = (Instant::now(), view::kind(entry.kind));
         for holder in entry.holders.iter().take(MOST_HOLDERS) {
             let name = (entry.key.clone(), holder.token.clone());
-            self.holders.insert(name, Seen { holder: holder.clone(), kind: kind.clone(), at });
+            self.holders
+                .insert(name, Seen { holder: holder.clone(), kind: kind.clone(), at, silent: Silent::No });
         }
     }
 

@@ -13,6 +13,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use distlock::LockError;
 use futures_util::stream::{Stream, unfold};
 
 use super::feed::Feed;
@@ -74,6 +75,9 @@ async fn release(
     match feed.release(key).await {
         Ok(true) => Ok("released"),
         Ok(false) => Err((StatusCode::NOT_FOUND, "nobody held it").into_response()),
+        Err(error @ LockError::InvalidKey { .. }) => {
+            Err((StatusCode::BAD_REQUEST, error.to_string()).into_response())
+        }
         Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()),
     }
 }

@@ -41,7 +41,7 @@ use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcom
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Behind, Event as Happened, Observers};
 use crate::outage::Outage;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;

@@ -58,6 +58,10 @@ pub(crate) struct Observers {
 impl Observers {
     /// Those of every manager.
     pub(crate) fn standard() -> Self {
+        #[cfg(feature = "testing")]
+        if UNOBSERVED.get() {
+            return Observers::default();
+        }
         let all: Vec<Arc<dyn Observer>> = vec![
             #[cfg(feature = "tracing")]
             Arc::new(tracing::Tracing),
@@ -114,6 +118,21 @@ impl Observers {
             counts.event(event);
         }
     }
+}
+
+#[cfg(feature = "testing")]
+thread_local! {
+    /// Managers that are made on this thread now have no observers.
+    static UNOBSERVED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Managers that `make` makes have no observers.
+#[cfg(feature = "testing")]
+pub(crate) fn unobserved<T>(make: impl FnOnce() -> T) -> T {
+    let before = UNOBSERVED.replace(true);
+    let made = make();
+    UNOBSERVED.set(before);
+    made
 }
 
 thread_local! {

@@ -61,3 +61,9 @@ pub use faults::{fail_next, lose, planned};
 pub use held_here::assert_held_here;
 pub use sections::Sections;
 pub use store::TestStore;
+
+/// Managers that `make` makes have no observers, as if this crate were built without them: to measure what they cost.
+#[doc(hidden)]
+pub fn unobserved<T>(make: impl FnOnce() -> T) -> T {
+    crate::observe::unobserved(make)
+}

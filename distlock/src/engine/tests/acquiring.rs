@@ -28,8 +28,8 @@ fn one_attempt_ends_with_the_first_answer_and_names_the_holder() {
     desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..want() });
     let (context, _) = desk.next();
     desk.busy(context);
-    let (_, outcome) = desk.outcome();
-    assert!(matches!(outcome, Outcome::Busy { holder: Some(holder), .. } if &*holder.text == "dl1:other:1"));
+    let (_, Outcome::Busy { holder: Some(holder), .. }) = desk.outcome() else { panic!("busy") };
+    assert_eq!((&*holder.text, holder.until), ("dl1:other:1", Some(desk.now.after(TTL))));
     desk.quiet();
 }
 

@@ -1,0 +1,32 @@
+//! Observers allocate nothing for a lock. In a process of its own: allocations are counted for all of its threads.
+
+use std::alloc::System;
+
+use distlock_benches_observers::{Locks, Observed, install};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const LOCKS: usize = 1_000;
+
+async fn allocations(observed: Observed) -> usize {
+    let mut locks = Locks::new("memory:", observed).unwrap();
+    // Series, queues and maps are made with the first locks.
+    for _ in 0..LOCKS {
+        locks.lock().await.unwrap();
+    }
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..LOCKS {
+        locks.lock().await.unwrap();
+    }
+    region.change().allocations
+}
+
+#[tokio::test]
+async fn metrics_allocate_nothing_for_a_lock() {
+    install();
+    let (off, on) = (allocations(Observed::Not).await, allocations(Observed::ByMetrics).await);
+    assert!(off >= LOCKS, "a lock itself allocates, and the count sees it: {off}");
+    assert!(on.abs_diff(off) < LOCKS / 100, "{on} instead of {off} for {LOCKS} locks");
+}

@@ -1,0 +1,8 @@
+//! The test kit: failures on order, losses, sections that are counted, processes in one test, paused time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
+
+mod faults;
+mod paused;
+mod processes;
+mod sections;
