@@ -164,7 +164,7 @@ pub(crate) enum How {
     Asked,
     /// The store has given it to this process, which was the next in the queue.
     Granted,
-    /// Another holder in this process has handed its lease on.
+    /// Another holder in this process has handed its lease on, or has left it lingering.
     HandedOn,
     /// Readers of this process have it, and share their lease.
     Joined,

@@ -8,6 +8,7 @@ use crate::options::Opt;
 /// Reports options that exclude each other, or have no effect without each other.
 pub(super) fn check(args: &RawArgs, options: &Options, errors: &mut Errors) {
     check_pairs(args, options, errors);
+    check_linger(args, options, errors);
     check_needs(args, errors);
     check_holds(args, options, errors);
 }
@@ -59,17 +60,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             Opt::MapErr
         ),
     );
-    let only_exclusive = "only an exclusive lock of one key is kept";
-    exclude(Opt::Linger, Opt::Keys, only_exclusive, "leave out one of the two");
-    exclude(Opt::Linger, Opt::MaxHolders, only_exclusive, "leave out one of the two");
-    exclude(
-        Opt::Linger,
-        Opt::MinHold,
-        "the one keeps this process out, too, the other lets it come back",
-        "leave out one of the two",
-    );
     if options.shared {
-        exclude(Opt::Linger, Opt::Mode, only_exclusive, "leave out one of the two");
         exclude(Opt::MaxHolders, Opt::Mode, "a shared lock has no limit", "leave out one of the two");
         exclude(
             Opt::Token,
@@ -78,6 +69,22 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             &format!("leave out `{}`, or use `{} = \"exclusive\"`", Opt::Token, Opt::Mode),
         );
     }
+}
+
+fn check_linger(args: &RawArgs, options: &Options, errors: &mut Errors) {
+    let Some(given) = args.get(Opt::Linger) else { return };
+    let mut exclude = |other: Opt, why: &str| {
+        if args.get(other).is_some() {
+            errors.push(diag::conflict(given.span, Opt::Linger, other, why, "leave out one of the two"));
+        }
+    };
+    let only_exclusive = "only an exclusive lock of one key is kept";
+    exclude(Opt::Keys, only_exclusive);
+    exclude(Opt::MaxHolders, only_exclusive);
+    if options.shared {
+        exclude(Opt::Mode, only_exclusive);
+    }
+    exclude(Opt::MinHold, "the one keeps this process out, too, the other lets it come back");
 }
 
 fn check_needs(args: &RawArgs, errors: &mut Errors) {

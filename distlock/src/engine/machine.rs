@@ -116,8 +116,15 @@ impl<W> Machine<W> {
         self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some_and(|lease| lease.is_held()))
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, key: &Arc<str>, ticket: Ticket, out: &mut Vec<Effect<W>>) {
-        self.step(now, key, out, |step| step.cancel(ticket));
+    /// Returns who has waited, to be dropped by the caller.
+    pub(crate) fn cancel(
+        &mut self,
+        now: Time,
+        key: &Arc<str>,
+        ticket: Ticket,
+        out: &mut Vec<Effect<W>>,
+    ) -> Option<W> {
+        self.step(now, key, out, |step| step.cancel(ticket))
     }
 
     pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {

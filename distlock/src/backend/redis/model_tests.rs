@@ -91,7 +91,7 @@ fn seconds(rng: &mut Rng, of: &[u64]) -> Duration {
 
 fn kind_of_token(key: &str, token: Token) -> Kind {
     let kinds = KEYS.iter().find(|(name, _)| *name == key).map_or(&[Kind::Exclusive][..], |(_, kinds)| kinds);
-    kinds[usize::try_from(token.0).unwrap_or(0) % kinds.len()]
+    kinds[usize::try_from(token.number()).unwrap_or(0) % kinds.len()]
 }
 
 /// Mostly a token that means something already, now and then another of the same client.
@@ -100,7 +100,9 @@ fn token(rng: &mut Rng, sides: &Sides, key: &str) -> (usize, Token) {
     if rng.u32(0..10) < 6 && !known.is_empty() {
         return pick(rng, &known);
     }
-    (rng.usize(0..CLIENTS.len()), Token(rng.u64(1..9)))
+    let (client, token) = (rng.usize(0..CLIENTS.len()), Token(rng.u64(1..9)));
+    let may_linger = kind_of_token(key, token) == Kind::Exclusive && rng.bool();
+    (client, if may_linger { token.lingering(Duration::from_millis(50)) } else { token })
 }
 
 fn enter(rng: &mut Rng, key: &str, token: Token) -> op::Acquire {

@@ -83,6 +83,7 @@ impl<W> Shards<W> {
 
     /// Cancels a request. No effect if it was completed.
     pub(crate) fn cancel(&self, now: Time, key: &Arc<str>, ticket: Ticket) -> Effects<W> {
+        // Who has waited is dropped outside of the mutex: it may be the last one that keeps the manager alive.
         self.enter(key, |machine, out| machine.cancel(now, key, ticket, out)).1
     }
 

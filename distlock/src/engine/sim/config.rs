@@ -298,6 +298,8 @@ impl Config {
             _ => vec![rng.u64(200..1_000), rng.u64(1_000..5_000), 20_000],
         };
         let every = pick(rng, &[1_000, 1_000, 200]);
+        // What was drawn before there was this does not change.
+        let mut aside = rng.clone();
         Config {
             profile,
             uses: Uses::All(Use::Exclusive),
@@ -356,8 +358,8 @@ impl Config {
             unpolled: pick(rng, &[0.0, 0.0, 0.0, 0.1]),
             bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
-            linger: pick(rng, &[0.0, 0.0, 0.5, 1.0]),
-            lingers: pick(rng, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
+            linger: pick(&mut aside, &[0.0, 0.0, 0.5, 1.0]),
+            lingers: pick(&mut aside, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
         }
     }
 

@@ -48,8 +48,9 @@ impl World {
         let client = rng.usize(0..cfg.clients);
         let key = rng.usize(0..cfg.keys);
         let kind = self.keys[key].used_for.kind(rng);
-        let stays = kind == Kind::Exclusive && min_hold.is_none() && chance(rng, cfg.linger);
-        let linger = stays.then(|| Duration::from_millis(pick(rng, &cfg.lingers)));
+        let mut aside = rng.clone();
+        let stays = kind == Kind::Exclusive && min_hold.is_none() && chance(&mut aside, cfg.linger);
+        let linger = stays.then(|| Duration::from_millis(pick(&mut aside, &cfg.lingers)));
         Request {
             client,
             key,

@@ -72,10 +72,11 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Gives back a lease whose time of lingering is over.
+    /// Gives back a lease whose time of lingering is over, or whose session.
     pub(crate) fn lingering_may_end(&mut self) {
         let now = self.now;
-        let ends = |lease: &Lease| lease.lingers_until.is_some_and(|until| until <= now);
+        let session_over = self.env.session().is_some_and(|session| session.is_over(now));
+        let ends = |lease: &Lease| lease.lingers_until.is_some_and(|until| until <= now || session_over);
         if self.state.leases.iter().any(ends) && rules::lingering_ends_in_time() {
             self.end_lingering();
         }

@@ -70,10 +70,10 @@ impl<W> Step<'_, W> {
         KnownHolder { text: self.own_text(lease.grant.token), until: until.or(Some(lease.grant.deadline)) }
     }
 
-    pub(crate) fn cancel(&mut self, ticket: Ticket) {
-        if self.state.waiters.remove(ticket).is_some() {
-            self.serve_here();
-        }
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<W> {
+        let gone = self.state.waiters.remove(ticket)?;
+        self.serve_here();
+        Some(gone.who)
     }
 
     /// Ends waiters whose time limit is over: for the lock, or for an unreachable server.

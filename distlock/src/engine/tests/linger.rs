@@ -1,8 +1,8 @@
 //! Leases that stay with the process after their last section.
 
 use super::*;
-use crate::engine::Release;
-use crate::protocol::{Kind, Wanted};
+use crate::protocol::session::Session;
+use crate::protocol::{Kind, LeaseEnds, Wanted};
 
 fn lingering() -> Want {
     Want { linger: Some(ms(50)), ..want() }
@@ -321,4 +321,26 @@ fn sections_that_follow_each_other_leave_a_gap_for_those_who_poll() {
     desk.quiet();
     assert_eq!(desk.sleep(), gap);
     desk.next_enter();
+}
+
+#[test]
+fn it_ends_with_the_session_and_no_section_begins_after_that() {
+    for reported in [true, false] {
+        let session = Arc::new(Session::default());
+        let leases = LeaseEnds::WithSession(session.clone());
+        let mut desk = Desk::with(&Tuning { leases, ..Tuning::default() });
+        session.answered(desk.now, ms(30_000));
+        let cell = desk.hold(lingering());
+        desk.release(&cell);
+        session.lose(desk.now);
+        if reported {
+            let effects = desk.engine.session_lost(desk.now);
+            desk.take(effects);
+        }
+        desk.acquire(0, lingering());
+        assert_eq!(desk.next_leave().0.token, cell.token);
+        assert_ne!(desk.next_enter().0.token, cell.token);
+        desk.nobody_is_done();
+        assert!(desk.lost.is_empty(), "nobody is told");
+    }
 }
