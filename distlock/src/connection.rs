@@ -136,6 +136,10 @@ pub(crate) enum Roots {
     System,
 }
 
+/// What [`TlsOptions`] are called in a URL.
+#[cfg(any(feature = "redis", feature = "etcd"))]
+pub(crate) const OF_TLS: &[&str] = &["ca", "cert", "key", "tls_name", "roots"];
+
 /// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`. Feature `tls` or
 /// `etcd`.
 ///

@@ -85,6 +85,8 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+mod url;
 
 #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 pub use connection::Credentials;

@@ -100,3 +100,26 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     eventually("no session is left", async || servers.keys("").is_empty()).await;
     assert!(!servers.ctl(&["lease", "list"]).lines().skip(1).any(|line| !line.trim().is_empty()));
 }
+
+/// Nobody waits for the session of a process that has ended in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_ends_with_the_manager() {
+    let servers = EtcdServers::one();
+    for way in ["shut down", "dropped"] {
+        let manager = process(&servers, "3600s").await;
+        let guard = manager.lock("k").acquire().await.unwrap();
+        let closing = manager.clone();
+        assert_eq!(servers.keys("").len(), 2, "a place and the session");
+        if way == "shut down" {
+            let closing = tokio::spawn(async move { closing.shutdown(LONG).await });
+            guard.release().await.unwrap();
+            let report = closing.await.unwrap();
+            assert_eq!((report.held, report.lost, report.unconfirmed), (1, 0, 0), "{report:?}");
+        } else {
+            drop((guard, closing, manager));
+        }
+        eventually("nothing is left", async || servers.keys("").is_empty()).await;
+        let leases = servers.ctl(&["lease", "list"]);
+        assert!(!leases.lines().skip(1).any(|line| !line.trim().is_empty()), "{way}: {leases}");
+    }
+}

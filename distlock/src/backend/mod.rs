@@ -122,6 +122,12 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// returns, the manager can do nothing any more.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
 
+    /// The manager ends: called at most once, when nothing is held or under way. Polled as [`Backend::run`] is, which
+    /// goes on meanwhile.
+    fn close(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// The reason why it cannot keep locks of this kind, if it cannot.
     fn refuses(&self, _kind: Kind) -> Option<&'static str> {
         None

@@ -8,9 +8,10 @@ use std::task::Context as TaskContext;
 use std::time::{Duration, Instant};
 
 use event_listener::Listener;
+use tokio::sync::oneshot;
 
 use super::Core;
-use crate::contained::{ContainedWakers, contained};
+use crate::contained::{ContainedWakers, contained, poll_contained};
 
 impl Core {
     /// Wakes every task that waits for a hold or a command to end.
@@ -49,6 +50,29 @@ impl Core {
     /// True if no command is under way and no release is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
+    }
+
+    /// Tells the backend, once, that the manager ends, and awaits it for `d` at most. To be called when no lock is
+    /// held any more.
+    pub(crate) async fn close_backend(self: &Arc<Self>, d: Duration) {
+        if self.backend_closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (done, closed) = oneshot::channel::<()>();
+        let core = self.clone();
+        self.on_io_thread(async move {
+            if let Ok(mut closing) = contained(|| core.backend.clone().close()) {
+                // A panic of the store ends it, too.
+                drop(poll_fn(|cx| poll_contained(closing.as_mut(), cx)).await);
+            }
+            drop(done);
+        });
+        tokio::select! {
+            biased;
+            // Nothing is ever sent: it ends when the sender is dropped.
+            _ = closed => {}
+            () = self.sleep(d) => {}
+        }
     }
 
     /// The number of releases that the server has not confirmed.

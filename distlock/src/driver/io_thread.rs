@@ -192,6 +192,7 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
     let ended = async {
         core.io.stop.notified().await;
         core.idle_within(LAST_COMMANDS_WAIT, Core::is_idle).await;
+        core.close_backend(LAST_COMMANDS_WAIT).await;
     };
     tokio::select! {
         biased;

@@ -92,6 +92,8 @@ pub(crate) struct Core {
     outage: Mutex<Option<Outage>>,
     /// The backend's task was started again: commands of earlier links may still be applied.
     begun_anew: AtomicBool,
+    /// The backend was told that the manager ends.
+    backend_closed: AtomicBool,
     made_in: Process,
     /// The number of lease handles in use.
     lease_handles: AtomicUsize,
@@ -163,6 +165,7 @@ impl Core {
             closed: watch::Sender::new(false),
             outage: Mutex::default(),
             begun_anew: AtomicBool::new(false),
+            backend_closed: AtomicBool::new(false),
             made_in: Process::current(),
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::backend::{BoxFuture, Failure, Inspection, Kind, OpError};
+use crate::clock;
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
@@ -184,8 +185,12 @@ impl LockManager {
         core.idle_within(grace, |core| core.lease_handles() == 0 && core.is_idle()).await;
         let lost = core.lease_handles();
         core.lose_all();
+        let until = clock::now().after(UNDER_WAY_WAIT);
         core.idle_within(UNDER_WAY_WAIT, |core| core.lease_handles() == 0 && core.is_idle()).await;
-        let unconfirmed = core.unconfirmed();
-        ShutdownReport { held, lost, ignored: core.lease_handles(), unconfirmed }
+        let (ignored, unconfirmed) = (core.lease_handles(), core.unconfirmed());
+        if ignored == 0 {
+            core.close_backend(until.duration_since(clock::now())).await;
+        }
+        ShutdownReport { held, lost, ignored, unconfirmed }
     }
 }

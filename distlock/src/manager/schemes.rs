@@ -201,9 +201,7 @@ fn open_postgres(
         ));
     }
     let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
-    let longest_attempt = config.connect_timeout * 2;
-    let built = open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)?;
-    Ok(Built { longest_attempt, ..built })
+    open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)
 }
 
 /// From one URL that lists the servers, or from one URL for each.
@@ -252,9 +250,7 @@ fn open_etcd(
 ) -> Result<Built, LockError> {
     let store =
         EtcdStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
-    let longest_attempt = store.longest_attempt();
-    let built = open_store(StoreSlot::new(store), builder, client, connect)?;
-    Ok(Built { longest_attempt, ..built })
+    open_store(StoreSlot::new(store), builder, client, connect)
 }
 
 #[cfg(feature = "zookeeper")]
@@ -279,7 +275,7 @@ pub(super) fn open_store(
     connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
-    let Opened { backend, tuning, longest_ttl } =
+    let Opened { backend, tuning, longest_ttl, longest_attempt } =
         slot.open(client, std::mem::take(&mut builder.prefix), connect)?;
     let default = builder.defaults.ttl;
     if let Some(most) = longest_ttl.filter(|most| default > *most) {
@@ -288,7 +284,8 @@ pub(super) fn open_store(
              set a shorter `default_ttl`"
         )));
     }
-    Ok(Built::at_once(LockManager::start(client.clone(), backend, &tuning, builder.defaults)))
+    let manager = LockManager::start(client.clone(), backend, &tuning, builder.defaults);
+    Ok(Built { manager, longest_attempt })
 }
 
 #[cfg(test)]

@@ -21,14 +21,18 @@ pub(super) struct Opened {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) tuning: Tuning,
     pub(super) longest_ttl: Option<Duration>,
+    /// How long one attempt to connect may take.
+    pub(super) longest_attempt: Duration,
 }
 
 impl StoreSlot {
     pub(super) fn new(store: impl LockStore) -> Self {
         let open = |client, prefix, connect| {
             let backend = StoreBackend::new(store, client, prefix, connect);
-            let (tuning, longest_ttl) = (backend.tuning().clone(), backend.longest_ttl());
-            Opened { backend, tuning, longest_ttl }
+            let (tuning, abilities) = (backend.tuning().clone(), backend.abilities());
+            let longest_ttl = abilities.longest_ttl;
+            let longest_attempt = abilities.connects_within.unwrap_or_default();
+            Opened { backend, tuning, longest_ttl, longest_attempt }
         };
         StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
     }

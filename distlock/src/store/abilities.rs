@@ -14,7 +14,7 @@ use crate::lock_kind::LockKind;
 ///
 /// ```
 /// use std::time::Duration;
-/// use distlock::store::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
+/// use distlock::store::{Abilities, Ability, Fencing, KeyRules, LeaseRule, Waiting};
 ///
 /// let abilities = Abilities::default()
 ///     .shared()
@@ -22,7 +22,9 @@ use crate::lock_kind::LockKind;
 ///     .waiting(Waiting::Notified)
 ///     .lease(LeaseRule::PerLock { granularity: Duration::from_secs(1) })
 ///     .longest_ttl(Duration::from_secs(30 * 24 * 3600))
-///     .keys(KeyRules::any().at_most(250));
+///     .keys(KeyRules::any().at_most(250))
+///     .lacks(Ability::MinHold, "an item that was deleted is gone")
+///     .connects_within(Duration::from_secs(3));
 /// assert!(format!("{abilities:?}").contains("Notified"));
 /// ```
 #[derive(Clone, Debug)]
@@ -37,6 +39,23 @@ pub struct Abilities {
     pub(crate) keys: KeyRules,
     pub(crate) acquires_together: usize,
     pub(crate) renews_together: usize,
+    /// Why it cannot do what it cannot.
+    lacks: Vec<(Ability, &'static str)>,
+    pub(crate) connects_within: Option<Duration>,
+}
+
+/// What a store may lack: see [`Abilities::lacks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ability {
+    /// [`Abilities::shared`].
+    Shared,
+    /// [`Abilities::limited`].
+    Limited,
+    /// [`Abilities::min_hold`].
+    MinHold,
+    /// [`Abilities::fencing`].
+    Fencing,
 }
 
 impl Default for Abilities {
@@ -52,6 +71,8 @@ impl Default for Abilities {
             keys: KeyRules::any(),
             acquires_together: 1,
             renews_together: 1,
+            lacks: Vec::new(),
+            connects_within: None,
         }
     }
 }
@@ -116,6 +137,28 @@ impl Abilities {
     #[must_use]
     pub fn renews_together(self, most: usize) -> Self {
         Abilities { renews_together: most.max(1), ..self }
+    }
+
+    /// Why it does not have `ability`: the error of a request that needs it says so. A part of a sentence that
+    /// follows a colon, without a full stop. Without meaning if it has the ability.
+    #[must_use]
+    pub fn lacks(mut self, ability: Ability, reason: &'static str) -> Self {
+        self.lacks.retain(|(other, _)| *other != ability);
+        self.lacks.push((ability, reason));
+        self
+    }
+
+    /// How long one attempt to connect may take: [`LockManager::connect`](crate::LockManager::connect) does not give
+    /// up earlier. It tries for 5 s at least.
+    #[must_use]
+    pub fn connects_within(self, limit: Duration) -> Self {
+        Abilities { connects_within: Some(limit), ..self }
+    }
+
+    /// `: ` and the reason, if the store has given one.
+    pub(crate) fn reason(&self, ability: Ability) -> String {
+        let reason = self.lacks.iter().find(|(lacking, _)| *lacking == ability);
+        reason.map(|(_, reason)| format!(": {reason}")).unwrap_or_default()
     }
 
     /// Whether it keeps locks of this kind.
@@ -251,5 +294,14 @@ mod tests {
         let least = Abilities::default();
         assert!(least.keeps(LockKind::Exclusive) && !least.keeps(LockKind::Shared));
         assert!(least.limited().keeps(LockKind::Limited { max_holders: 2 }));
+    }
+
+    #[test]
+    fn the_last_reason_counts() {
+        let abilities = Abilities::default().lacks(Ability::Shared, "a").lacks(Ability::Shared, "b");
+        assert_eq!(
+            (abilities.reason(Ability::Shared).as_str(), abilities.reason(Ability::Limited).as_str()),
+            (": b", "")
+        );
     }
 }

@@ -37,9 +37,9 @@ mod request;
 mod server_clock;
 
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 
-pub use abilities::{Abilities, Fencing, KeyRules, LeaseRule, Waiting};
+pub use abilities::{Abilities, Ability, Fencing, KeyRules, LeaseRule, Waiting};
 pub use error::StoreError;
 pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
@@ -66,7 +66,7 @@ pub use server_clock::{Asking, ServerClock};
 /// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |
 /// | An owner that gets the lock, whether by `acquire` or by a grant, leaves the queue. | the lock is granted to an owner that has released it; others wait until its claim is over |
 /// | A granted lock is its owner's from the grant on: `acquire` answers [`AlreadyHeld`](AcquireReply::AlreadyHeld) to it, `release` frees it, and it ends with the claim if the owner does not ask. | the owner asks for what it has, and waits for itself; or others wait for a process that has died |
-/// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over. | others wait for the claim of a process that has died |
+/// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over; with [sessions](LeaseRule::Session) a place, and a grant that is not claimed, may last as long as the session instead. | others wait for the claim of a process that has died |
 /// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
 /// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s, or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
 /// | Nothing is repeated after its future has ended. | the same |
@@ -83,6 +83,7 @@ pub use server_clock::{Asking, ServerClock};
 /// - Requests that the [`Abilities`] rule out are never made.
 /// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
 /// - Keys come with the manager's prefix, and events name them with it.
+/// - [`close`](LockStore::close) is called once, when nothing is held or asked for any more.
 pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// What it can do. Asked once, when the manager is made.
     fn abilities(&self) -> Abilities {
@@ -143,5 +144,17 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
             events.up(EarlierCommands::Ended);
             pending().await
         }
+    }
+
+    /// The manager has ended: it was [shut down](crate::LockManager::shutdown), or its last handle was dropped.
+    /// Called at most once, when none of its locks is held and every release was answered or given up; no lock is
+    /// acquired afterwards. What is left on the server goes here, as a session that others would wait for.
+    ///
+    /// Awaited for as long as the end of the manager may take: a second after the grace period of a shutdown. It may
+    /// not be called, or not come to its end, if the process ends first, or if somebody holds on to a lock that was
+    /// taken away from him. [`run`](Self::run) goes on meanwhile. [`inspect`](Self::inspect) and
+    /// [`force_release`](Self::force_release) may still be called, and may fail from then on.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        ready(())
     }
 }

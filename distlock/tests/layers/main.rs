@@ -24,6 +24,7 @@ const ROOMS: &[Room] = &[
     Room("help", 1, &["shrink.rs", "contained.rs", "process.rs", "nearest.rs", "backoff.rs"]),
     Room("values", 1, &["error.rs", "key.rs", "lock_key.rs", "lock_kind.rs", "token.rs", "retry.rs"]),
     Room("outage", 2, &["outage.rs"]),
+    Room("URLs", 2, &["url/"]),
     Room("lease cell", 2, &["lease_cell.rs", "collection.rs"]),
     Room("engine", 3, &["engine/"]),
     Room("contract of the stores", 3, &["backend/mod.rs", "backend/fail_all.rs"]),

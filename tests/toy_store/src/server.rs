@@ -71,6 +71,12 @@ impl ToyServer {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
+    /// The clients that have sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<String> {
+        self.shared.table().sessions()
+    }
+
     /// Every key that is taken or waited for.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
@@ -135,10 +141,13 @@ impl Shared {
         if what == "SESSION" {
             return Some(self.table().heartbeat(key, words.span()?).to_owned());
         }
-        self.requests.fetch_add(1, Ordering::SeqCst);
-        let key = unhex(key)?;
         let mut news = Vec::new();
-        let answer = self.table().carry_out(what, &key, &mut words, &mut news);
+        let answer = if what == "END" {
+            Some(self.table().end_session(key, &mut news).to_owned())
+        } else {
+            self.requests.fetch_add(1, Ordering::SeqCst);
+            self.table().carry_out(what, &unhex(key)?, &mut words, &mut news)
+        };
         for news in news {
             // Nobody is connected who could be told.
             drop(self.news.send(news));

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock::store::{
-    Abilities, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, LockStore, Release,
+    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, LockStore, Release,
     ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::line::{Words, hex, kind_word, millis, unhex};
 
@@ -27,6 +27,10 @@ pub struct ToyStore {
     session: Option<Duration>,
     queue: Waiting,
     clock: ServerClock,
+    /// Who we are, once we are wanted.
+    client: Mutex<Option<String>>,
+    /// The manager has ended.
+    closed: Notify,
     /// `None`: not connected.
     connection: Mutex<Option<Connection>>,
 }
@@ -48,6 +52,8 @@ impl ToyStore {
             session: None,
             queue: Waiting::Notified,
             clock: ServerClock::new(),
+            client: Mutex::default(),
+            closed: Notify::new(),
             connection: Mutex::default(),
         }
     }
@@ -62,6 +68,10 @@ impl ToyStore {
     #[must_use]
     pub fn with_sessions(address: SocketAddr, timeout: Duration) -> Self {
         ToyStore { session: Some(timeout), ..ToyStore::new(address) }
+    }
+
+    fn client(&self) -> MutexGuard<'_, Option<String>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -176,7 +186,11 @@ impl LockStore for ToyStore {
         let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue);
         match self.session {
             None => all.shared().limited().min_hold(),
-            Some(_) => all.lease(LeaseRule::Session),
+            Some(_) => all
+                .lease(LeaseRule::Session)
+                .lacks(Ability::Shared, "a session is one holder")
+                .lacks(Ability::Limited, "a session is one holder")
+                .lacks(Ability::MinHold, "what has no session is not kept"),
         }
     }
 
@@ -248,7 +262,23 @@ impl LockStore for ToyStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
-        tokio::join!(self.stay_connected(&events), self.stay_in_session(&events));
+        *self.client() = Some(events.client().to_owned());
+        tokio::join!(self.stay_connected(&events), async {
+            // No session is begun after the last has been ended.
+            tokio::select! {
+                () = self.stay_in_session(&events) => {}
+                () = self.closed.notified() => {}
+            }
+        });
+    }
+
+    async fn close(&self) {
+        self.closed.notify_one();
+        let client = self.client().take();
+        if let Some(client) = client.filter(|_| self.session.is_some()) {
+            // If this fails, the session ends by itself.
+            drop(self.ask(format!("END {client}")).await);
+        }
     }
 }
 

@@ -79,6 +79,13 @@ impl Table {
         self.locks.keys().cloned().collect()
     }
 
+    /// The clients whose sessions have not ended.
+    pub(crate) fn sessions(&mut self) -> Vec<String> {
+        let now = Instant::now();
+        self.sessions.retain(|_, end| *end > now);
+        self.sessions.keys().cloned().collect()
+    }
+
     /// What ends with the session lasts as long again.
     pub(crate) fn heartbeat(&mut self, client: &str, timeout: Duration) -> &'static str {
         let (now, until) = (Instant::now(), Instant::now() + timeout);
@@ -86,14 +93,30 @@ impl Table {
         if before.is_none_or(|end| end <= now) {
             return "NEW";
         }
-        let of_client =
-            |holder: &str| holder.strip_prefix("dl1:").and_then(|text| text.strip_prefix(client)).is_some();
         for (holder, end) in self.locks.values_mut().flat_map(|lock| &mut lock.holders) {
-            if of_client(holder) && before == Some(*end) {
+            if is_of(client, holder) && before == Some(*end) {
                 *end = until;
             }
         }
         "ALIVE"
+    }
+
+    /// Ends a session at once, with all that it holds. `news`: what everybody is to be told.
+    pub(crate) fn end_session(&mut self, client: &str, news: &mut Vec<News>) -> &'static str {
+        if self.sessions.remove(client).is_none() {
+            return "NONE";
+        }
+        let keys: Vec<String> = self.locks.keys().cloned().collect();
+        for key in keys {
+            let before = self.holders(&key);
+            if let Some(lock) = self.locks.get_mut(&key) {
+                lock.holders.retain(|(holder, _)| !is_of(client, holder));
+            }
+            if self.holders(&key) < before && !self.serve(&key, news) {
+                news.push(News::Released { key });
+            }
+        }
+        "ENDED"
     }
 
     /// Carries out one request for one key. `news`: what everybody is to be told.
@@ -273,6 +296,12 @@ impl Lock {
             found.map_or(("?", Duration::ZERO), |(holder, until)| (holder.as_str(), left(*until)));
         format!("{} {holder} {}", if first { "FIRST" } else { "BEHIND" }, millis(left))
     }
+}
+
+/// Whether an owner is one of this client's.
+fn is_of(client: &str, owner: &str) -> bool {
+    let number = owner.strip_prefix("dl1:").and_then(|text| text.strip_prefix(client));
+    number.is_some_and(|text| text.starts_with(':'))
 }
 
 fn left(until: Instant) -> Duration {

@@ -88,3 +88,34 @@ async fn a_lock_lives_as_long_as_the_session_of_its_process() {
     let next = other.lock("k").wait(Duration::from_secs(60)).acquire().await.expect("the session is over");
     assert!(next.is_held() && !guard.is_held());
 }
+
+/// Others need not wait for the session of a process that has ended in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_ends_with_the_manager() {
+    let server = ToyServer::start().await.expect("there is a free port");
+    let (one, other) = (process(&server).await, process(&server).await);
+    one.lock("k").acquire().await.expect("it is free").release().await.expect("it is held");
+    other.lock("l").acquire().await.expect("it is free").release().await.expect("it is held");
+    assert_eq!(server.sessions().len(), 2);
+    one.shutdown(Duration::ZERO).await;
+    assert_eq!(server.sessions().len(), 1, "when the shutdown has ended");
+    drop(other);
+    while !server.sessions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_it_lacks_is_refused_with_its_reason() {
+    let server = ToyServer::start().await.expect("there is a free port");
+    let manager = process(&server).await;
+    let request = manager.lock("k");
+    for (request, reason) in [
+        (request.clone().shared(), "does not keep shared locks: a session is one holder"),
+        (request.clone().max_holders(2), ": a session is one holder"),
+        (request.min_hold(TIMEOUT), "(`min_hold`): what has no session is not kept"),
+    ] {
+        let text = request.acquire().await.expect_err("it is refused").to_string();
+        assert!(text.contains(reason), "{text}");
+    }
+}

@@ -19,7 +19,6 @@ mod translate;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -95,8 +94,8 @@ impl<S: LockStore> StoreBackend<S> {
         self.translator.tuning()
     }
 
-    pub(crate) fn longest_ttl(&self) -> Option<Duration> {
-        self.abilities.longest_ttl
+    pub(crate) fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 
     /// Why nothing can be sent, if so.
@@ -273,6 +272,10 @@ impl<S: LockStore> Backend for StoreBackend<S> {
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(self.work(events))
+    }
+
+    fn close(self: Arc<Self>) -> BoxFuture<()> {
+        boxed(async move { self.store.close().await })
     }
 
     fn check(&self, demand: &Demand) -> Result<(), LockError> {

@@ -10,8 +10,8 @@ use crate::backend::{
 use crate::error::LockError;
 use crate::protocol::session::Session;
 use crate::store::{
-    self, Abilities, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew, StoreError,
-    StoredLock, Waiting,
+    self, Abilities, Ability, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew,
+    StoreError, StoredLock, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -192,13 +192,15 @@ pub(super) fn check(abilities: &Abilities, store: &str, demand: &Demand) -> Resu
     let Demand { kind, ttl, fenced, min_hold, .. } = *demand;
     let refused = |what: String| Err(LockError::options(format!("{store} {what}")));
     if !abilities.keeps(kind.into()) {
-        return refused(format!("does not keep {kind}"));
+        let ability = if kind == Kind::Shared { Ability::Shared } else { Ability::Limited };
+        return refused(format!("does not keep {kind}{}", abilities.reason(ability)));
     }
     if fenced && abilities.fencing.is_none() {
-        return refused("has no fencing tokens".to_owned());
+        return refused(format!("has no fencing tokens{}", abilities.reason(Ability::Fencing)));
     }
     if min_hold.is_some() && !abilities.min_hold {
-        return refused("cannot keep a key after its release (`min_hold`)".to_owned());
+        let reason = abilities.reason(Ability::MinHold);
+        return refused(format!("cannot keep a key after its release (`min_hold`){reason}"));
     }
     let longest = ttl.max(min_hold.unwrap_or_default());
     match abilities.longest_ttl.filter(|most| longest > *most) {

@@ -83,30 +83,23 @@ impl Config {
             (None, Some(provider)) => Login::Asked(provider.clone()),
             (None, None) => Login::None,
         };
-        let said = url.duration("session_timeout")?;
+        let said = url.parameters.duration("session_timeout")?;
         if let Some(said) = said.filter(|said| !SESSIONS.contains(said)) {
             return Err(format!(
                 "`session_timeout` is {said:?}: it must be between 2 s, the shortest lease of etcd, and a day"
             ));
         }
-        let timeout = |name: &str, option: Option<Duration>, default| -> Result<Duration, String> {
-            let timeout = option.or(url.duration(name)?).unwrap_or(default);
-            if TIMEOUTS.contains(&timeout) {
-                Ok(timeout)
-            } else {
-                Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute"))
-            }
-        };
+        let time_out = |name, option, default| url.parameters.time_out(name, option, default, &TIMEOUTS);
         Ok(Config {
-            members: url.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect(),
+            members: url.hosts.iter().map(ToString::to_string).collect(),
             names: Names::below(&url.root),
             login,
             tls: Tls::read(&url, options)?,
             session_timeout: whole_seconds(
                 said.unwrap_or(default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
             ),
-            connect_timeout: timeout("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
-            response_timeout: timeout("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+            connect_timeout: time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
+            response_timeout: time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
         })
     }
 
@@ -161,9 +154,9 @@ mod tests {
     fn limits_are_checked_with_what_to_write() {
         for (url, remedy) in [
             ("etcd://h?session_timeout=1s", "between 2 s"),
-            ("etcd://h?session_timeout=3", "session_timeout=5s"),
-            ("etcd://h?response_timeout=1ms", "between 10 ms"),
-            ("etcd://h?connect_timeout=2m", "between 10 ms"),
+            ("etcd://h?session_timeout=3", "`session_timeout=`"),
+            ("etcd://h?response_timeout=1ms", "between 10ms and 60s"),
+            ("etcd://h?connect_timeout=2m", "between 10ms and 60s"),
         ] {
             let text = read(url).unwrap_err();
             assert!(text.contains(remedy), "{text}");

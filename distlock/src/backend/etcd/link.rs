@@ -152,6 +152,11 @@ impl Link {
         self.member.grant(ttl).await.inspect_err(|trouble| self.heard(trouble))
     }
 
+    /// Ends the session, and with it every place that is left.
+    pub(super) async fn end_session(&self) -> Result<(), Trouble> {
+        self.member.revoke(self.epoch.lease).await
+    }
+
     /// Something was found to be wrong with the connection.
     pub(super) fn heard(&self, trouble: &Trouble) {
         if trouble.connection == Connection::IsReplaced {

@@ -16,15 +16,17 @@ mod url;
 mod waiting;
 
 use std::fmt;
+use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Txn, TxnResponse};
+use tokio::sync::Notify;
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, LeaseRule, LockStore, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoreEvents, StoredLock, Waiting as Waits,
+    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, LeaseRule, LockStore, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting as Waits,
 };
 use config::Config;
 use errors::Trouble;
@@ -35,6 +37,10 @@ use waiting::{Turn, Waiting};
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
 const MOST_TOGETHER: usize = 100;
 
+/// Why locks with several holders are refused.
+const CANNOT_COUNT: &str = "it compares keys and cannot count them, so an attempt that does not wait would have to take \
+                            a place and give it back, and others would be turned away meanwhile";
+
 /// Where all before an owner go while it asks, it asks again; and so does somebody whose place is evicted just then.
 const MOST_ATTEMPTS: u32 = 4;
 
@@ -44,6 +50,8 @@ pub(crate) struct EtcdStore {
     /// `None`: no commands can be sent.
     link: Mutex<Option<Link>>,
     waiting: Mutex<Waiting>,
+    /// Told once that the manager has ended.
+    closed: Notify,
 }
 
 impl EtcdStore {
@@ -54,12 +62,7 @@ impl EtcdStore {
     /// A sentence that says what to write instead.
     pub(crate) fn new(url: &str, options: &ConnectionOptions, default_ttl: Duration) -> Result<Self, String> {
         let config = Config::read(url, options, default_ttl)?;
-        Ok(EtcdStore { config, link: Mutex::default(), waiting: Mutex::default() })
-    }
-
-    /// How long one attempt to connect may take.
-    pub(crate) fn longest_attempt(&self) -> Duration {
-        self.config.connect_timeout
+        Ok(EtcdStore { config, link: Mutex::default(), waiting: Mutex::default(), closed: Notify::new() })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -155,6 +158,9 @@ impl LockStore for EtcdStore {
             .waiting(Waits::Queued)
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
+            .lacks(Ability::Shared, CANNOT_COUNT)
+            .lacks(Ability::Limited, CANNOT_COUNT)
+            .connects_within(self.config.connect_timeout)
     }
 
     fn describe(&self) -> String {
@@ -245,7 +251,21 @@ impl LockStore for EtcdStore {
         // After a panic it is called again.
         *self.link() = None;
         self.waiting().clear();
-        self.supervise(&events).await;
+        tokio::select! {
+            () = self.supervise(&events) => {}
+            () = self.closed.notified() => {}
+        }
+        // The watch and the heartbeats are ended, and no session is begun any more.
+        pending().await
+    }
+
+    async fn close(&self) {
+        let link = self.link().take();
+        self.closed.notify_one();
+        if let Some(link) = link {
+            // If this fails, the session ends by itself, since nobody keeps it alive.
+            drop(link.end_session().await);
+        }
     }
 }
 

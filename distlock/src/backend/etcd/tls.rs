@@ -25,7 +25,7 @@ impl Tls {
                 None => Ok(None),
             };
         }
-        let options = TlsOptions::of_url(|name| url.parameter(name), options.tls.as_ref())?;
+        let options = TlsOptions::of_url(|name| url.parameters.get(name), options.tls.as_ref())?;
         if options.authority.is_some() && options.roots.is_some() {
             return Err("TLS: an authority (`ca=`) and `roots=` exclude each other".into());
         }

@@ -97,6 +97,8 @@ impl LockStore for PostgresStore {
             .longest_ttl(LONGEST)
             .acquires_together(TOGETHER)
             .renews_together(TOGETHER)
+            // The commands' connection, and the one that listens.
+            .connects_within(self.config.connect_timeout * 2)
     }
 
     fn describe(&self) -> String {

@@ -91,6 +91,10 @@ pub(crate) struct RedisConfig {
 /// The valid range of the timeouts. Shorter ones fail on a machine that is merely busy; longer ones are
 /// probably typing errors.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// More replicas are probably a typing error.
+const MOST_REPLICAS: u32 = 1_000;
 
 impl RedisConfig {
     /// Reads the place, the login and the database from `url`; everything else has its default.
@@ -130,14 +134,11 @@ impl RedisConfig {
                 Place::Sentinel(SentinelPlace { sentinels: addresses, master: url.master.clone(), login })
             }
         };
-        let replicas = match url.parameter("replicas") {
-            Some(count) => count.parse().map_err(|_| {
-                "`replicas=` in the Redis URL is not a number: write, for example, `?replicas=1`".to_owned()
-            })?,
-            None => 0,
-        };
-        let connect_timeout = options.connect_timeout.or(url.duration("connect_timeout")?);
-        let op_timeout = options.response_timeout.or(url.duration("response_timeout")?);
+        let parameters = url.parameters();
+        let time_out = |name, option, default| parameters.time_out(name, option, default, &TIMEOUTS);
+        let response = time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?;
+        let connect = time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?;
+        let replicas = parameters.number("replicas", 0..=MOST_REPLICAS)?.unwrap_or(0);
         Ok(RedisConfig {
             tuning: Tuning {
                 // Every node has a clock of its own.
@@ -150,8 +151,8 @@ impl RedisConfig {
             address_map: options.address_map.clone(),
             prefix: String::new(),
             client: client.to_owned(),
-            op_timeout: op_timeout.unwrap_or(Duration::from_millis(500)),
-            connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(3)),
+            op_timeout: response,
+            connect_timeout: connect,
             sentinels_every: Duration::from_secs(1),
             replicas,
             connect: ConnectOn::Start,
@@ -209,13 +210,6 @@ impl RedisConfig {
                 "the client name {:?} must have at least one character and no white space or control characters",
                 self.client
             ).into());
-        }
-        for (name, timeout) in
-            [("response_timeout", self.op_timeout), ("connect_timeout", self.connect_timeout)]
-        {
-            if !TIMEOUTS.contains(&timeout) {
-                return Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute").into());
-            }
         }
         if self.replicas > 0 && self.is_cluster() {
             return Err(

@@ -79,11 +79,8 @@ fn the_time_outs_of_the_builder_count_more_than_those_of_the_url() {
         ("redis://h?response_timeout=9ms", "`response_timeout`"),
         ("redis://h?connect_timeout=61s", "`connect_timeout`"),
     ] {
-        let error = read(url).check().unwrap_err();
-        assert!(
-            error.to_string().contains(name) && error.to_string().contains("between 10 ms and a minute"),
-            "{error}"
-        );
+        let text = RedisConfig::new(url, "c").unwrap_err().to_string();
+        assert!(text.contains(name) && text.contains("between 10ms and 60s"), "{text}");
     }
 }
 
@@ -143,7 +140,7 @@ fn replicas_are_a_number_and_not_for_a_cluster() {
     assert_eq!(read("redis+sentinel://h/m?replicas=2").replicas, 2);
     for count in ["-1", "two"] {
         let error = RedisConfig::new(&format!("redis://h?replicas={count}"), "c").unwrap_err();
-        assert!(error.to_string().contains("`?replicas=1`"), "{error}");
+        assert!(error.to_string().contains("`replicas=` in the URL is not a number from 0"), "{error}");
     }
     let cluster = read("redis+cluster://h?replicas=1");
     assert!(cluster.check().unwrap_err().to_string().contains("not available for a cluster"));

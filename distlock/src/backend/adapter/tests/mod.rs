@@ -1,5 +1,6 @@
 //! A test plays the store, command by command.
 
+mod closing;
 mod hazards;
 mod in_background;
 mod notifications;

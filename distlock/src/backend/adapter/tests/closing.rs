@@ -1,0 +1,114 @@
+//! A store is told when the manager has ended, and not before.
+
+use super::*;
+use crate::LockManager;
+
+/// Answers at once, and tells what it was asked.
+#[derive(Debug)]
+struct Ending {
+    asked: mpsc::UnboundedSender<&'static str>,
+    end: End,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Comes,
+    NeverComes,
+    Panics,
+}
+
+impl Ending {
+    fn is_asked(&self, what: &'static str) {
+        // The test may have ended.
+        let _: Result<(), _> = self.asked.send(what);
+    }
+}
+
+impl LockStore for Ending {
+    fn describe(&self) -> String {
+        "the store that ends".into()
+    }
+
+    async fn acquire(&self, _request: &Acquire) -> Result<AcquireReply, StoreError> {
+        self.is_asked("acquire");
+        acquired()
+    }
+
+    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+        Ok(RenewReply::Renewed)
+    }
+
+    async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+        self.is_asked("release");
+        Ok(ReleaseReply::Released)
+    }
+
+    async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+        Ok(None)
+    }
+
+    async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn close(&self) {
+        self.is_asked("close");
+        match self.end {
+            End::Comes => {}
+            End::NeverComes => std::future::pending().await,
+            End::Panics => panic!("the store's own defect"),
+        }
+    }
+}
+
+async fn begin(end: End) -> (LockManager, mpsc::UnboundedReceiver<&'static str>) {
+    let (asked, heard) = mpsc::unbounded_channel();
+    let manager = LockManager::builder().store(Ending { asked, end }).connect().await.unwrap();
+    (manager, heard)
+}
+
+#[tokio::test]
+async fn it_is_told_once_after_the_last_release_and_the_shutdown_waits_for_it() {
+    let (manager, mut heard) = begin(End::Comes).await;
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let closing = manager.clone();
+    let closing = tokio::spawn(async move { closing.shutdown(TTL).await });
+    assert_eq!(heard.recv().await, Some("acquire"));
+    guard.release().await.unwrap();
+    let report = closing.await.unwrap();
+    assert_eq!((report.held, report.lost, report.unconfirmed), (1, 0, 0), "{report:?}");
+    assert_eq!((heard.try_recv(), heard.try_recv()), (Ok("release"), Ok("close")));
+    manager.shutdown(TTL).await;
+    drop(manager);
+    assert_eq!(heard.recv().await, None, "not told again before it is dropped");
+}
+
+#[tokio::test]
+async fn it_is_not_told_while_somebody_holds_on_to_a_lock() {
+    let (manager, mut heard) = begin(End::Comes).await;
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let report = manager.shutdown(Duration::ZERO).await;
+    assert_eq!((report.lost, report.ignored), (1, 1), "{report:?}");
+    assert_eq!((heard.try_recv(), heard.try_recv().ok()), (Ok("acquire"), None));
+    drop((guard, manager));
+    assert_eq!((heard.recv().await, heard.recv().await), (Some("release"), Some("close")));
+    assert_eq!(heard.recv().await, None);
+}
+
+#[tokio::test]
+async fn it_is_told_when_the_last_handle_is_dropped() {
+    let (manager, mut heard) = begin(End::Comes).await;
+    drop(manager);
+    assert_eq!((heard.recv().await, heard.recv().await), (Some("close"), None));
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_although_the_store_does_not() {
+    for end in [End::NeverComes, End::Panics] {
+        let (manager, mut heard) = begin(end).await;
+        manager.shutdown(Duration::ZERO).await;
+        assert_eq!(heard.recv().await, Some("close"));
+        drop(manager);
+        assert_eq!(heard.recv().await, None, "its thread ends, too: {end:?}");
+    }
+}
