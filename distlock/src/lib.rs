@@ -85,7 +85,7 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod url;
 
 #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]

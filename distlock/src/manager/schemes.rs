@@ -262,9 +262,7 @@ fn open_zookeeper(
 ) -> Result<Built, LockError> {
     let store =
         ZooKeeperStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
-    let longest_attempt = store.longest_attempt();
-    let built = open_store(StoreSlot::new(store), builder, client, connect)?;
-    Ok(Built { longest_attempt, ..built })
+    open_store(StoreSlot::new(store), builder, client, connect)
 }
 
 /// The manager of a store that implements the public contract.

@@ -8,8 +8,16 @@ use zookeeper_client::Acls;
 
 use super::errors::Place;
 use super::names::Names;
-use super::url::Url;
-use crate::connection::{ConnectionOptions, Credentials, Provider};
+use crate::connection::{ConnectionOptions, Credentials, OF_TLS, Provider};
+use crate::url::{Login as Written, Parts, decoded, each_once, in_limits};
+
+/// The port of clients if the URL names none.
+const PORT: u16 = 2181;
+
+/// Below which the nodes lie if the URL says nothing.
+const ROOT: &str = "distlock";
+
+const PARAMETERS: [&str; 3] = ["session_timeout", "connect_timeout", "response_timeout"];
 
 /// The valid range of the time-outs of one connection. Shorter ones fail on a machine that is merely busy; longer ones
 /// are probably typing errors.
@@ -68,45 +76,43 @@ impl Config {
         options: &ConnectionOptions,
         default_ttl: Duration,
     ) -> Result<Config, String> {
-        let url = Url::read(url)?;
         #[cfg(feature = "redis")]
         if options.address_map.is_some() {
             return Err(
-                "`address_map` is for Redis: members of ZooKeeper are connected as the URL names them".into()
+                "`address_map` is for Redis: members of ZooKeeper are connected as the URL names them".into(),
             );
         }
         #[cfg(any(feature = "tls", feature = "etcd"))]
         if options.tls.is_some() {
             return Err("`tls` is for Redis and etcd: ZooKeeper is connected without".into());
         }
-        let login = match (&url.login, &options.credentials) {
-            (Some(_), Some(_)) => {
-                return Err("both the URL and `credentials` give a user: leave it out of the URL".into());
-            }
-            (Some((user, password)), None) => Login::Fixed { user: user.clone(), password: password.clone() },
-            (None, Some(provider)) => Login::Asked(provider.clone()),
-            (None, None) => Login::None,
-        };
-        check_root(&url.root)?;
-        let said = url.duration("session_timeout")?;
-        if let Some(said) = said.filter(|said| !SESSIONS.contains(said)) {
-            return Err(format!("`session_timeout` is {said:?}: it must be between 1 s and a day"));
+        let parts = Parts::of(url)?;
+        let parameters = parts.parameters(&PARAMETERS, |name| {
+            OF_TLS.contains(&name).then(|| "ZooKeeper is connected without TLS: leave it out".to_owned())
+        })?;
+        let login = Login::read(parts.login()?, options)?;
+        let root = decoded(parts.path.trim_matches('/'), "the path")?;
+        let root = if root.is_empty() { ROOT.to_owned() } else { root };
+        check_root(&root)?;
+        let members: Vec<String> = each_once(parts.hosts(PORT)?).iter().map(ToString::to_string).collect();
+        // The client takes them as one text.
+        if members.iter().any(|member| member.contains([',', '/'])) {
+            return Err("a host of the URL has characters that no host has: write, for example, \
+                        `zookeeper://zk1,zk2,zk3`"
+                .into());
         }
-        let timeout = |name: &str, option: Option<Duration>, default| -> Result<Duration, String> {
-            let timeout = option.or(url.duration(name)?).unwrap_or(default);
-            if TIMEOUTS.contains(&timeout) {
-                Ok(timeout)
-            } else {
-                Err(format!("`{name}` is {timeout:?}: it must be between 10 ms and a minute"))
-            }
+        let session_timeout = match parameters.duration("session_timeout")? {
+            Some(said) => in_limits("session_timeout", said, &SESSIONS)?,
+            None => default_ttl.clamp(*SESSIONS.start(), *SESSIONS.end()),
         };
+        let time_out = |name, option, default| parameters.time_out(name, option, default, &TIMEOUTS);
         Ok(Config {
-            members: url.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect(),
-            names: Names::below(&url.root),
+            members,
+            names: Names::below(&root),
             login,
-            session_timeout: said.unwrap_or(default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
-            connect_timeout: timeout("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
-            response_timeout: timeout("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+            session_timeout,
+            connect_timeout: time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
+            response_timeout: time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
         })
     }
 
@@ -135,6 +141,19 @@ impl Config {
 }
 
 impl Login {
+    fn read(written: Written, options: &ConnectionOptions) -> Result<Login, String> {
+        match (written.user, written.password, &options.credentials) {
+            (None, None, None) => Ok(Login::None),
+            (None, None, Some(provider)) => Ok(Login::Asked(provider.clone())),
+            (Some(user), Some(password), None) => Ok(Login::Fixed { user, password }),
+            (_, _, Some(_)) => {
+                Err("both the URL and `credentials` give a user: leave it out of the URL".into())
+            }
+            _ => Err("a login to ZooKeeper is a user and a password: write `zookeeper://user:password@host`"
+                .into()),
+        }
+    }
+
     /// User and password of the next session, if there are some.
     pub(super) async fn ask(&self) -> Result<Option<(String, String)>, String> {
         match self {
@@ -192,14 +211,30 @@ mod tests {
     }
 
     #[test]
+    fn every_part_is_read() {
+        let config = read("zookeeper://us%40er:p%2Fw@h1,h2:4001,[::1]:5,h1/app/locks/").unwrap();
+        assert_eq!(config.members, ["h1:2181", "h2:4001", "[::1]:5"]);
+        assert_eq!(config.names.root(), "/app/locks");
+        assert!(
+            matches!(config.login, Login::Fixed { user, password } if user == "us@er" && password == "p/w")
+        );
+        assert_eq!(read("zookeeper://h").unwrap().names.root(), "/distlock");
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_to_write() {
         for (url, remedy) in [
-            ("zookeeper://h?session_timeout=1ms", "between 1 s"),
-            ("zookeeper://h?response_timeout=1ms", "between 10 ms"),
-            ("zookeeper://h?connect_timeout=2m", "between 10 ms"),
+            ("zookeeper://h?session_timeout=1ms", "between 1s"),
+            ("zookeeper://h?response_timeout=1ms", "between 10ms"),
+            ("zookeeper://h?connect_timeout=2m", "between 10ms"),
             ("zookeeper://h/a//b", "zookeeper://host/app/locks"),
             ("zookeeper://h/a/../b", "zookeeper://host/app/locks"),
             ("zookeeper://h/zookeeper/quota", "another path"),
+            ("zookeeper://user@h", "user:password@host"),
+            ("zookeeper://h%2Fx", "zk1,zk2,zk3"),
+            ("zookeeper://", "`zookeeper://localhost:2181`"),
+            ("zookeeper://h?session_timeot=3s", "`session_timeout`"),
+            ("zookeeper://h?ca=/x", "without TLS"),
         ] {
             let text = read(url).unwrap_err();
             assert!(text.contains(remedy), "{text}");

@@ -11,18 +11,19 @@ mod places;
 mod queue;
 mod session;
 mod supervisor;
-mod url;
 
 use std::fmt;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use zookeeper_client::{Client, CreateMode, Error, Stat};
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Fencing, LeaseRule, LockStore, Owner, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Fencing, LeaseRule, LockStore, Owner, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
 };
 use config::Config;
 use errors::{Place, may_be_done};
@@ -40,6 +41,14 @@ const MOST_ATTEMPTS: u32 = 4;
 /// The server counts the places of a lock in 32 bits; some are left for those who ask at the same time.
 const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
 
+/// Why locks with several holders are refused.
+const ONE_AFTER_THE_OTHER: &str = "who waits watches the one before it and nobody else, so that each release wakes one \
+                                   process; with several holders it would have to watch them all";
+
+/// Why a key is not kept after its release.
+const NOTHING_ENDS_BY_ITSELF: &str = "nodes with a ttl are switched off in most ensembles, and a node without would keep \
+                                      the key taken if the process ended before that time";
+
 /// What a holder writes to its place by the command that deletes it, for the one who watches it.
 const HANDED_ON: &[u8] = b"handed on";
 
@@ -49,6 +58,8 @@ pub(crate) struct ZooKeeperStore {
     /// `None`: no commands can be sent.
     link: Mutex<Option<Link>>,
     places: Arc<Mutex<Places>>,
+    /// Told once that the manager has ended.
+    closed: Notify,
 }
 
 /// The session, while it has a connection.
@@ -76,12 +87,7 @@ impl ZooKeeperStore {
     /// A sentence that says what to write instead.
     pub(crate) fn new(url: &str, options: &ConnectionOptions, default_ttl: Duration) -> Result<Self, String> {
         let config = Config::read(url, options, default_ttl)?;
-        Ok(ZooKeeperStore { config, link: Mutex::default(), places: Arc::default() })
-    }
-
-    /// How long one attempt to connect may take.
-    pub(crate) fn longest_attempt(&self) -> Duration {
-        self.config.connect_timeout
+        Ok(ZooKeeperStore { config, link: Mutex::default(), places: Arc::default(), closed: Notify::new() })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -142,7 +148,8 @@ impl ZooKeeperStore {
             }
             Some(0) => {
                 self.places().comes(key, owner, Came::AtOnce);
-                Ok(Tried::Answered(AcquireReply::Acquired { fence: fence(request, parent.pzxid.max(stat.czxid)) }))
+                let fence = fence(request, parent.pzxid.max(stat.czxid));
+                Ok(Tried::Answered(AcquireReply::Acquired { fence }))
             }
             Some(behind) => self.stands_behind(link, request, name, seen, behind).await,
         }
@@ -181,7 +188,8 @@ impl ZooKeeperStore {
             let found = synced.and(found).map_err(|error| self.error(path, &error))?;
             return Ok(found.map(|stat| stat.czxid));
         }
-        let mut writer = link.client.new_check_writer(path, None).map_err(|error| self.error(path, &error))?;
+        let mut writer =
+            link.client.new_check_writer(path, None).map_err(|error| self.error(path, &error))?;
         writer.add_set_data(&link.node, b"", None).map_err(|error| self.error(path, &error))?;
         match writer.commit().await {
             Ok(results) => match results.as_slice() {
@@ -203,7 +211,7 @@ impl ZooKeeperStore {
         behind: usize,
     ) -> Result<Tried, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
-        let busy = AcquireReply::Busy(seen.busy(behind));
+        let busy = AcquireReply::Busy(seen.busy(owner.as_str(), behind));
         if request.queue.is_none() {
             self.places().goes(key, owner, link.session);
             self.delete(link, &name.path(&lock)).await?;
@@ -321,6 +329,10 @@ impl LockStore for ZooKeeperStore {
             .waiting(Waiting::Queued)
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
+            .lacks(Ability::Shared, ONE_AFTER_THE_OTHER)
+            .lacks(Ability::Limited, ONE_AFTER_THE_OTHER)
+            .lacks(Ability::MinHold, NOTHING_ENDS_BY_ITSELF)
+            .connects_within(self.config.connect_timeout)
     }
 
     fn describe(&self) -> String {
@@ -403,7 +415,25 @@ impl LockStore for ZooKeeperStore {
         if self.places().clear() {
             events.session_lost();
         }
-        self.supervise(&events).await;
+        tokio::select! {
+            () = self.supervise(&events) => {}
+            () = self.closed.notified() => {}
+        }
+        // No session is begun any more.
+        pending().await
+    }
+
+    async fn close(&self) {
+        let link = self.link().take();
+        let _some_were_left: bool = self.places().clear();
+        self.closed.notify_one();
+        let Some(link) = link else { return };
+        let mut states = link.client.state_watcher();
+        // The client ends its session when nobody has it any more. If that fails, the session ends by itself.
+        drop(link);
+        while !states.state().is_terminated() {
+            states.changed().await;
+        }
     }
 }
 

@@ -71,10 +71,6 @@ impl PlaceName {
         Some(PlaceName { name, number })
     }
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.name
-    }
-
     /// Whose place it is.
     pub(super) fn owner(&self) -> &str {
         let without_number = self.name.rsplit_once('-').map_or("", |(before, _)| before);
@@ -123,13 +119,13 @@ mod tests {
     #[test]
     fn a_place_names_its_owner_and_its_session() {
         let place = PlaceName::of("dl1:check-out-7.0a:42", -0x1234, "0000000007", 7);
-        assert_eq!(place.as_str(), format!("dl1:check-out-7.0a:42-{:x}-0000000007", -0x1234_i64));
+        assert_eq!(place.name, format!("dl1:check-out-7.0a:42-{:x}-0000000007", -0x1234_i64));
         assert_eq!(place.owner(), "dl1:check-out-7.0a:42");
-        assert_eq!(PlaceName::read(place.as_str().to_owned()), Some(place.clone()));
+        assert_eq!(PlaceName::read(place.name.to_owned()), Some(place.clone()));
         assert!(place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", -0x1234)));
         assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:4", -0x1234)));
         assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", 0x1234)));
-        assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.as_str()));
+        assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
     }
 
     #[test]
@@ -144,8 +140,23 @@ mod tests {
         let names = Names::below("app/locks");
         assert_eq!(names.lock("order:42"), "/app/locks/locks/order:42");
         let keys = [
-            "", ".", "..", "...", "a/b", "a", "%", "%25", "100%", "zeile\n", "schlüssel", "a b", "\u{7f}",
-            "\u{1f512}", "\u{e000}", "\u{fffd}", "a%2Fb",
+            "",
+            ".",
+            "..",
+            "...",
+            "a/b",
+            "a",
+            "%",
+            "%25",
+            "100%",
+            "zeile\n",
+            "schlüssel",
+            "a b",
+            "\u{7f}",
+            "\u{1f512}",
+            "\u{e000}",
+            "\u{fffd}",
+            "a%2Fb",
         ];
         let mut seen = std::collections::HashSet::new();
         for key in keys {

@@ -34,9 +34,11 @@ impl Seen {
         self.places.iter().find(|place| place.is_of(prefix)).cloned()
     }
 
-    /// Who is in the way of somebody who stands behind so many.
-    pub(super) fn busy(&self, behind: usize) -> Busy {
-        let busy = self.places.first().map_or_else(Busy::by_somebody, |first| Busy::by(first.owner()));
+    /// Who is in the way of `owner`, who stands behind so many.
+    pub(super) fn busy(&self, owner: &str, behind: usize) -> Busy {
+        // A place of its own is that of an earlier session, which the server has not ended yet.
+        let first = self.places.first().map(PlaceName::owner).filter(|first| *first != owner);
+        let busy = first.map_or_else(Busy::by_somebody, Busy::by);
         if behind > 1 { busy.behind_others() } else { busy }
     }
 
@@ -153,8 +155,9 @@ mod tests {
         assert_eq!(owners, ["c", "b", "a"]);
         let last = seen.find("a-1-").unwrap();
         assert_eq!((seen.position(&last), seen.find("a-2-")), (Some(2), None));
-        assert_eq!(seen.busy(2), Busy::by("c").behind_others());
-        assert_eq!(seen.busy(1), Busy::by("c"));
+        assert_eq!(seen.busy("a", 2), Busy::by("c").behind_others());
+        assert_eq!(seen.busy("b", 1), Busy::by("c"));
+        assert_eq!(seen.busy("c", 1), Busy::by_somebody());
         let shown = StoredLock::new(LockKind::Exclusive).holder("c", None).waiters(2);
         assert_eq!(seen.stored(), Some(shown));
         let before = seen.before(2);

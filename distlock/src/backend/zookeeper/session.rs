@@ -67,11 +67,6 @@ impl Session {
         Ok(Session { client, id, timeout, node, place, unproven, begun: second, until: begun + timeout })
     }
 
-    /// How long it lasts without a heartbeat.
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     pub(super) fn node(&self) -> &str {
         &self.node
     }
@@ -93,9 +88,9 @@ impl Session {
             Err(Error::NoNode) => {
                 Err(Ended::Session(self.place.odd("the node of the session was deleted by somebody else")))
             }
-            Err(error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth)) => {
-                Err(Ended::Session(self.place.error(&self.node, &error)))
-            }
+            Err(
+                error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth),
+            ) => Err(Ended::Session(self.place.error(&self.node, &error))),
             Err(error) => Err(Ended::Connection(self.place.error(&self.node, &error))),
         }
     }
@@ -165,9 +160,7 @@ impl Session {
 
     fn of_state(&self, state: SessionState) -> Ended {
         match state {
-            SessionState::Expired => {
-                Ended::Session(self.place.error(&self.node, &Error::SessionExpired))
-            }
+            SessionState::Expired => Ended::Session(self.place.error(&self.node, &Error::SessionExpired)),
             SessionState::AuthFailed => Ended::Session(self.place.error(&self.node, &Error::AuthFailed)),
             SessionState::Closed => Ended::Session(self.place.error(&self.node, &Error::ClientClosed)),
             SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
