@@ -127,8 +127,8 @@ impl Follower {
         Turn::Comes
     }
 
-    /// The change of the lock's node by which the one before has gone, or a later one: above all numbers that were handed
-    /// out, since those were given to who was first before.
+    /// The number of the change by which the one before has gone, or of a later one. It is above all that were
+    /// handed out, since those were given to who was first before.
     async fn fenced(&self) -> Grant {
         match self.client.check_stat(&self.lock).await {
             Ok(Some(stat)) => match u64::try_from(stat.pzxid) {
