@@ -68,6 +68,12 @@ setup_browser() {
     install_packages chromium chromium-driver
 }
 
+# The server alone, as a library of Java: the package that starts it as a service is another one (zookeeperd).
+setup_zookeeper() {
+    command -v java >/dev/null || install_packages default-jre-headless || return 1
+    [ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ] || install_packages zookeeper
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
@@ -78,6 +84,7 @@ setup() {
     setup_etcd || return 1
     setup_postgres || return 1
     setup_browser || return 1
+    setup_zookeeper || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
@@ -86,6 +93,7 @@ setup() {
     echo "server:  $("${DISTLOCK_TEST_SERVER:-redis-server}" --version)"
     echo "etcd:    $(etcd --version | head -n 1), $(protoc --version)"
     echo "server:  $(ls -d /usr/lib/postgresql/* 2>/dev/null | tail -n 1) for PostgreSQL"
+    echo "server:  ZooKeeper in $(readlink -f /usr/share/java/zookeeper.jar), $(java -version 2>&1 | head -n 1)"
     echo "python:  $("$DISTLOCK_TEST_PYTHON" --version) with redis-py" \
         "$("$DISTLOCK_TEST_PYTHON" -c 'import redis; print(redis.__version__)')"
 }

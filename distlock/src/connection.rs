@@ -137,7 +137,7 @@ pub(crate) enum Roots {
 }
 
 /// What [`TlsOptions`] are called in a URL.
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 pub(crate) const OF_TLS: &[&str] = &["ca", "cert", "key", "tls_name", "roots"];
 
 /// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`. Feature `tls` or

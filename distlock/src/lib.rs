@@ -50,12 +50,12 @@ mod backend;
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;
 }
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod backoff;
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod connection;
 mod contained;
 mod driver;
@@ -95,10 +95,10 @@ mod sync;
 pub mod testing;
 mod token;
 mod ttl;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod url;
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 pub use connection::Credentials;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 pub use connection::TlsOptions;

@@ -8,6 +8,7 @@ mod fixtures;
 mod on_etcd;
 mod on_redis;
 mod on_servers;
+mod on_zookeeper;
 mod quorum_alone;
 
 mod memory {
@@ -38,6 +39,11 @@ mod quorum {
 mod etcd {
     use crate::on_etcd::OnEtcd;
     distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
+}
+
+mod zookeeper {
+    use crate::on_zookeeper::OnZooKeeper;
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
 }
 
 mod postgres {

@@ -31,3 +31,6 @@ mod sentinel_master_stopped;
 mod sentinel_replicas_confirm;
 mod sentinel_replicas_required;
 mod sentinel_writes_lost;
+mod zookeeper_killed;
+mod zookeeper_links;
+mod zookeeper_stopped;

@@ -11,6 +11,8 @@ pub(crate) mod postgres;
 pub(crate) mod quorum;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(feature = "zookeeper")]
+pub(crate) mod zookeeper;
 
 use std::fmt;
 use std::future::Future;

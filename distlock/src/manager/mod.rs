@@ -102,6 +102,12 @@ impl LockManager {
     /// lie below `root` (if not given: `distlock`). The same parameters as above for TLS; more in
     /// `docs/etcd.md` of the repository.
     ///
+    /// `zookeeper://[user:password@]host[:port],host[:port],…[/path]` (feature `zookeeper`): the members of a
+    /// ZooKeeper ensemble, 3.5 or later. Locks survive the death of a minority of them without a second holder.
+    /// They live as long as the session of the process (`?session_timeout=10s`), as with etcd. Exclusive locks
+    /// only, without `min_hold`. Nodes lie below `path` (if not given: `/distlock`); more in `docs/zookeeper.md`
+    /// of the repository.
+    ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if
     /// the server refuses, at once, or cannot be reached within that time.

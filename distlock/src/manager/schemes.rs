@@ -14,6 +14,8 @@ use crate::nearest::nearest;
 
 #[cfg(feature = "etcd")]
 use crate::backend::etcd::EtcdStore;
+#[cfg(feature = "zookeeper")]
+use crate::backend::zookeeper::ZooKeeperStore;
 #[cfg(feature = "redis")]
 use crate::backend::{
     Backend,
@@ -40,6 +42,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
     Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
     Scheme { names: &["etcd", "etcds"], feature: Some("etcd"), open: OPEN_ETCD },
+    Scheme { names: &["zookeeper"], feature: Some("zookeeper"), open: OPEN_ZOOKEEPER },
     Scheme { names: &["postgres", "postgresql"], feature: Some("postgres"), open: OPEN_POSTGRES },
 ];
 
@@ -85,6 +88,11 @@ const OPEN_POSTGRES: Option<Open> = None;
 const OPEN_ETCD: Option<Open> = Some(open_etcd);
 #[cfg(not(feature = "etcd"))]
 const OPEN_ETCD: Option<Open> = None;
+
+#[cfg(feature = "zookeeper")]
+const OPEN_ZOOKEEPER: Option<Open> = Some(open_zookeeper);
+#[cfg(not(feature = "zookeeper"))]
+const OPEN_ZOOKEEPER: Option<Open> = None;
 
 /// The manager for a URL.
 pub(super) fn open(
@@ -242,6 +250,18 @@ fn open_etcd(
 ) -> Result<Built, LockError> {
     let store =
         EtcdStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
+    open_store(StoreSlot::new(store), builder, client, connect)
+}
+
+#[cfg(feature = "zookeeper")]
+fn open_zookeeper(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    connect: ConnectOn,
+) -> Result<Built, LockError> {
+    let store =
+        ZooKeeperStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
     open_store(StoreSlot::new(store), builder, client, connect)
 }
 

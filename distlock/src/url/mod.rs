@@ -12,7 +12,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 pub(crate) use parameters::Parameters;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "zookeeper"))]
 pub(crate) use parameters::in_limits;
 
 /// A URL in its parts, as they are written. Not `Debug`: there may be a password in it.

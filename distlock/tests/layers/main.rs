@@ -45,6 +45,7 @@ const ROOMS: &[Room] = &[
     Room("adapter", 5, &["backend/adapter/"]),
     Room("connection options", 4, &["connection.rs"]),
     Room("etcd", 5, &["backend/etcd/"]),
+    Room("zookeeper", 5, &["backend/zookeeper/"]),
     Room("memory", 5, &["backend/memory/"]),
     Room("redis", 5, &["backend/redis/"]),
     Room("postgres", 5, &["backend/postgres/"]),

@@ -1,0 +1,105 @@
+//! Those who lock.
+
+use std::future::Future;
+use std::time::Duration;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient};
+
+use crate::Result;
+
+const SESSION: Duration = Duration::from_secs(30);
+
+/// Something that locks: connected, cheap to clone.
+pub(crate) trait Locks: Clone + Send + Sync + 'static {
+    type Guard: Send + 'static;
+    const NAME: &'static str;
+
+    fn connect(address: &str) -> impl Future<Output = Result<Self>> + Send;
+    fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
+    fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// distlock.
+#[derive(Clone)]
+pub(crate) struct Distlock(pub(crate) distlock::LockManager);
+
+impl Locks for Distlock {
+    type Guard = distlock::Guard;
+    const NAME: &'static str = "distlock";
+
+    async fn connect(address: &str) -> Result<Self> {
+        Ok(Distlock(distlock::LockManager::connect(&format!("zookeeper://{address}")).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        Ok(self.0.lock(key).wait_forever().acquire().await?)
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+async fn session(address: &str) -> Result<Client> {
+    Ok(Client::connector().with_session_timeout(SESSION).connect(address).await?)
+}
+
+/// The least that one can write: an ephemeral node, created and deleted. Who finds it there watches it.
+#[derive(Clone)]
+pub(crate) struct RawNode(Client);
+
+impl Locks for RawNode {
+    type Guard = (Client, String);
+    const NAME: &'static str = "raw create and delete of an ephemeral";
+
+    async fn connect(address: &str) -> Result<Self> {
+        Ok(RawNode(session(address).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let path = format!("/raw-{key}");
+        loop {
+            match self.0.create(&path, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await {
+                Ok(_) => return Ok((self.0.clone(), path)),
+                Err(Error::NodeExists) => {
+                    let (found, watcher) = self.0.check_and_watch_stat(&path).await?;
+                    if found.is_some() {
+                        watcher.changed().await;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn release((client, path): Self::Guard) -> Result<()> {
+        Ok(client.delete(&path, None).await?)
+    }
+}
+
+/// The recipe that comes with the client: sequential nodes, the one before is watched.
+#[derive(Clone)]
+pub(crate) struct Recipe(Client);
+
+impl Locks for Recipe {
+    type Guard = OwnedLockClient;
+    const NAME: &'static str = "the client's recipe";
+
+    async fn connect(address: &str) -> Result<Self> {
+        Ok(Recipe(session(address).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        let directory = format!("/recipe-{key}");
+        let ancestors = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(ancestors)?;
+        let lock = self.0.lock(LockPrefix::new_curator(&directory, "lock-")?, b"", options).await?;
+        Ok(lock.into_owned())
+    }
+
+    /// Its end deletes the node, without waiting for the answer.
+    async fn release(guard: Self::Guard) -> Result<()> {
+        drop(guard);
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! What the nodes are called in ZooKeeper.
+//!
+//! Every owner who holds a lock, or waits for it, has a place: an ephemeral sequential node below the node of the lock.
+//! Places stand in the order of the numbers that the server appends to their names, which is the order in which they
+//! were created; the first of them is the holder's. A place names its owner and its session, so that one whose creation
+//! was not answered is found again, and is never taken for that of an earlier session.
+
+use std::fmt::{self, Write};
+
+/// Below which all nodes of a program lie: `/`, and no `/` at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    root: String,
+}
+
+/// The name of a place in the queue of a lock, without the path before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlaceName {
+    name: String,
+    /// What the server has appended.
+    pub(super) number: i64,
+}
+
+impl Names {
+    /// `root` has no `/` at either end.
+    pub(super) fn below(root: &str) -> Names {
+        Names { root: format!("/{root}") }
+    }
+
+    pub(super) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Below which the nodes of locks are.
+    pub(super) fn locks(&self) -> String {
+        format!("{}/locks", self.root)
+    }
+
+    /// Below which the nodes of sessions are.
+    pub(super) fn sessions(&self) -> String {
+        format!("{}/sessions", self.root)
+    }
+
+    /// The node that each heartbeat of a session writes.
+    pub(super) fn session(&self, client: &str, session: i64) -> String {
+        format!("{}/sessions/{client}-{session:x}", self.root)
+    }
+
+    /// The node of a lock.
+    pub(super) fn lock(&self, key: &str) -> String {
+        format!("{}/locks/{}", self.root, Encoded(key))
+    }
+}
+
+impl PlaceName {
+    /// What the name of a place begins with; the server appends a number.
+    pub(super) fn prefix(owner: &str, session: i64) -> String {
+        format!("{owner}-{session:x}-")
+    }
+
+    /// The name of the place that was created with this number.
+    pub(super) fn of(owner: &str, session: i64, number: impl fmt::Display, value: i64) -> PlaceName {
+        PlaceName { name: format!("{}{number}", Self::prefix(owner, session)), number: value }
+    }
+
+    /// `None`: not a name that we give.
+    pub(super) fn read(name: String) -> Option<PlaceName> {
+        let (before, number) = name.rsplit_once('-')?;
+        let number = number.parse().ok()?;
+        before.rsplit_once('-')?;
+        Some(PlaceName { name, number })
+    }
+
+    /// Whose place it is.
+    pub(super) fn owner(&self) -> &str {
+        let without_number = self.name.rsplit_once('-').map_or("", |(before, _)| before);
+        without_number.rsplit_once('-').map_or("", |(owner, _)| owner)
+    }
+
+    /// Whether it is the place of this owner and session.
+    pub(super) fn is_of(&self, prefix: &str) -> bool {
+        self.name.starts_with(prefix)
+    }
+
+    /// The whole path, below the node of the lock.
+    pub(super) fn path(&self, lock: &str) -> String {
+        format!("{lock}/{}", self.name)
+    }
+}
+
+/// The key of a lock as one part of a path, with no character that ZooKeeper refuses.
+struct Encoded<'a>(&'a str);
+
+impl fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_char('%');
+        }
+        // `.` and `..` would be steps in the path.
+        let is_step = self.0 == "." || self.0 == "..";
+        for c in self.0.chars() {
+            // A server reads UTF-16, and refuses surrogates and private characters.
+            let is_refused = matches!(c, '/' | '%') || c.is_control() || c >= '\u{e000}';
+            if is_refused || is_step {
+                let mut utf8 = [0; 4];
+                c.encode_utf8(&mut utf8).bytes().try_for_each(|byte| write!(f, "%{byte:02X}"))?;
+            } else {
+                f.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_names_its_owner_and_its_session() {
+        let place = PlaceName::of("dl1:check-out-7.0a:42", -0x1234, "0000000007", 7);
+        assert_eq!(place.name, format!("dl1:check-out-7.0a:42-{:x}-0000000007", -0x1234_i64));
+        assert_eq!(place.owner(), "dl1:check-out-7.0a:42");
+        assert_eq!(PlaceName::read(place.name.to_owned()), Some(place.clone()));
+        assert!(place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", -0x1234)));
+        assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:4", -0x1234)));
+        assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", 0x1234)));
+        assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
+    }
+
+    #[test]
+    fn what_we_have_not_created_is_no_place() {
+        for name in ["", "x", "lock-0000000001", "_c_ab-lock-", "owner-1f-x"] {
+            assert_eq!(PlaceName::read(name.to_owned()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_are_told_apart_and_taken_by_the_server() {
+        let names = Names::below("app/locks");
+        assert_eq!(names.lock("order:42"), "/app/locks/locks/order:42");
+        let keys = [
+            "",
+            ".",
+            "..",
+            "...",
+            "a/b",
+            "a",
+            "%",
+            "%25",
+            "100%",
+            "zeile\n",
+            "schlüssel",
+            "a b",
+            "\u{7f}",
+            "\u{1f512}",
+            "\u{e000}",
+            "\u{fffd}",
+            "a%2Fb",
+        ];
+        let mut seen = std::collections::HashSet::new();
+        for key in keys {
+            let lock = names.lock(key);
+            let part = lock.strip_prefix("/app/locks/locks/").unwrap();
+            assert!(!part.is_empty() && part != "." && part != "..", "{key:?}");
+            assert!(part.chars().all(|c| c != '/' && !c.is_control() && c < '\u{e000}'), "{key:?}: {part}");
+            assert!(seen.insert(lock), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How many requests, watches and sessions it takes.
+
+use distlock_tests::{ZooKeeperServers, eventually, until_waiting};
+
+use crate::{LONG, process};
+
+/// How many transactions have written since the server was started.
+fn writes(servers: &ZooKeeperServers) -> u64 {
+    let said = servers.ask(0, "srvr");
+    let zxid = said.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap();
+    u64::from_str_radix(zxid.trim(), 16).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
+    let servers = ZooKeeperServers::one();
+    let (one, other) = (process(&servers, "3600s").await, process(&servers, "3600s").await);
+    one.lock("k").acquire().await.unwrap().release().await.unwrap();
+    let before = writes(&servers);
+    one.lock("k").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(writes(&servers) - before, 2);
+
+    let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").ttl(LONG).wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    let before = writes(&servers);
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(writes(&servers) - before, 2, "two releases");
+}
+
+/// However long the queue is, one watch is fired by each release.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_waiter_watches_one_place() {
+    let servers = ZooKeeperServers::one();
+    let mut processes = Vec::new();
+    for _ in 0..6 {
+        processes.push(process(&servers, "3600s").await);
+    }
+    let guard = processes[0].lock("k").ttl(LONG).acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for (behind, manager) in processes.iter().enumerate().skip(1) {
+        waiters.push(tokio::spawn(manager.lock("k").ttl(LONG).wait(LONG).acquire()));
+        until_waiting(&processes[0], "k", u64::try_from(behind).unwrap()).await;
+    }
+    eventually("all watch", async || servers.figure(0, "zk_watch_count") == 5).await;
+    // One in the middle gives up: who stood behind it watches the one before it, and nobody enters.
+    waiters.remove(2).abort();
+    eventually("one less", async || servers.figure(0, "zk_watch_count") == 4).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    eventually("nobody watches", async || servers.figure(0, "zk_watch_count") == 0).await;
+    servers.has_no_locks("/distlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_locks_live_with_one_session() {
+    let servers = ZooKeeperServers::one();
+    let manager = process(&servers, "3600s").await;
+    let mut guards = Vec::new();
+    for number in 0..200 {
+        guards.push(manager.lock(format!("k{number}")).ttl(LONG).acquire().await.unwrap());
+    }
+    let ephemerals = servers.ephemerals();
+    assert_eq!(ephemerals.len(), 1, "{:?}", ephemerals.keys());
+    assert_eq!(servers.places("/distlock").len(), 200);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    servers.has_no_locks("/distlock");
+}

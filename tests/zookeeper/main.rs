@@ -1,0 +1,23 @@
+//! What is particular to ZooKeeper: sessions, members, users, what is left behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cost;
+mod errors;
+mod members;
+mod sessions;
+mod users;
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_tests::ZooKeeperServers;
+
+/// Much longer than any test runs.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// A process with a session of this time-out, on all members.
+async fn process(servers: &ZooKeeperServers, session_timeout: &str) -> LockManager {
+    let url = format!("{}?session_timeout={session_timeout}", servers.url());
+    LockManager::connect(&url).await.expect("the members answer")
+}

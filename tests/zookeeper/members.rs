@@ -1,0 +1,62 @@
+//! Members that die, and one that is cut off from the others.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_tests::{ZooKeeperServers, eventually, shared_clock, until_waiting};
+
+use crate::{LONG, process};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leader_takes_nothing_from_anybody() {
+    let mut servers = ZooKeeperServers::three();
+    let (one, other) = (process(&servers, "30s").await, process(&servers, "30s").await);
+    let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").ttl(LONG).fenced().wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    for _ in 0..2 {
+        let leader = servers.leader();
+        servers.kill9(leader);
+        eventually("another one leads", async || (0..3).any(|it| it != leader && servers.leads(it))).await;
+        let free = one.lock("free").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        free.release().await.unwrap();
+        guard.check().unwrap();
+        servers.restart(leader);
+    }
+    let first = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fencing_token().unwrap() > first);
+    next.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
+/// A member answers pings, and reads, for a while after the leader has stopped to hear of its sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_at_a_member_that_is_cut_off_hears_of_its_loss_before_another_one_gets_the_lock() {
+    // The member notices after ten seconds; the leader ends the session after two.
+    let servers = ZooKeeperServers::three_with_links(&["syncLimit=20"]);
+    let first = format!("zookeeper://{}?session_timeout=2s", servers.address(0));
+    let others = format!("zookeeper://{},{}?session_timeout=2s", servers.address(1), servers.address(2));
+    let (cut_off, other) =
+        (LockManager::connect(&first).await.unwrap(), LockManager::connect(&others).await.unwrap());
+    let guard = cut_off.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    let waiter = tokio::spawn(async move {
+        let guard = other.lock("k").ttl(LONG).fenced().wait(LONG).acquire().await.unwrap();
+        (guard, shared_clock())
+    });
+    until_waiting(&cut_off, "k", 1).await;
+    // Some heartbeats, so that none of what was said at the beginning counts.
+    tokio::time::timeout(Duration::from_secs(5), guard.lost()).await.expect_err("all is well");
+    servers.cut_off();
+    guard.lost().await;
+    let lost = shared_clock();
+    let (next, entered) = tokio::time::timeout(Duration::from_secs(20), waiter).await.unwrap().unwrap();
+    assert!(lost < entered, "lost {:?} after the other one had entered", lost.saturating_sub(entered));
+    assert!(next.fencing_token().unwrap() > guard.fencing_token().unwrap());
+    next.release().await.unwrap();
+    servers.reunite();
+    let again = cut_off.lock("k").wait(Duration::from_secs(60)).acquire().await.unwrap();
+    again.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}

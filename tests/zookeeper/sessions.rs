@@ -1,0 +1,171 @@
+//! Locks live as long as the session of their process, and not a moment longer.
+
+use std::time::{Duration, Instant};
+
+use distlock::LockManager;
+use distlock_tests::{
+    Direction, History, LockClient, Proxy, Section, ZooKeeperServers, eventually, shared_clock, until_waiting,
+};
+
+use crate::{LONG, process};
+
+const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_holder_delays_others_by_its_session_and_not_by_its_ttl() {
+    let servers = ZooKeeperServers::one();
+    let mut killed = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
+    assert_eq!(killed.ask("acquire k 3600000 1000").name(), "acquired");
+    let other = process(&servers, "2s").await;
+    killed.kill9();
+    let next = other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
+/// The other one gets the lock while the holder cannot act. When it goes on it does not believe any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_holder_has_lost_its_lock_when_it_goes_on() {
+    let servers = ZooKeeperServers::one();
+    let mut stopped = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
+    let other = process(&servers, "2s").await;
+    let mut history = History::default();
+    for _ in 0..3 {
+        let acquired = stopped.ask("acquire k 3600000 30000 fenced");
+        assert_eq!(acquired.name(), "acquired", "{acquired:?}");
+        stopped.stop();
+        let next = other.lock("k").fenced().wait(Duration::from_secs(30)).acquire().await.unwrap();
+        let entered = shared_clock();
+        stopped.cont();
+        let lost = stopped.next();
+        assert_eq!(lost.name(), "lost", "{lost:?}");
+        next.check().unwrap();
+        let left = lost.time("at").min(acquired.time("until"));
+        let fence = acquired.number("fence");
+        history.add(Section { fence, ..Section::new("stopped", "k", acquired.time("at"), left) });
+        let fence = next.fencing_token().map(|token| token.get());
+        history.add(Section { fence, ..Section::new("other", "k", entered, shared_clock()) });
+        next.release().await.unwrap();
+        // It answers that the lock was lost.
+        assert_eq!(stopped.ask("release k").name(), "error");
+    }
+    let faults = history.faults();
+    assert!(faults.is_empty(), "{faults:#?}");
+    servers.has_no_locks("/distlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_counted_as_it_was_granted() {
+    let servers = ZooKeeperServers::start(1, &["minSessionTimeout=6000", "maxSessionTimeout=8000"]);
+    for (asked, granted) in [("2s", Duration::from_secs(6)), ("3600s", Duration::from_secs(8))] {
+        let manager = process(&servers, asked).await;
+        let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+        let remaining = guard.remaining();
+        assert!(remaining > granted - Duration::from_secs(4) && remaining <= granted, "{remaining:?}");
+        guard.release().await.unwrap();
+    }
+}
+
+/// The link is silent for longer than the session lasts: the holder hears of it while nobody else can have the lock,
+/// and then a new session begins, with nothing of the former.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_is_cut_off_hears_of_its_loss_before_the_server_frees_the_lock() {
+    let servers = ZooKeeperServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let url = format!("zookeeper://{}?session_timeout=3s", proxy.address());
+    let manager = LockManager::connect(&url).await.unwrap();
+    for break_link in [Proxy::refuse, Proxy::swallow_all] {
+        let guard = manager.lock("k").ttl(LONG).wait(Duration::from_secs(30)).acquire().await.unwrap();
+        let start = Instant::now();
+        break_link(&proxy);
+        guard.lost().await;
+        let places = servers.places("/distlock");
+        assert!(
+            start.elapsed() < Duration::from_secs(3),
+            "not longer than the session: {:?}",
+            start.elapsed()
+        );
+        assert_eq!(places.len(), 1, "the server does not know yet: {places:?}");
+        let other = process(&servers, "3s").await;
+        other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+        proxy.cut();
+        proxy.pass();
+    }
+    let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
+/// A connection that is lost and made again is no loss; what was missed meanwhile is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
+    let servers = ZooKeeperServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let url = format!("zookeeper://{}?session_timeout=20s", proxy.address());
+    let (manager, direct) = (LockManager::connect(&url).await.unwrap(), process(&servers, "20s").await);
+    let held = manager.lock("held").ttl(LONG).acquire().await.unwrap();
+    let guard = direct.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(manager.lock("k").ttl(LONG).wait(LONG).acquire());
+    until_waiting(&direct, "k", 1).await;
+    proxy.refuse();
+    // Nobody hears of it.
+    guard.release().await.unwrap();
+    proxy.pass();
+    let next = tokio::time::timeout(Duration::from_secs(10), waiter).await.expect("it asks again");
+    next.unwrap().unwrap().release().await.unwrap();
+    held.check().unwrap();
+    held.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
+/// The place is there although nobody knows: it is found again by its name, and there is only one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_whose_creation_was_not_answered_is_found_again() {
+    let servers = ZooKeeperServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let url = format!("zookeeper://{}?session_timeout=60s&response_timeout=500ms", proxy.address());
+    let manager = LockManager::connect(&url).await.unwrap();
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    for round in 0..3 {
+        proxy.swallow(Direction::Replies);
+        let acquiring = tokio::spawn(manager.lock("k").fenced().wait(Duration::from_secs(30)).acquire());
+        eventually("the place is there", async || !servers.places("/distlock").is_empty()).await;
+        proxy.cut();
+        proxy.pass();
+        let guard = acquiring.await.unwrap().unwrap();
+        assert_eq!(servers.places("/distlock").len(), 1, "round {round}");
+        guard.release().await.unwrap();
+        servers.has_no_locks("/distlock");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_node_is_deleted_is_lost() {
+    let servers = ZooKeeperServers::one();
+    let manager = process(&servers, "4s").await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let admin = zookeeper_client::Client::connect(&servers.address(0)).await.unwrap();
+    for node in admin.list_children("/distlock/sessions").await.unwrap() {
+        admin.delete(&format!("/distlock/sessions/{node}"), None).await.unwrap();
+    }
+    tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.expect("the next heartbeat tells");
+    let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_that_ends_leaves_no_session_and_no_node_of_a_lock() {
+    let servers = ZooKeeperServers::one();
+    let admin = zookeeper_client::Client::connect(&servers.address(0)).await.unwrap();
+    let manager = process(&servers, "3600s").await;
+    for key in ["a", "b/c"] {
+        manager.lock(key).acquire().await.unwrap().release().await.unwrap();
+    }
+    assert_eq!(servers.ephemerals().len(), 2, "its session, and ours");
+    manager.shutdown(Duration::from_secs(10)).await;
+    assert_eq!(servers.ephemerals().len(), 1, "ours");
+    eventually("containers go", async || admin.list_children("/distlock/locks").await.unwrap().is_empty())
+        .await;
+    assert!(admin.list_children("/distlock/sessions").await.unwrap().is_empty());
+}
