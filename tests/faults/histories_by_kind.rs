@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use distlock_tests::{Event, Fault, History, Kind, LockClient, RedisServer, residue, shared_clock};
+use distlock_tests::{Event, Fault, History, Kind, LockClient, RedisServer, Section, residue, shared_clock};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
@@ -13,13 +13,15 @@ struct Worker {
     name: String,
     client: LockClient,
     said: Vec<Event>,
+    /// When it was stopped, and when it was left to go on.
+    stopped: Option<(Duration, Duration)>,
 }
 
 impl Worker {
     fn start(server: &RedisServer, number: u64, tasks: u64, count: usize, flags: &str) -> Self {
         let mut client = LockClient::connect(CLIENT, &server.url());
         client.send(&format!("mixed {number} {tasks} {count} {TTL_MS} {flags}"));
-        Worker { name: format!("process {number}"), client, said: Vec::new() }
+        Worker { name: format!("process {number}"), client, said: Vec::new(), stopped: None }
     }
 
     fn count(&self, name: &str) -> usize {
@@ -46,13 +48,23 @@ impl Worker {
         }
     }
 
+    /// A grant that nobody could take while the process was stopped is given back, and its request waits again,
+    /// behind others.
+    fn was_stopped_before(&self, section: &Section) -> bool {
+        let (Some((from, to)), Some(line)) = (self.stopped, &section.line) else { return false };
+        line.asked < to && section.entered > from
+    }
+
     /// What it believed; whatever it was in the middle of ended when it was `gone`.
     fn testify(&self, gone: Duration, history: &mut History) {
         let left = self.said.iter().filter(|event| event.name() == "left");
         let left: HashMap<u64, &Event> = left.map(|event| (event.number("id").unwrap(), event)).collect();
         for event in self.said.iter().filter(|event| event.name() == "entered") {
             let end = left.get(&event.number("id").unwrap()).copied().ok_or(gone);
-            for section in event.sections(&self.name, end) {
+            for mut section in event.sections(&self.name, end) {
+                if self.was_stopped_before(&section) {
+                    section.line = None;
+                }
                 history.add(section);
             }
         }
@@ -84,10 +96,12 @@ async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
         workers[victim].testify(gone, &mut history);
         let stopped = victim + 2;
         workers[stopped].listen(10);
+        let from = shared_clock();
         workers[stopped].client.stop();
         // The fault itself: others take over what it held.
         tokio::time::sleep(Duration::from_millis(TTL_MS + 500)).await;
         workers[stopped].client.cont();
+        workers[stopped].stopped = Some((from, shared_clock()));
     }
     for worker in workers.iter_mut().skip(2) {
         worker.listen_to_the_end();
