@@ -59,7 +59,9 @@ fn a_manager_has_two_connections_to_each_server_and_two_to_each_sentinel() {
 
 /// A wire with a client's name as long as those of managers.
 fn wire(client: usize) -> Wire {
-    Wire::new(Names::new(String::new()), format!("{client:024x}"), &Tuning::default())
+    // Places last as long as the measurement, and no gap takes the lock from the next in the queue.
+    let tuning = Tuning { queue_entry_ttl: TTL, poll_gap: Duration::ZERO, ..Tuning::default() };
+    Wire::new(Names::new(String::new()), format!("{client:024x}"), &tuning)
 }
 
 fn enter(client: usize, key: &str, mode: AcquireMode) -> Cmd {

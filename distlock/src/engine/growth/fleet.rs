@@ -105,8 +105,6 @@ pub(super) struct Fleet {
 pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -> Tally {
     let mut fleet = Fleet::new(processes, load, pushes);
     fleet.run(seconds * SECOND);
-    fleet.counting = true;
-    fleet.run(2 * seconds * SECOND);
     let server_time = fleet.server_time(fleet.kernel.now);
     let (locks, queued) = fleet.server.sizes(server_time);
     let mut tally = fleet.tally;
@@ -191,8 +189,10 @@ impl Fleet {
         ServerTime(EPOCH + now / MICRO)
     }
 
-    fn run(&mut self, end: u64) {
-        while let Some(event) = self.kernel.next(end) {
+    /// Once: what is due behind the end is forgotten.
+    fn run(&mut self, warm_up: u64) {
+        while let Some(event) = self.kernel.next(2 * warm_up) {
+            self.counting = self.kernel.now >= warm_up;
             match event {
                 Event::Want { process, key } => {
                     let name = self.keys[key].clone();
