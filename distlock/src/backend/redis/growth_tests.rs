@@ -1,9 +1,11 @@
 //! What one process, one lock and one waiter cost a real server. `docs/scale.md` shows the figures.
 //!
-//! `cargo test --release -p distlock --lib growth -- --ignored --nocapture --test-threads 1` measures, and prints one
-//! JSON object for each figure.
+//! `cargo test --release -p distlock --lib redis::growth_tests -- --ignored --nocapture --test-threads 1` measures, and
+//! prints one JSON object for each figure.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
 
 use redis::{Cmd, Connection, Pipeline};
@@ -57,7 +59,9 @@ fn a_manager_has_two_connections_to_each_server_and_two_to_each_sentinel() {
 
 /// A wire with a client's name as long as those of managers.
 fn wire(client: usize) -> Wire {
-    Wire::new(Names::new(String::new()), format!("{client:024x}"), &Tuning::default())
+    // Places last as long as the measurement, and no gap takes the lock from the next in the queue.
+    let tuning = Tuning { queue_entry_ttl: TTL, poll_gap: Duration::ZERO, ..Tuning::default() };
+    Wire::new(Names::new(String::new()), format!("{client:024x}"), &tuning)
 }
 
 fn enter(client: usize, key: &str, mode: AcquireMode) -> Cmd {
@@ -131,6 +135,19 @@ impl Bench {
         }
     }
 
+    /// From now on somebody listens to these channels.
+    fn listen(&self, channels: impl Iterator<Item = String>) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port)).unwrap();
+        let words: Vec<String> = channels.collect();
+        for some in words.chunks(TOGETHER) {
+            write!(stream, "SUBSCRIBE {}\r\n", some.join(" ")).unwrap();
+        }
+        let listens = || self.server.info("pubsub_channels") == words.len().to_string();
+        // Reads until the server is gone.
+        thread::spawn(move || drop(std::io::copy(&mut stream, &mut std::io::sink())));
+        wait_until("all channels are listened to", LONG, listens);
+    }
+
     fn memory(&self) -> f64 {
         self.server.info("used_memory").parse().unwrap()
     }
@@ -145,8 +162,13 @@ impl Bench {
         println!("{{\"memory\":\"{what}\",\"count\":{count},\"bytes_each\":{each:.1}}}");
     }
 
-    /// `commands`: so many, made anew for each way to send them.
-    fn print_cpu<I: Iterator<Item = Cmd>>(&mut self, what: &str, count: usize, commands: impl Fn() -> I) {
+    /// `commands`: so many, the first time to send them together, the second time one by one.
+    fn print_cpu<I: Iterator<Item = Cmd>>(
+        &mut self,
+        what: &str,
+        count: usize,
+        mut commands: impl FnMut() -> I,
+    ) {
         let start = self.cpu();
         self.together(commands());
         let middle = self.cpu();
@@ -187,8 +209,8 @@ fn memory_of_locks_queues_and_connections() {
         let before = bench.memory();
         let connect = |_| {
             let mut stream = TcpStream::connect(("127.0.0.1", bench.server.port)).unwrap();
-            std::io::Write::write_all(&mut stream, b"PING\r\n").unwrap();
-            std::io::Read::read_exact(&mut stream, &mut [0; 7]).unwrap();
+            stream.write_all(b"PING\r\n").unwrap();
+            stream.read_exact(&mut [0; 7]).unwrap();
             stream
         };
         let _open: Vec<TcpStream> = (0..count).map(connect).collect();
@@ -217,6 +239,15 @@ fn cpu_of_commands() {
         let what = format!("heartbeat in a queue of {waiters}");
         bench.print_cpu(&what, COUNT, || (0..COUNT).map(heartbeat));
     }
+    let mut bench = Bench::start();
+    bench.listen((0..=2 * COUNT).map(|client| wire(client).channel()));
+    bench.together(std::iter::once(take(0, "k")));
+    bench.together((1..=2 * COUNT).map(|client| enter(client, "k", AcquireMode::Wait)));
+    let mut holders = (0..2 * COUNT).collect::<Vec<_>>().into_iter();
+    bench.print_cpu("release that hands the lock to a waiter", COUNT, || {
+        let some: Vec<usize> = holders.by_ref().take(COUNT).collect();
+        some.into_iter().map(|client| leave(client, "k"))
+    });
 }
 
 #[test]

@@ -27,13 +27,19 @@ const EPOCH: u64 = 1_795_000_000_000_000;
 /// How long the server is at work for a command, in nanoseconds: all that its process does for it, the socket included.
 /// As measured by `backend::redis::growth_tests`; `docs/scale.md` has the machine and the figures.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
-    pub(super) plain: u64,
-    pub(super) script: u64,
-    pub(super) push: u64,
+struct Costs {
+    /// A plain `SET`.
+    take: u64,
+    /// The script that acquires, queues or keeps a place in the queue, however long that is.
+    ask: u64,
+    renew: u64,
+    release: u64,
+    /// What it takes in addition to hand the lock to a waiter, and to tell it.
+    hand_over: u64,
 }
 
-pub(super) const MEASURED: Costs = Costs { plain: 12 * MICRO, script: 20 * MICRO, push: 5 * MICRO };
+const MEASURED: Costs =
+    Costs { take: 6 * MICRO, ask: 27 * MICRO, renew: 19 * MICRO, release: 11 * MICRO, hand_over: 25 * MICRO };
 
 /// What the processes do.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +105,6 @@ pub(super) struct Fleet {
 pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -> Tally {
     let mut fleet = Fleet::new(processes, load, pushes);
     fleet.run(seconds * SECOND);
-    fleet.counting = true;
-    fleet.run(2 * seconds * SECOND);
     let server_time = fleet.server_time(fleet.kernel.now);
     let (locks, queued) = fleet.server.sizes(server_time);
     let mut tally = fleet.tally;
@@ -185,8 +189,10 @@ impl Fleet {
         ServerTime(EPOCH + now / MICRO)
     }
 
-    fn run(&mut self, end: u64) {
-        while let Some(event) = self.kernel.next(end) {
+    /// Once: what is due behind the end is forgotten.
+    fn run(&mut self, warm_up: u64) {
+        while let Some(event) = self.kernel.next(2 * warm_up) {
+            self.counting = self.kernel.now >= warm_up;
             match event {
                 Event::Want { process, key } => {
                     let name = self.keys[key].clone();
@@ -249,8 +255,12 @@ impl Fleet {
 
     /// A command gets its turn at the server behind those that arrived before it.
     fn carry_out(&mut self, process: usize, context: Context, command: Command) {
-        let plain = matches!(command, Command::Acquire(_, Ask::Plain(_)));
-        let mut cost = if plain { self.costs.plain } else { self.costs.script };
+        let mut cost = match &command {
+            Command::Acquire(_, Ask::Plain(_)) => self.costs.take,
+            Command::Acquire(_, Ask::Full(_)) => self.costs.ask,
+            Command::Renew(..) => self.costs.renew,
+            Command::Release(..) => self.costs.release,
+        };
         let server_time = self.server_time(self.busy_until.max(self.kernel.now) + cost);
         let name = self.processes[process].name.clone();
         let from = Sender { client: &name, key: &context.key };
@@ -264,7 +274,7 @@ impl Fleet {
             }
             Command::Renew(asked, op) => Answer::Renew(*asked, Ok(self.server.renew(server_time, &from, op))),
         };
-        cost += self.costs.push * notes.len() as u64;
+        cost += self.costs.hand_over * notes.len() as u64;
         self.busy_until = self.busy_until.max(self.kernel.now) + cost;
         if self.counting {
             self.tally.count(Purpose::of(&command, &answer));
