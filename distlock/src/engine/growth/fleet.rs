@@ -128,6 +128,7 @@ fn want() -> Want {
         max_waiters: None,
         max_hold: None,
         min_hold: None,
+        linger: None,
         collection: None,
         label: "growth".into(),
     }
@@ -267,7 +268,7 @@ impl Fleet {
         let mut notes = Vec::new();
         let answer = match &command {
             Command::Acquire(asked, op) => {
-                Answer::Acquire(*asked, Ok(self.server.acquire(server_time, &from, op)))
+                Answer::Acquire(*asked, Ok(self.server.acquire(server_time, &from, op, &mut notes)))
             }
             Command::Release(asked, op) => {
                 Answer::Release(*asked, Ok(self.server.release(server_time, &from, op, &mut notes)))
@@ -298,15 +299,8 @@ impl Fleet {
 
     fn publish(&mut self, note: Note) {
         let Some(process) = self.numbers.get(&note.client).copied() else { return };
-        let Note { key, token, news, .. } = note;
-        let push = match news {
-            News::Grant { server_time, handoffs_began, fence } => {
-                Push::Grant { key, token, server_time, handoffs_began, fence }
-            }
-            News::Gap => Push::Gap { key, token },
-        };
         let at = self.arrives_back(process);
-        self.kernel.at(at, Event::Push { process, push });
+        self.kernel.at(at, Event::Push { process, push: note.push() });
     }
 
     fn reply(&mut self, process: usize, context: Context, command: &Command, answer: Answer) {
