@@ -61,8 +61,6 @@ pub(crate) enum Command {
     Wait(WaitFor),
     /// Takes a lock away from its holder; exits with 1 if nobody holds it
     Release(Release),
-    /// Shows all locks, as they come and go
-    Top(Top),
     /// Exits with 0 if a lock can be taken and given back
     Ping,
     /// Looks for what is wrong with the store, and says what to do; exits with 1 if locks are in danger
@@ -195,16 +193,6 @@ pub(crate) enum Sort {
     Age,
     /// The one first that most processes wait for
     Waiters,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Top {
-    /// Which keys: `*` is any text, `?` one character, `\` takes away their meaning
-    #[arg(default_value = "*")]
-    pub(crate) pattern: String,
-    /// How often it looks
-    #[arg(long, default_value = "1s", value_name = "TIME")]
-    pub(crate) every: Span,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -107,7 +107,7 @@ async fn hand_off(
     Ok(())
 }
 
-/// Whether `ls`, `show` and `top` can see everybody.
+/// Whether `ls` and `show` can see everybody.
 async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
     let mut locks = manager.list(key);
     while let Some(entry) = locks.next().await {

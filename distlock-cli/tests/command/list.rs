@@ -91,7 +91,7 @@ fn the_manual_page_names_every_command() {
     assert_status(&page, 0);
     let page = text(&page.stdout);
     assert!(page.contains(".TH distlock 1"), "{page}");
-    for name in ["run", "leader", "ls", "show", "wait", "release", "top", "doctor", "ping", "completions"] {
+    for name in ["run", "leader", "ls", "show", "wait", "release", "doctor", "ping", "completions"] {
         assert!(page.contains(name), "{name}");
     }
     for hidden in ["guardian", "begin"] {

@@ -10,7 +10,6 @@ mod look;
 mod run;
 mod signals;
 mod terminal;
-mod top;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
