@@ -56,7 +56,7 @@ async fn locks(manager: &LockManager, key: &str, report: &mut Report) {
         match take(request).await {
             Ok(()) => report.fine(name, "work"),
             // Not offered by this store: nothing is wrong.
-            Err(LockError::InvalidOptions { reason }) => report.note(name, &reason),
+            Err(LockError::InvalidOptions { reason, .. }) => report.note(name, &reason),
             Err(error) => report.fault(name, &error),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let mut locks = manager.list(&options.pattern);
     let here = options.mine.then(host);
-    let mut wanted = |entry: &LockEntry| {
+    let wanted = |entry: &LockEntry| {
         let is_here =
             |host: &String| Parties::from(entry).clients().any(|client| client.host.as_ref() == Some(host));
         (!options.waiting || !entry.waiting.is_empty()) && here.as_ref().is_none_or(is_here)

@@ -1,5 +1,5 @@
-//! Clients ask each other what they hold: on every way to run Redis, with clients that do not answer, with users that may
-//! not ask, and with very many locks.
+//! Clients ask each other what they hold: on every way to run Redis, with clients that do not answer, with users that
+//! may not ask, and with very many locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -32,34 +32,48 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     let mut ends = signal(SignalKind::terminate()).map_err(trouble)?;
     let mut hangs_up = signal(SignalKind::hangup()).map_err(trouble)?;
     let mut terminal = ratatui::try_init().map_err(trouble)?;
-    let _restore = Restore;
+    let restore = Restore;
     let mut keys = keyboard();
     let every = options.every.0.max(SHORTEST);
     let mut model = Model::new(options.pattern.clone());
-    let mut work = Work::new(&manager, &options.pattern);
+    let look_in = |pause| tokio::spawn(look(manager.clone(), options.pattern.clone(), pause));
+    let mut looking = look_in(Duration::ZERO);
+    let mut releasing = None;
     loop {
-        if let Err(error) = terminal.draw(|frame| screen::draw(frame, &mut model)) {
-            drop(_restore);
+        if let Err(error) = terminal.draw(|frame| screen::draw(frame, &model)) {
+            drop(restore);
             return Err(trouble(error));
         }
         tokio::select! {
             key = keys.recv() => match key.map(|key| model.pressed(key)) {
                 Some(Action::Nothing) => {}
-                Some(Action::Release { key, token }) => work.release(key, token),
+                Some(Action::Release { key, token }) => {
+                    releasing = Some(tokio::spawn(release(manager.clone(), key, token)));
+                }
                 // The keyboard is gone.
                 Some(Action::Quit) | None => return Ok(Exit::Success),
             },
-            found = work.looked() => {
-                model.looked(found);
-                work.look_again_in(every);
+            found = &mut looking => {
+                model.looked(found.unwrap_or_else(|error| Err(error.to_string())));
+                looking = look_in(every);
             }
-            said = work.released() => {
+            said = outcome(&mut releasing) => {
+                releasing = None;
                 model.say(said);
-                work.look_now();
+                looking.abort();
+                looking = look_in(Duration::ZERO);
             }
             _ = ends.recv() => return Ok(Exit::Signal(15)),
             _ = hangs_up.recv() => return Ok(Exit::Signal(1)),
         }
+    }
+}
+
+/// What became of a release, if there is one.
+async fn outcome(releasing: &mut Option<JoinHandle<String>>) -> String {
+    match releasing {
+        Some(releasing) => releasing.await.unwrap_or_else(|error| error.to_string()),
+        None => std::future::pending().await,
     }
 }
 
@@ -89,46 +103,6 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
         }
     });
     keys
-}
-
-/// What goes on beside the keyboard.
-struct Work {
-    manager: LockManager,
-    pattern: String,
-    looking: JoinHandle<Result<Look, String>>,
-    releasing: Option<JoinHandle<String>>,
-}
-
-impl Work {
-    fn new(manager: &LockManager, pattern: &str) -> Self {
-        let looking = tokio::spawn(look(manager.clone(), pattern.to_owned(), Duration::ZERO));
-        Work { manager: manager.clone(), pattern: pattern.to_owned(), looking, releasing: None }
-    }
-
-    async fn looked(&mut self) -> Result<Look, String> {
-        (&mut self.looking).await.unwrap_or_else(|error| Err(error.to_string()))
-    }
-
-    fn look_again_in(&mut self, pause: Duration) {
-        self.looking = tokio::spawn(look(self.manager.clone(), self.pattern.clone(), pause));
-    }
-
-    fn look_now(&mut self) {
-        self.looking.abort();
-        self.look_again_in(Duration::ZERO);
-    }
-
-    fn release(&mut self, key: String, token: String) {
-        self.releasing = Some(tokio::spawn(release(self.manager.clone(), key, token)));
-    }
-
-    /// What became of a release, if there is one.
-    async fn released(&mut self) -> String {
-        let Some(releasing) = &mut self.releasing else { return std::future::pending().await };
-        let said = releasing.await.unwrap_or_else(|error| error.to_string());
-        self.releasing = None;
-        said
-    }
 }
 
 async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<Look, String> {

@@ -15,7 +15,7 @@ const DETAILS: u16 = 8;
 /// A screen with fewer lines shows no details.
 const LOW: u16 = 20;
 
-pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model) {
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let details = if frame.area().height < LOW { 0 } else { DETAILS };
     let heights =
         [Constraint::Length(2), Constraint::Min(3), Constraint::Length(details), Constraint::Length(1)];

@@ -1,13 +1,21 @@
 //! `doctor`: each thing that is wrong is found, and its remedy named.
 
+use std::process::Command;
+
 use distlock_tests::{ClusterServers, QuorumServers, RedisServer};
 use serde_json::Value;
 
-use super::{assert_status, distlock, output, text};
+use super::{assert_status, output, text};
+
+fn doctor(url: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+    command.args(["--url", url, "doctor"]).env_remove("DISTLOCK_PREFIX").env_remove("DISTLOCK_NAME");
+    command
+}
 
 /// What it says, by subject: (severity, text, remedy).
-fn examined(server: &RedisServer, url: &str, status: i32) -> Vec<(String, String, String)> {
-    let examined = output(distlock(server, &["--json", "doctor"]).arg("--url").arg(url));
+fn examined(url: &str, status: i32) -> Vec<(String, String, String)> {
+    let examined = output(doctor(url).arg("--json"));
     assert_status(&examined, status);
     let read = |line: &str| {
         let finding: Value = serde_json::from_str(line).unwrap();
@@ -38,7 +46,7 @@ fn as_user(rules: &str) -> (RedisServer, String) {
 #[test]
 fn a_server_without_a_fault_is_said_to_be_so() {
     let server = RedisServer::start();
-    let found = examined(&server, &server.url(), 0);
+    let found = examined(&server.url(), 0);
     for subject in [
         "connection",
         "version",
@@ -57,7 +65,7 @@ fn a_server_without_a_fault_is_said_to_be_so() {
     }
     assert_found(&found, "note persistence", "appendonly yes");
     assert!(distlock_tests::residue::left_below(std::slice::from_ref(&server), "").is_empty());
-    let words = output(&mut distlock(&server, &["doctor"]));
+    let words = output(&mut doctor(&server.url()));
     assert!(text(&words.stdout).contains("ok       connection: made in "), "{}", text(&words.stdout));
 }
 
@@ -66,40 +74,40 @@ fn a_policy_that_evicts_locks_is_a_fault() {
     let server = RedisServer::start();
     server.raw(&["CONFIG", "SET", "maxmemory", "100mb"]);
     server.raw(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    assert_found(&examined(&server, &server.url(), 1), "fault eviction", "noeviction");
+    assert_found(&examined(&server.url(), 1), "fault eviction", "noeviction");
 }
 
 #[test]
 fn what_the_user_may_not_do_is_named_with_the_command_to_grant() {
     let (server, url) = as_user("on >secret ~* &* +@all -client|kill -pubsub -lrange");
-    let found = examined(&server, &url, 0);
+    let found = examined(&url, 0);
     for command in ["+client|kill", "+lrange", "+pubsub|channels"] {
         assert_found(&found, "note permissions", command);
     }
     let (server, url) = as_user("on >secret ~* resetchannels +@all -@pubsub");
-    assert_found(&examined(&server, &url, 0), "warning hand-off", "subscribe and publish");
+    assert_found(&examined(&url, 0), "warning hand-off", "subscribe and publish");
     let (server, url) = as_user("on >secret ~* &* +@all -zadd");
-    assert_found(&examined(&server, &url, 1), "fault shared locks", "");
+    assert_found(&examined(&url, 1), "fault shared locks", "");
 }
 
 #[test]
 fn a_server_that_is_not_there_and_a_wrong_password_have_their_statuses() {
     let (server, _) = as_user("on >secret ~* &* +@all");
     let wrong = server.url_as("worker", "other");
-    assert_status(&output(distlock(&server, &["doctor"]).arg("--url").arg(wrong)), 77);
-    assert_status(&output(distlock(&server, &["doctor"]).args(["--url", "redis://127.0.0.1:1/"])), 69);
+    assert_status(&output(&mut doctor(&wrong)), 77);
+    assert_status(&output(&mut doctor("redis://127.0.0.1:1/")), 69);
 }
 
 #[test]
 fn each_server_of_a_cluster_and_of_a_quorum_is_looked_at() {
     let cluster = ClusterServers::start();
-    let found = examined(&cluster.servers()[0], &cluster.url(), 0);
+    let found = examined(&cluster.url(), 0);
     for master in cluster.masters() {
         assert_found(&found, &format!("ok {}: eviction", master.address()), "");
     }
     let mut quorum = QuorumServers::start();
     quorum.servers_mut()[2].kill9();
-    let found = examined(&quorum.servers()[0], &quorum.url(), 0);
+    let found = examined(&quorum.url(), 0);
     assert_found(&found, &format!("ok {}: eviction", quorum.servers()[0].address()), "");
     assert_found(&found, &format!("warning {}", quorum.servers()[2].address()), "bring the server back");
     assert_found(&found, "note shared locks", "");

@@ -55,6 +55,7 @@ pub(crate) trait Events: Send + Sync {
     fn notice(&self, _notice: Notice) {}
 
     /// Another client has sent this ([`Backend::tell`]), perhaps more than once.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be told"))]
     fn told(&self, _text: &str) {}
 
     /// The session has ended (see [`LeaseEnds::WithSession`], which reports it already): every lock is lost.
@@ -74,6 +75,7 @@ pub(crate) enum Others {
     /// There are no other clients.
     None,
     /// They are asked: [`Backend::clients`], [`Backend::tell`].
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be asked"))]
     Asked,
     /// The store knows: [`Backend::list`].
     Listed,
@@ -86,6 +88,7 @@ pub(crate) enum Others {
 pub(crate) enum Told {
     /// Nobody with that name listens.
     Nobody,
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be told"))]
     Perhaps,
 }
 

@@ -125,8 +125,8 @@ impl Locks {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The clients that have answered so far, whether or not they hold a lock; this process is one of them. Complete when
-    /// the first lock was read. A store that lists its locks itself tells of no others.
+    /// The clients that have answered so far, whether or not they hold a lock; this process is one of them. Complete
+    /// when the first lock was read. A store that lists its locks itself tells of no others.
     pub fn clients(&self) -> &[LockClient] {
         &self.clients
     }

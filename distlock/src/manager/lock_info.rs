@@ -274,9 +274,9 @@ impl LockEntry {
             each.map(|(client, hold)| LockHolder::told(client, hold)).collect();
         if holders.is_empty() {
             // Who they wait for may be none of ours, or may have died.
-            let behind = told.iter().filter_map(|told| told.account.wait.as_ref()?.behind.as_deref());
-            let latest = behind.filter(|token| kind_of(token) == Kind::Exclusive).last();
-            holders.extend(latest.map(|token| LockHolder::stored(token, None, None)));
+            let mut behind = told.iter().filter_map(|told| told.account.wait.as_ref()?.behind.as_deref());
+            let named = behind.find(|token| kind_of(token) == Kind::Exclusive);
+            holders.extend(named.map(|token| LockHolder::stored(token, None, None)));
         }
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.remaining));
         let waits = |told: &Told| LockWaiter::told(&told.client, &told.account);

@@ -4,6 +4,7 @@
 //! a version that does not know these messages ignores them as a whole.
 
 use std::fmt::{self, Display, Write};
+use std::str::Split;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,7 @@ pub(crate) enum Message {
 
 impl Message {
     /// Whether a text may be one: the words that servers push begin otherwise.
+    #[cfg(feature = "redis")]
     pub(crate) fn is_one(text: &str) -> bool {
         text.starts_with("i ") || text.starts_with("a ")
     }
@@ -204,6 +206,7 @@ pub(crate) fn who_text(who: &Who) -> String {
 }
 
 /// The process that these fields tell of; `None`: of none.
+#[cfg(any(test, feature = "etcd"))]
 pub(crate) fn read_who_text(text: &str) -> Option<Who> {
     let who = read_who(&mut text.split(' '))?;
     Some(who).filter(|who| who.host.is_some() || who.pid.is_some())
@@ -219,7 +222,7 @@ fn cut(label: &str) -> &str {
     if label.len() <= LONGEST_LABEL { label } else { &label[..end.unwrap_or(0)] }
 }
 
-type Fields<'a> = std::str::Split<'a, char>;
+type Fields<'a> = Split<'a, char>;
 
 fn read_who(fields: &mut Fields<'_>) -> Option<Who> {
     let mut next = || fields.next().and_then(optional);

@@ -30,6 +30,7 @@
 //! This module is young: before 1.0 a minor release may change it. Types grow without that where they can.
 
 mod abilities;
+mod details;
 mod error;
 mod events;
 mod listing;
@@ -41,10 +42,11 @@ use std::fmt;
 use std::future::{Future, pending, ready};
 
 pub use abilities::{Abilities, Ability, Fencing, KeyRules, LeaseRule, Waiting};
+pub use details::OwnerDetails;
 pub use error::StoreError;
 pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
-pub use listing::{List, OwnerDetails, StoredPage};
+pub use listing::{List, StoredPage};
 pub(crate) use reply::HolderRelease;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};

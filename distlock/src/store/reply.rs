@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::listing::OwnerDetails;
+use super::details::OwnerDetails;
 use crate::lock_kind::LockKind;
 
 /// Who stands as the holder of a key that [`Release::keep`](super::Release::keep) keeps.

@@ -8,6 +8,13 @@ use std::fmt::Write;
 
 use percent_encoding::percent_decode_str;
 
+use crate::protocol::inquiry::who_text;
+
+/// What the key of a session says: of which process it is.
+pub(super) fn session_value() -> String {
+    who_text(&crate::process::who())
+}
+
 /// Below which all keys of a program lie. Part of every key that is read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Names {

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::config::Config;
 use super::errors::{Connection, Trouble, needs_no_login};
-use super::listing::session_value;
+use super::keys::session_value;
 use super::transactions::Epoch;
 
 /// How often the connection is tried while nothing is under way. Servers close connections that are tried more often

@@ -7,17 +7,12 @@ use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 use super::link::Link;
 use super::transactions::{self, Place, Seen};
 use super::{EtcdStore, MOST_TOGETHER};
-use crate::protocol::inquiry::{read_who_text, who_text};
+use crate::protocol::inquiry::read_who_text;
 use crate::protocol::{Details, client_of};
 use crate::store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
 /// So many places are read at once.
 const MOST_PLACES: usize = 1_000;
-
-/// What the key of a session says of its process.
-pub(super) fn session_value() -> String {
-    who_text(&crate::process::who())
-}
 
 impl EtcdStore {
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {

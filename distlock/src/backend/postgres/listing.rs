@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
 use super::commands::{garbled, kind_of};
-use super::link::Lines;
+use super::link::{Lines, Parameter};
 use crate::store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
 /// What the connections of this library are called: `distlock/<client>/<pid>@<host>`.
@@ -43,7 +43,7 @@ impl PostgresStore {
     /// Adds those who wait, and where all of them run.
     pub(super) async fn with_waiters(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
         let lines = self.link.lines()?;
-        let parameters = [(&key.as_bytes() as _, Type::BYTEA)];
+        let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
         let rows = self.link.ask(&lines, &self.statements.waiters, &parameters).await?;
         let mut found = lock;
         for row in &rows {
@@ -58,8 +58,8 @@ impl PostgresStore {
         let lines = self.link.lines()?;
         let most = i64::try_from(request.most).unwrap_or(i64::MAX);
         let (beginning, after) = (request.beginning.as_bytes(), request.after.as_ref().map(String::as_bytes));
-        let parameters =
-            [(&beginning as _, Type::BYTEA), (&after as _, Type::BYTEA), (&most as _, Type::INT8)];
+        let parameters: [Parameter<'_>; 3] =
+            [(&beginning, Type::BYTEA), (&after, Type::BYTEA), (&most, Type::INT8)];
         let rows = self.link.ask(&lines, &self.statements.list, &parameters).await?;
         let mut locks: Vec<(String, StoredLock)> = Vec::new();
         for row in &rows {

@@ -1,5 +1,6 @@
-//! What is asked of all nodes of a cluster, and messages from client to client. Every node passes them on to all others, so any one will do; but each
-//! knows only the clients that listen on it.
+//! What is asked of all nodes of a cluster, and messages from client to client.
+//!
+//! Every node passes messages on to all others, so any one will do; but each knows only the clients that listen on it.
 
 use std::sync::Arc;
 

@@ -1,0 +1,49 @@
+//! What a store may know of an owner.
+
+use std::time::Duration;
+
+use crate::protocol::{Details, Who};
+
+/// What a store knows of an owner beside its name and its lease. Everything is optional.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::OwnerDetails;
+///
+/// let details = OwnerDetails::default().since(Duration::from_secs(12)).host("web-1").pid(4711);
+/// # drop(details);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct OwnerDetails(pub(crate) Details);
+
+impl OwnerDetails {
+    /// For how long it has held the lock, or has waited for it.
+    pub fn since(self, since: Duration) -> Self {
+        OwnerDetails(Details { since: Some(since), ..self.0 })
+    }
+
+    /// The label of its request.
+    pub fn label(self, label: impl Into<String>) -> Self {
+        OwnerDetails(Details { label: Some(label.into()), ..self.0 })
+    }
+
+    /// The machine that its process runs on.
+    pub fn host(self, host: impl Into<String>) -> Self {
+        self.who(|who| Who { host: Some(host.into()), ..who })
+    }
+
+    /// The id of its process.
+    pub fn pid(self, pid: u32) -> Self {
+        self.who(|who| Who { pid: Some(pid), ..who })
+    }
+
+    /// The program that its process runs.
+    pub fn program(self, program: impl Into<String>) -> Self {
+        self.who(|who| Who { program: Some(program.into()), ..who })
+    }
+
+    fn who(self, change: impl FnOnce(Who) -> Who) -> Self {
+        OwnerDetails(Details { who: change(self.0.who), ..self.0 })
+    }
+}
