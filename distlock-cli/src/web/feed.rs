@@ -118,19 +118,27 @@ impl Feed {
 
     /// Takes a lock away from its holder. Returns whether there was one.
     pub(super) async fn release(&self, key: &str) -> Result<bool, LockError> {
-        let was_held = self.manager.force_release(key).await?;
-        if was_held {
-            self.released().push(key.to_owned());
+        // Before: a look that is under way may see it at once.
+        self.released().push(key.to_owned());
+        let was_held = self.manager.force_release(key).await;
+        if !matches!(was_held, Ok(true)) {
+            self.take_released(key);
         }
-        Ok(was_held)
+        was_held
     }
 
     fn released(&self) -> MutexGuard<'_, Vec<String>> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the page has released it. Of effect once.
+    fn take_released(&self, key: &str) -> bool {
+        let mut released = self.released();
+        let found = released.iter().position(|one| one == key);
+        found.map(|place| released.swap_remove(place)).is_some()
+    }
+
     async fn look(&self, memory: &mut Memory) -> String {
-        let released = std::mem::take(&mut *self.released());
         let mut found = Found::default();
         let complete = self.list(&mut found, memory).await;
         let before = std::mem::take(&mut memory.holders);
@@ -138,7 +146,7 @@ impl Feed {
             before.into_iter().filter(|(name, _)| !found.holders.contains_key(name)).collect();
         if complete {
             for ((key, token), seen) in gone.drain(..).take(MOST_GONE) {
-                self.look_after(key, token, seen, &released, &mut found, memory).await;
+                self.look_after(key, token, seen, &mut found, memory).await;
             }
         }
         memory.lost += found.lost_by.values().sum::<u64>();
@@ -187,7 +195,6 @@ impl Feed {
         key: String,
         token: String,
         seen: Seen,
-        released: &[String],
         found: &mut Found,
         memory: &mut Memory,
     ) {
@@ -208,7 +215,7 @@ impl Feed {
         let left = seen.holder.remaining.map(|left| left.saturating_sub(seen.at.elapsed()));
         let client = seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
         let says = found.lost_by.get_mut(client).filter(|lost| **lost > 0).map(|lost| *lost -= 1).is_some();
-        let why = if released.contains(&key) {
+        let why = if self.take_released(&key) {
             "taken away by this page"
         } else if says {
             "its holder says that it was lost"
@@ -252,7 +259,9 @@ impl Found {
         }
         self.rows.push(view::lock(entry));
         let (at, kind) = (Instant::now(), view::kind(entry.kind));
-        for holder in entry.holders.iter().take(MOST_HOLDERS) {
+        // One that does not answer, and is known from those who wait for it, is looked after.
+        let told = entry.holders.iter().filter(|holder| holder.remaining.is_some());
+        for holder in told.take(MOST_HOLDERS) {
             let name = (entry.key.clone(), holder.token.clone());
             self.holders
                 .insert(name, Seen { holder: holder.clone(), kind: kind.clone(), at, silent: Silent::No });
@@ -264,7 +273,10 @@ impl Found {
         let shown = view::holder(holder, Silent::Yes);
         let row = self.rows.iter_mut().find(|row| row["key"] == *key);
         if let Some(holders) = row.and_then(|row| row["holders"].as_array_mut()) {
-            holders.push(shown);
+            match holders.iter_mut().find(|one| one["token"] == holder.token) {
+                Some(known) => *known = shown,
+                None => holders.push(shown),
+            }
         } else if self.rows.len() < MOST_LOCKS {
             self.held += 1;
             self.rows.push(json!({

@@ -111,6 +111,7 @@ pub(super) fn protect(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
+    use axum::http::Request;
 
     use super::*;
 

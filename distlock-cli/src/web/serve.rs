@@ -30,7 +30,8 @@ struct Server {
 
 pub(super) fn router(feed: Arc<Feed>, guard: Guard) -> Router {
     let server = Server { feed, guard: Arc::new(guard) };
-    let file = |kind: &'static str, text: &'static str| get(async move || ([(CONTENT_TYPE, kind)], text));
+    let file =
+        |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     Router::new()
         .route("/", file("text/html; charset=utf-8", include_str!("page.html")))
         .route("/page.js", file("text/javascript; charset=utf-8", include_str!("page.js")))
@@ -58,7 +59,7 @@ async fn events(
         feed.viewer().ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many look at the locks already"))?;
     let events = unfold(viewer, async |mut viewer| {
         let text = viewer.next().await?;
-        Some((Ok(Event::default().data(&*text)), viewer))
+        Some((Ok::<_, Infallible>(Event::default().data(&*text)), viewer))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
@@ -67,17 +68,15 @@ async fn release(
     State(Server { feed, guard }): State<Server>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<&'static str, Response> {
-    guard.check_write(&headers).map_err(IntoResponse::into_response)?;
+) -> Result<&'static str, (StatusCode, String)> {
+    guard.check_write(&headers).map_err(|(status, why)| (status, why.to_owned()))?;
     let told: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
     let key = told.as_ref().and_then(|told| told.get("key")?.as_str());
-    let key = key.ok_or_else(|| (StatusCode::BAD_REQUEST, "which key?").into_response())?;
+    let key = key.ok_or_else(|| (StatusCode::BAD_REQUEST, "which key?".to_owned()))?;
     match feed.release(key).await {
         Ok(true) => Ok("released"),
-        Ok(false) => Err((StatusCode::NOT_FOUND, "nobody held it").into_response()),
-        Err(error @ LockError::InvalidKey { .. }) => {
-            Err((StatusCode::BAD_REQUEST, error.to_string()).into_response())
-        }
-        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()),
+        Ok(false) => Err((StatusCode::NOT_FOUND, "nobody held it".to_owned())),
+        Err(error @ LockError::InvalidKey { .. }) => Err((StatusCode::BAD_REQUEST, error.to_string())),
+        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }
 }

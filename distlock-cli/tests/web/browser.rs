@@ -132,7 +132,7 @@ fn from_base64(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter_map(digit).collect();
     let bytes = digits.chunks(4).flat_map(|four| {
         let word =
-            four.iter().fold(0_u32, |word, digit| word << 6 | u32::from(*digit)) << (6 * (4 - four.len()));
+            four.iter().fold(0_u32, |word, digit| (word << 6) | u32::from(*digit)) << (6 * (4 - four.len()));
         word.to_be_bytes()[1..four.len()].to_vec()
     });
     bytes.collect()

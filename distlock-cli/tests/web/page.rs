@@ -37,7 +37,7 @@ fn a_lock_that_is_taken_elsewhere_is_shown_within_a_second() {
     let shown: Vec<Duration> = (0..5)
         .map(|number| {
             let key = format!("order:{number}");
-            let (guard, begin) = (manager.lock(&key).acquire().unwrap(), Instant::now());
+            let (guard, begin) = (manager.lock(key.as_str()).acquire().unwrap(), Instant::now());
             browser.until("it is shown", &format!("!!{}", row("locks", &key)));
             let shown = begin.elapsed();
             guard.release().unwrap();
@@ -86,7 +86,7 @@ fn a_key_is_text_whatever_it_says() {
         "__proto__",
         "line\nand \u{202e}backwards",
     ];
-    let request = |key: &str| manager.lock(key).label(key.to_owned()).acquire().unwrap();
+    let request = |key: &'static str| manager.lock(key).label(key.to_owned()).acquire().unwrap();
     let guards: Vec<_> = keys.iter().map(|key| request(key)).collect();
     for key in keys {
         browser.until("it is shown", &format!("!!{}", row("locks", key)));

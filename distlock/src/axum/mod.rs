@@ -57,8 +57,6 @@
 //! assert_eq!(report.unconfirmed, 0, "the others need not wait for a ttl");
 //! # }
 //! ```
-//!
-//! `examples/axum_service` in the repository is a whole one.
 
 mod layer;
 mod response;

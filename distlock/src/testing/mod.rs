@@ -41,9 +41,6 @@
 //! .await;
 //! # }
 //! ```
-//!
-//! In the repository, `examples/testing` has tests like a program's: in parallel, of a server that spawns its handlers,
-//! and with a `redis-server` that the test starts.
 
 pub mod conformance;
 mod drop_after;
