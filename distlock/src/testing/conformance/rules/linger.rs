@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::testing::conformance::Place;
-use crate::testing::conformance::place::{Tally, eventually};
+use crate::testing::conformance::place::Tally;
+use crate::testing::eventually;
 use crate::{LockError, LockManager, LockRequest, Release};
 
 /// Longer than any rule runs: whoever gets the lock before that was not saved by its end.
