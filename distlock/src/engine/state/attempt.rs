@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::Linger;
+use super::linger::Linger;
 use super::link::Link;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, LONGEST_CLAIM, Queueing};
