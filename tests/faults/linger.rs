@@ -188,8 +188,8 @@ async fn a_client_that_queues_and_asks_nobody_gets_it_when_the_time_is_over() {
         redis::from_redis_value(reply[0].clone()).unwrap()
     };
     assert_eq!(enter("poll"), "BUSY");
-    eventually("it was granted", async || server.text(&["GET", "k"]) == "dl1:old:1").await;
-    assert_eq!(enter("heldpoll"), "MINE");
+    // Granted, or left free for a moment, as for all that poll.
+    eventually("it gets the lock", async || ["MINE", "FRESH"].contains(&&*enter("heldpoll"))).await;
     server.raw(&["DEL", "k"]);
     residue::none(&server).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lease::Linger;
+use super::linger::Linger;
 use super::link::Link;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
@@ -45,8 +45,8 @@ pub(crate) struct Attempt {
     pub(crate) longest: Duration,
     /// Whether the lease may stay after its last section.
     pub(crate) linger: Linger,
-    /// How long the holder may keep the lock without a section, if we have not asked again since we know.
-    pub(crate) lingering_holder: Option<Duration>,
+    /// How often it was planned to ask again because the present holder may keep the lock without a section.
+    pub(crate) linger_asks: u32,
     /// How the lease came to us, if it is known to be ours already.
     pub(crate) how: Option<How>,
     pub(crate) queued: QueuedReport,
@@ -73,7 +73,7 @@ impl Attempt {
             late_since: None,
             batch_role: None,
             longest: Duration::ZERO,
-            lingering_holder: None,
+            linger_asks: 0,
             linger: if token.linger().is_some() { Linger::May } else { Linger::Never },
             how: None,
             queued: QueuedReport::Due,

@@ -5,21 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::few::Few;
+use super::linger::Linger;
 use crate::engine::Renewal;
 use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{Kind, ServerTime, Time, Token};
-
-/// Whether a lease may stay with this process after its last section, without a holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Linger {
-    /// No: its token does not say so, or another process wants the lock or may want it.
-    Never,
-    /// It has not stayed yet.
-    May,
-    /// A section has ended before: until then at most.
-    Until(Time),
-}
 
 /// A lease that is ours and that nobody here holds yet.
 #[derive(Debug)]

@@ -24,8 +24,11 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
-/// How late a timer of the holder may be that ends the time of a lease without a section.
+/// How late the timer of a holder may be that ends the time of a lease without a section. If it is still later, the
+/// waiter asks again, after four times as long each time …
 const LINGER_MARGIN: Duration = Duration::from_millis(3);
+/// … so often in all. Then a section is running.
+const LINGER_ASKS: u32 = 4;
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,15 @@ fn how_found(attempt: &Attempt, found: Found) -> How {
         (Found::Free, false) => How::Free,
         (Found::Free, true) => How::Asked,
     }
+}
+
+/// After this time the holder has released a lock that it does not use, even if it was not told that we want it.
+fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option<Duration> {
+    let linger = holder.linger.filter(|_| attempt.linger_asks < LINGER_ASKS)?;
+    let later = LINGER_MARGIN * 4_u32.pow(attempt.linger_asks);
+    let wait = if attempt.linger_asks == 0 { linger + later } else { later };
+    attempt.linger_asks += 1;
+    Some(wait)
 }
 
 impl<W> Step<'_, W> {
@@ -137,8 +149,9 @@ impl<W> Step<'_, W> {
                 let known = KnownHolder { text: holder.text.clone(), until };
                 self.dismiss_impatient(&known);
                 let before = attempt.holder.replace(known);
-                let is_new = before.is_none_or(|before| before.text != holder.text);
-                attempt.lingering_holder = holder.linger.filter(|_| is_new);
+                if before.is_none_or(|before| before.text != holder.text) {
+                    attempt.linger_asks = 0;
+                }
                 let place = if front { Place::First } else { Place::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
@@ -275,12 +288,7 @@ impl<W> Step<'_, W> {
         } else {
             heartbeat
         };
-        // By then it has released a lock that it does not use, even if no push has arrived.
-        let wait = match attempt.lingering_holder.take() {
-            Some(linger) => wait.min(linger + LINGER_MARGIN),
-            None => wait,
-        };
-        self.now.after(wait)
+        self.now.after(until_lingering_ends(attempt, holder).map_or(wait, |ends| wait.min(ends)))
     }
 
     fn poll_delay(&mut self, attempt: &mut Attempt) -> Duration {

@@ -294,14 +294,20 @@ fn who_tries_once_tells_the_holder_and_is_busy() {
 }
 
 #[test]
-fn who_waits_behind_it_asks_again_when_its_time_must_be_over_once() {
+fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_times() {
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
+    for (holder, waits) in
+        [("dl1:other:0700050", [53, 12, 48, 192]), ("dl1:other:0800020", [23, 12, 48, 192])]
+    {
+        for wait in waits {
+            let (context, ..) = desk.next_enter();
+            desk.busy_behind(context, holder, true);
+            assert_eq!(desk.sleep(), ms(wait), "{holder}");
+        }
+    }
     let (context, ..) = desk.next_enter();
-    desk.busy_behind(context, "dl1:other:0700050", true);
-    assert_eq!(desk.sleep(), ms(53));
-    let (context, ..) = desk.next_enter();
-    desk.busy_behind(context, "dl1:other:0700050", true);
+    desk.busy_behind(context, "dl1:other:0800020", true);
     assert!(desk.sleep() > ms(1_000));
 }
 
