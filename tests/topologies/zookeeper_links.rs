@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock_tests::{Direction, ZooKeeperServers, Proxy};
+use distlock_tests::{Direction, Proxy, ZooKeeperServers};
 
 use crate::{
     load::{Keys, Load, turn},
@@ -89,6 +89,11 @@ async fn zookeeper_answers_slow() {
     load.works();
     let outcome = load.finish(&[]).await;
     servers.has_no_locks("/distlock");
-    row::print("ZooKeeper, one server", "answers 20 ms late, for a while", "zookeeper_answers_slow", &outcome);
+    row::print(
+        "ZooKeeper, one server",
+        "answers 20 ms late, for a while",
+        "zookeeper_answers_slow",
+        &outcome,
+    );
     outcome.assert_exclusive();
 }

@@ -3,9 +3,9 @@
 use distlock_tests::{ZooKeeperServers, eventually};
 
 use crate::{
-    zookeeper_killed::url,
     load::{Keys, Load, turn},
     row,
+    zookeeper_killed::url,
 };
 
 #[tokio::test(flavor = "multi_thread")]
