@@ -165,6 +165,8 @@ impl ZooKeeperStore {
         };
         self.places().stands(key, owner, link.session, &name);
         match seen.position(&name) {
+            // Its turn came after the queue was read, and it was told: it is not told the contrary now.
+            Some(behind) if behind > 0 && self.places().has_come(key, owner) => Ok(Tried::Changed),
             Some(behind) if behind > 0 => self.stands_behind(link, request, name, seen, behind).await,
             _ => {
                 // A member that lags behind may not have heard yet that the place was taken away.

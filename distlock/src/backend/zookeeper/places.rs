@@ -104,6 +104,12 @@ impl Places {
         }
     }
 
+    /// Whether it is known that nobody stands before this place any more.
+    pub(super) fn has_come(&self, key: &Arc<str>, owner: &Owner) -> bool {
+        let entry = self.owners.get(&(key.clone(), owner.clone()));
+        entry.is_some_and(|entry| matches!(entry.turn, Turn::Come(_)))
+    }
+
     /// The place is given up, or was lost. Nobody watches for it any more.
     pub(super) fn goes(&mut self, key: &Arc<str>, owner: &Owner, session: i64) -> Option<Left> {
         let mut entry = self.owners.remove(&(key.clone(), owner.clone()))?;
@@ -175,7 +181,9 @@ mod tests {
     fn how_a_holder_came_is_kept_until_it_goes() {
         let (mut places, key, owner, name) = rig();
         places.stands(&key, &owner, SESSION, &name);
+        assert!(!places.has_come(&key, &owner));
         places.comes(&key, &owner, Came::InTurn);
+        assert!(places.has_come(&key, &owner));
         places.stands(&key, &owner, SESSION, &name);
         places.comes(&key, &owner, Came::AtOnce);
         places.watch_nothing();
