@@ -62,6 +62,23 @@ setup_postgres() {
     command -v "${DISTLOCK_TEST_PGBOUNCER:-pgbouncer}" >/dev/null || install_packages pgbouncer
 }
 
+# Where services are managed the packages would start a server each: not while this is installed.
+setup_mariadb_and_memcached() {
+    local missing=() asks=/usr/sbin/policy-rc.d
+    command -v "${DISTLOCK_TEST_MARIADB:-mariadbd}" >/dev/null || [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server)
+    command -v "${DISTLOCK_TEST_MEMCACHED:-memcached}" >/dev/null || missing+=(memcached)
+    [ ${#missing[@]} = 0 ] && return
+    if [ -e "$asks" ]; then
+        install_packages "${missing[@]}"
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$asks" >/dev/null && as_root chmod +x "$asks" || return 1
+    install_packages "${missing[@]}"
+    local result=$?
+    as_root rm "$asks"
+    return $result
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
@@ -71,6 +88,7 @@ setup() {
         install_packages protobuf-compiler libprotobuf-dev || return 1
     setup_etcd || return 1
     setup_postgres || return 1
+    setup_mariadb_and_memcached || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
@@ -79,6 +97,8 @@ setup() {
     echo "server:  $("${DISTLOCK_TEST_SERVER:-redis-server}" --version)"
     echo "etcd:    $(etcd --version | head -n 1), $(protoc --version)"
     echo "server:  $(ls -d /usr/lib/postgresql/* 2>/dev/null | tail -n 1) for PostgreSQL"
+    echo "server:  $(PATH=$PATH:/usr/sbin "${DISTLOCK_TEST_MARIADB:-mariadbd}" --version)"
+    echo "server:  $("${DISTLOCK_TEST_MEMCACHED:-memcached}" --version)"
     echo "python:  $("$DISTLOCK_TEST_PYTHON" --version) with redis-py" \
         "$("$DISTLOCK_TEST_PYTHON" -c 'import redis; print(redis.__version__)')"
 }

@@ -46,14 +46,28 @@ mod backend;
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;
 }
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 mod backoff;
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 mod connection;
 mod contained;
+#[cfg(any(feature = "mysql", feature = "memcached"))]
+mod contended;
 mod driver;
 mod engine;
 mod error;
@@ -85,10 +99,22 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 mod url;
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 pub use connection::Credentials;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 pub use connection::TlsOptions;

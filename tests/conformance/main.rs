@@ -6,6 +6,8 @@
 
 mod fixtures;
 mod on_etcd;
+mod on_mariadb;
+mod on_memcached;
 mod on_redis;
 mod on_servers;
 mod quorum_alone;
@@ -38,6 +40,16 @@ mod quorum {
 mod etcd {
     use crate::on_etcd::OnEtcd;
     distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
+}
+
+mod mariadb {
+    use crate::on_mariadb::OnMariaDb;
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
+}
+
+mod memcached {
+    use crate::on_memcached::OnMemcached;
+    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue);
 }
 
 mod postgres {

@@ -1,9 +1,21 @@
 //! Making a manager.
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 use std::error::Error;
 use std::fmt;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 use std::future::Future;
 use std::time::Duration;
 
@@ -14,7 +26,13 @@ use crate::backend::Tuning;
 use crate::connection::AddressMap;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 use crate::connection::TlsOptions;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "etcd",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached"
+))]
 use crate::connection::{ConnectionOptions, Credentials, Provider};
 use crate::release::Release;
 use crate::store::LockStore;
@@ -30,7 +48,13 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+    #[cfg(any(
+        feature = "redis",
+        feature = "etcd",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "memcached"
+    ))]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -58,7 +82,13 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+            #[cfg(any(
+                feature = "redis",
+                feature = "etcd",
+                feature = "postgres",
+                feature = "mysql",
+                feature = "memcached"
+            ))]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -231,7 +261,13 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+    #[cfg(any(
+        feature = "redis",
+        feature = "etcd",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "memcached"
+    ))]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -244,7 +280,13 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+    #[cfg(any(
+        feature = "redis",
+        feature = "etcd",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "memcached"
+    ))]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -280,7 +322,13 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+    #[cfg(any(
+        feature = "redis",
+        feature = "etcd",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "memcached"
+    ))]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
