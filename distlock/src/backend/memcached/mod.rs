@@ -1,9 +1,9 @@
 //! Locks in Memcached, which evicts and forgets: for locks whose double run is harmless.
 //!
 //! An item for each lock, whose value is its owner. It is created by an atomic `add`, renewed and removed under its
-//! version (CAS), and ends by itself. Nobody is notified: who waits polls. The commands are the meta commands of the text
-//! protocol, on one connection, without waiting for each other; no client crate sends them that way. docs/memcached.md
-//! says what can let a second holder in.
+//! version (CAS), and ends by itself. Nobody is notified: who waits polls. The commands are the meta commands of
+//! the text protocol, on one connection, without waiting for each other; no client crate sends them that way.
+//! docs/memcached.md says what can let a second holder in.
 
 mod config;
 mod leases;

@@ -1,8 +1,8 @@
 //! Locks in a table of MariaDB or MySQL.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. A lock is
-//! acquired, renewed and released by one statement each, which is a transaction of its own. There is no notification:
-//! who waits polls. docs/mysql.md says what a user of the database needs.
+//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. A lock
+//! is acquired, renewed and released by one statement each, which is a transaction of its own. There is no
+//! notification: who waits polls. docs/mysql.md says what a user of the database needs.
 
 mod config;
 mod errors;
