@@ -74,6 +74,23 @@ setup_zookeeper() {
     [ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ] || install_packages zookeeper
 }
 
+# Where services are managed the packages would start a server each: not while this is installed.
+setup_mariadb_and_memcached() {
+    local missing=() asks=/usr/sbin/policy-rc.d
+    command -v "${DISTLOCK_TEST_MARIADB:-mariadbd}" >/dev/null || [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server)
+    command -v "${DISTLOCK_TEST_MEMCACHED:-memcached}" >/dev/null || missing+=(memcached)
+    [ ${#missing[@]} = 0 ] && return
+    if [ -e "$asks" ]; then
+        install_packages "${missing[@]}"
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$asks" >/dev/null && as_root chmod +x "$asks" || return 1
+    install_packages "${missing[@]}"
+    local result=$?
+    as_root rm "$asks"
+    return $result
+}
+
 setup() {
     command -v cargo >/dev/null || { echo 'please install Rust (rustup)' >&2; return 1; }
     command -v cc >/dev/null || install_packages gcc libc6-dev || return 1
@@ -85,6 +102,7 @@ setup() {
     setup_postgres || return 1
     setup_browser || return 1
     setup_zookeeper || return 1
+    setup_mariadb_and_memcached || return 1
     setup_python || return 1
     DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
@@ -94,6 +112,8 @@ setup() {
     echo "etcd:    $(etcd --version | head -n 1), $(protoc --version)"
     echo "server:  $(ls -d /usr/lib/postgresql/* 2>/dev/null | tail -n 1) for PostgreSQL"
     echo "server:  ZooKeeper in $(readlink -f /usr/share/java/zookeeper.jar), $(java -version 2>&1 | head -n 1)"
+    echo "server:  $(PATH=$PATH:/usr/sbin "${DISTLOCK_TEST_MARIADB:-mariadbd}" --version)"
+    echo "server:  $("${DISTLOCK_TEST_MEMCACHED:-memcached}" --version)"
     echo "python:  $("$DISTLOCK_TEST_PYTHON" --version) with redis-py" \
         "$("$DISTLOCK_TEST_PYTHON" -c 'import redis; print(redis.__version__)')"
 }

@@ -24,7 +24,7 @@ impl Backoff {
     }
 
     /// Like the default, with another first pause.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn beginning_with(first: Duration) -> Backoff {
         Backoff { next: first, ..Backoff::default() }
     }

@@ -50,14 +50,16 @@ mod backend;
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;
 }
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 mod backoff;
 pub mod blocking;
 mod clock;
 mod collection;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 mod connection;
 mod contained;
+#[cfg(any(feature = "mysql", feature = "memcached"))]
+mod contended;
 mod driver;
 mod engine;
 mod error;
@@ -95,10 +97,10 @@ mod sync;
 pub mod testing;
 mod token;
 mod ttl;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 mod url;
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 pub use connection::Credentials;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 pub use connection::TlsOptions;

@@ -6,6 +6,8 @@
 
 mod fixtures;
 mod on_etcd;
+mod on_mariadb;
+mod on_memcached;
 mod on_redis;
 mod on_servers;
 mod on_zookeeper;
@@ -44,6 +46,16 @@ mod etcd {
 mod zookeeper {
     use crate::on_zookeeper::OnZooKeeper;
     distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
+}
+
+mod mariadb {
+    use crate::on_mariadb::OnMariaDb;
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
+}
+
+mod memcached {
+    use crate::on_memcached::OnMemcached;
+    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue);
 }
 
 mod postgres {

@@ -4,7 +4,11 @@ pub(crate) mod adapter;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod fail_all;
+#[cfg(feature = "memcached")]
+pub(crate) mod memcached;
 pub(crate) mod memory;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "redis")]

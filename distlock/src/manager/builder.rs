@@ -1,9 +1,9 @@
 //! Making a manager.
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 use std::error::Error;
 use std::fmt;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 use std::future::Future;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::backend::Tuning;
 use crate::connection::AddressMap;
 #[cfg(any(feature = "tls", feature = "etcd"))]
 use crate::connection::TlsOptions;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(feature = "_remote")]
 use crate::connection::{ConnectionOptions, Credentials, Provider};
 use crate::manager_handle::Defaults;
 use crate::release::Release;
@@ -30,7 +30,7 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+    #[cfg(feature = "_remote")]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -58,7 +58,7 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+            #[cfg(feature = "_remote")]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -239,7 +239,7 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+    #[cfg(feature = "_remote")]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -252,7 +252,7 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+    #[cfg(feature = "_remote")]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -288,7 +288,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(any(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+    #[cfg(feature = "_remote")]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,

@@ -7,6 +7,10 @@ use super::built::Built;
 use super::store_slot::{Opened, StoreSlot};
 use super::{LockManager, LockManagerBuilder};
 use crate::backend::ConnectOn;
+#[cfg(feature = "memcached")]
+use crate::backend::memcached::MemcachedStore;
+#[cfg(feature = "mysql")]
+use crate::backend::mysql::{MysqlConfig, MysqlStore};
 #[cfg(feature = "postgres")]
 use crate::backend::postgres::{PostgresConfig, PostgresStore};
 use crate::error::LockError;
@@ -42,6 +46,8 @@ const SCHEMES: &[Scheme] = &[
     Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
     Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
     Scheme { names: &["etcd", "etcds"], feature: Some("etcd"), open: OPEN_ETCD },
+    Scheme { names: &["memcached"], feature: Some("memcached"), open: OPEN_MEMCACHED },
+    Scheme { names: &["mysql", "mariadb"], feature: Some("mysql"), open: OPEN_MYSQL },
     Scheme { names: &["zookeeper"], feature: Some("zookeeper"), open: OPEN_ZOOKEEPER },
     Scheme { names: &["postgres", "postgresql"], feature: Some("postgres"), open: OPEN_POSTGRES },
 ];
@@ -83,6 +89,16 @@ const OPEN_REDIS_OVER_TLS: Option<Open> = None;
 const OPEN_POSTGRES: Option<Open> = Some(open_postgres);
 #[cfg(not(feature = "postgres"))]
 const OPEN_POSTGRES: Option<Open> = None;
+
+#[cfg(feature = "mysql")]
+const OPEN_MYSQL: Option<Open> = Some(open_mysql);
+#[cfg(not(feature = "mysql"))]
+const OPEN_MYSQL: Option<Open> = None;
+
+#[cfg(feature = "memcached")]
+const OPEN_MEMCACHED: Option<Open> = Some(open_memcached);
+#[cfg(not(feature = "memcached"))]
+const OPEN_MEMCACHED: Option<Open> = None;
 
 #[cfg(feature = "etcd")]
 const OPEN_ETCD: Option<Open> = Some(open_etcd);
@@ -202,6 +218,38 @@ fn open_postgres(
     }
     let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
     open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)
+}
+
+#[cfg(feature = "mysql")]
+fn open_mysql(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    connect: ConnectOn,
+) -> Result<Built, LockError> {
+    #[cfg(any(feature = "tls", feature = "etcd"))]
+    if builder.connection.tls.is_some() {
+        return Err(LockError::options(
+            "`tls` is for Redis and etcd; the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`",
+        ));
+    }
+    let config = MysqlConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
+    open_store(StoreSlot::new(MysqlStore::new(config)), builder, client, connect)
+}
+
+#[cfg(feature = "memcached")]
+fn open_memcached(
+    builder: LockManagerBuilder,
+    url: Url,
+    client: &Arc<str>,
+    connect: ConnectOn,
+) -> Result<Built, LockError> {
+    #[cfg(any(feature = "tls", feature = "etcd"))]
+    if builder.connection.tls.is_some() {
+        return Err(LockError::options("`tls` is for Redis and etcd; Memcached is spoken to in the clear"));
+    }
+    let store = MemcachedStore::new(&url.0, &builder.connection).map_err(LockError::options)?;
+    open_store(StoreSlot::new(store), builder, client, connect)
 }
 
 /// From one URL that lists the servers, or from one URL for each.

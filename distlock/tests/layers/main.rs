@@ -21,7 +21,7 @@ const ROOMS: &[Room] = &[
     Room("clock", 1, &["clock.rs"]),
     Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
-    Room("help", 1, &["shrink.rs", "contained.rs", "process.rs", "nearest.rs", "backoff.rs"]),
+    Room("help", 1, &["shrink.rs", "contained.rs", "contended.rs", "process.rs", "nearest.rs", "backoff.rs"]),
     Room(
         "values",
         1,
@@ -46,7 +46,9 @@ const ROOMS: &[Room] = &[
     Room("connection options", 4, &["connection.rs"]),
     Room("etcd", 5, &["backend/etcd/"]),
     Room("zookeeper", 5, &["backend/zookeeper/"]),
+    Room("memcached", 5, &["backend/memcached/"]),
     Room("memory", 5, &["backend/memory/"]),
+    Room("mysql", 5, &["backend/mysql/"]),
     Room("redis", 5, &["backend/redis/"]),
     Room("postgres", 5, &["backend/postgres/"]),
     Room("quorum", 5, &["backend/quorum/"]),

@@ -1,0 +1,75 @@
+//! What we have written, so that it can be changed without being read first.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::meta::{Cas, Ttl};
+
+/// How many are remembered before those that have ended are forgotten.
+const FEW: usize = 1_024;
+
+/// The items of ours, by their keys.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    leases: HashMap<String, Lease>,
+    tidy_at: usize,
+}
+
+/// An item of ours, as it was written last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lease {
+    owner: String,
+    cas: Cas,
+    /// The server ends it after this at the earliest.
+    until: Instant,
+}
+
+impl Leases {
+    /// It was written now.
+    pub(super) fn wrote(&mut self, key: &str, owner: &str, cas: Cas, ttl: Ttl) {
+        let now = Instant::now();
+        if self.leases.len() >= self.tidy_at.max(FEW) {
+            self.leases.retain(|_, lease| lease.until > now);
+            self.tidy_at = self.leases.len() * 2;
+        }
+        let lease = Lease { owner: owner.to_owned(), cas, until: now + ttl.duration() };
+        self.leases.insert(key.to_owned(), lease);
+    }
+
+    /// Its version, and how long it lasts, if the owner wrote it last.
+    pub(super) fn of(&self, key: &str, owner: &str) -> Option<(Cas, Duration)> {
+        let lease = self.leases.get(key).filter(|lease| lease.owner == owner)?;
+        Some((lease.cas, lease.until.saturating_duration_since(Instant::now())))
+    }
+
+    /// It is not the owner's any more.
+    pub(super) fn ended(&mut self, key: &str, owner: &str) {
+        if self.leases.get(key).is_some_and(|lease| lease.owner == owner) {
+            self.leases.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_that_have_ended_are_forgotten() {
+        let mut leases = Leases::default();
+        leases.wrote("held", "me", 7, Ttl::at_least(Duration::from_secs(60)));
+        for number in 0..FEW * 3 {
+            let ended = Lease { owner: "me".to_owned(), cas: 1, until: Instant::now() };
+            leases.leases.insert(number.to_string(), ended);
+        }
+        leases.wrote("other", "me", 8, Ttl::at_least(Duration::from_secs(60)));
+        assert_eq!(leases.leases.len(), 2);
+        assert!(
+            leases.of("held", "me").is_some_and(|(cas, left)| cas == 7 && left > Duration::from_secs(50))
+        );
+        assert_eq!(leases.of("held", "somebody else"), None);
+        leases.ended("held", "somebody else");
+        leases.ended("other", "me");
+        assert_eq!((leases.leases.len(), leases.of("other", "me")), (1, None));
+    }
+}

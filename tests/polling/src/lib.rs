@@ -1,0 +1,39 @@
+//! Help for these tests: who holds a lock and believes it, and processes that work on one key.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
+
+mod court;
+mod fleet;
+
+use std::time::Duration;
+
+use distlock::{LockError, LockManager};
+
+pub use court::{Court, Tokens};
+pub use fleet::Fleet;
+
+/// Much longer than any test runs.
+pub const LONG: Duration = Duration::from_secs(600);
+
+/// What must not stand in any error.
+pub const SECRET: &str = "s3cret";
+
+/// A manager that never gives up.
+pub async fn manager(url: &str) -> LockManager {
+    LockManager::builder().url(url).unavailable_after(LONG).connect().await.unwrap()
+}
+
+/// Why no connection is made.
+pub async fn refusal(url: &str) -> LockError {
+    LockManager::builder().url(url).connect().await.unwrap_err()
+}
+
+/// Why a URL is refused without a connection; never with what was secret.
+#[must_use]
+pub fn objection(url: &str) -> String {
+    let error = LockManager::builder().url(url).connect_lazy().unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+    let text = format!("{error} {error:?}");
+    assert!(!text.contains(SECRET), "{text}");
+    text
+}
