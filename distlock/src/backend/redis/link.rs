@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::conduit::Conduit;
 use super::doze::Doze;
 use super::first_reply;
-use super::login::{Login, Shown};
+use super::login::{Asks, Login, Shown};
 use super::stream::{Pulse, Stream};
 use crate::backend::OpError;
 
@@ -76,6 +76,12 @@ pub(super) async fn log_in(
     let driver = tokio::spawn(driver);
     let renewal = shown.renew_at.map(|at| tokio::spawn(login.clone().keep(connection.clone(), Some(at))));
     Ok((connection, Driver(driver, renewal)))
+}
+
+impl Asks for Arc<Conduit> {
+    async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.request(cmd).await
+    }
 }
 
 impl Link {

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -14,7 +13,6 @@ use redis::{Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::conduit::Conduit;
 use super::errors::CredentialsFrom;
 use crate::backoff::Backoff;
 use crate::connection::{Credentials, Provider};
@@ -50,12 +48,6 @@ pub(super) trait Asks: Send + 'static {
 impl Asks for MultiplexedConnection {
     async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         self.clone().send_packed_command(cmd).await
-    }
-}
-
-impl Asks for Arc<Conduit> {
-    async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
-        self.request(cmd).await
     }
 }
 
