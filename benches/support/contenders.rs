@@ -85,6 +85,55 @@ pub struct Raw {
     count: Arc<AtomicU64>,
 }
 
+/// Whether the kernel holds back small writes until earlier ones were acknowledged (`TCP_NODELAY` not set).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nagle {
+    /// redis-rs's default. It collects commands under load; with many tasks this is the better setting.
+    On,
+    /// With few tasks this is the better setting.
+    Off,
+}
+
+impl Raw {
+    /// Connects with one of the two settings.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn connect_with(url: &str, nagle: Nagle) -> Result<Raw> {
+        let info: redis::ConnectionInfo = url.parse()?;
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(nagle == Nagle::Off);
+        let client = redis::Client::open(info.set_tcp_settings(tcp))?;
+        // A busy machine must not end the bench.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let release = Script::new(
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
+        );
+        Ok(Raw { connection, release, client: fastrand::u64(..), count: Arc::default() })
+    }
+}
+
+/// [`Raw`] with redis-rs's default settings.
+#[derive(Clone, Debug)]
+pub struct RawDefaults(Raw);
+
+impl Locks for RawDefaults {
+    type Guard = RawGuard;
+    const NAME: &'static str = "raw SET NX, redis-rs's defaults";
+
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(RawDefaults(Raw::connect_with(url, Nagle::On).await?))
+    }
+
+    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
+        self.0.acquire(key).await
+    }
+
+    async fn release(guard: Self::Guard) -> Result<()> {
+        Raw::release(guard).await
+    }
+}
+
 /// A lock of [`Raw`].
 #[derive(Debug)]
 pub struct RawGuard {
@@ -98,14 +147,7 @@ impl Locks for Raw {
     const NAME: &'static str = "raw SET NX, polling 50–100 ms";
 
     async fn connect(url: &str) -> Result<Self> {
-        let mut info: redis::ConnectionInfo = url.parse()?;
-        // Nagle's algorithm is on by default there, which would be an unfair advantage of everybody else.
-        info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
-        let connection = redis::Client::open(info)?.get_multiplexed_async_connection().await?;
-        let release = Script::new(
-            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
-        );
-        Ok(Raw { connection, release, client: fastrand::u64(..), count: Arc::default() })
+        Raw::connect_with(url, Nagle::Off).await
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {

@@ -69,6 +69,19 @@ impl Server {
         Ok(Control { reader: BufReader::with_capacity(1 << 16, stream) })
     }
 
+    /// CPU time that the server has used so far.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let info = self.control()?.call("INFO cpu")?;
+        let seconds = |name: &str| -> Result<f64> {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            Ok(line.ok_or_else(|| format!("INFO does not tell {name}"))?.trim().parse()?)
+        };
+        Ok(Duration::from_secs_f64(seconds("used_cpu_user")? + seconds("used_cpu_sys")?))
+    }
+
     /// Cores and the server's version, in one line.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
 
+use serde_json::{Value, json};
+
 /// Prints a line of progress or explanation.
 pub fn say(line: impl std::fmt::Display) {
     println!("{line}");
@@ -56,11 +58,13 @@ impl Table {
 #[derive(Debug)]
 pub struct Verdicts {
     table: Table,
+    /// What was measured, by its name.
+    measured: Vec<(String, f64)>,
 }
 
 impl Default for Verdicts {
     fn default() -> Self {
-        Verdicts { table: Table::new(&["what", "measured", "target", "met"]) }
+        Verdicts { table: Table::new(&["what", "measured", "target", "met"]), measured: Vec::new() }
     }
 }
 
@@ -78,7 +82,17 @@ impl Verdicts {
     fn add(&mut self, what: impl Into<String>, value: f64, target: String, met: bool) {
         let digits = if value.abs() >= 1_000.0 { 0 } else { 3 };
         let met = if met { "yes" } else { "**no**" };
-        self.table.row([what.into(), format!("{value:.digits$}"), target, met.to_owned()]);
+        let what = what.into();
+        self.measured.push((what.clone(), value));
+        self.table.row([what, format!("{value:.digits$}"), target, met.to_owned()]);
+    }
+
+    /// All of them, with the machine and the command that repeats the run.
+    #[must_use]
+    pub fn to_json(&self, machine: &str, command: &str) -> Value {
+        let measured: Vec<Value> =
+            self.measured.iter().map(|(what, value)| json!({ "what": what, "measured": value })).collect();
+        json!({ "machine": machine, "command": command, "figures": measured })
     }
 
     /// Prints all of them, with the machine and the command that repeats the run.

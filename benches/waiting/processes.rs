@@ -3,13 +3,13 @@
 use std::slice;
 use std::time::Duration;
 
-use distlock_benches::Result;
 use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, Rlock, Rslock, WithoutGaps};
 use distlock_benches::options::Length;
 use distlock_benches::processes::{Plan, run};
 use distlock_benches::server::Server;
 use distlock_benches::stats::micros;
 use distlock_benches::table::{Table, Verdicts, say};
+use distlock_benches::{Result, floor};
 
 pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
     let span = length.pick(Duration::from_secs(8), Duration::from_secs(1));
@@ -21,6 +21,7 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
         "in PINGs: p50",
         "p99",
         "in rapid PINGs: p50",
+        "p50 ÷ floor",
         "longest gap",
         "longest wait ÷ mean",
         "fairness",
@@ -36,6 +37,12 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
         (8, Rlock::NAME),
         (8, AsyncRedisLock::NAME),
     ];
+    let floor = floor::measure(server, length.pick(4_000, 1_000))?;
+    say(format!(
+        "one process publishes, another hears, blocking sockets: {} (p99 {})",
+        micros(floor.p50 as f64),
+        micros(floor.p99 as f64)
+    ));
     for (processes, name) in runs.into_iter().take(length.pick(runs.len(), 5)) {
         let f = run(&Plan { url: &server.url(), servers: slice::from_ref(server), name, processes, span })?;
         say(format!(
@@ -53,6 +60,7 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
             format!("{:.1}", f.p50_in_pings()),
             format!("{:.1}", f.p99_in_pings()),
             format!("{:.1}", f.p50 as f64 / f.ping.rapid as f64),
+            format!("{:.1}", f.p50 as f64 / floor.p50 as f64),
             ms(f.longest_gap),
             format!("{:.1}", f.longest_wait_to_mean),
             format!("{:.3}", f.fairness),
@@ -63,6 +71,8 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
             verdicts.at_most(what("commands per section"), f.commands, 2.3);
             verdicts.at_most(what("hand-off p50 ÷ PING"), f.p50_in_pings(), 2.0);
             if processes == 8 {
+                let in_floors = f.p50 as f64 / floor.p50 as f64;
+                verdicts.at_most(what("hand-off p50 ÷ floor"), in_floors, 2.0);
                 verdicts.at_most(what("hand-off p99 ÷ PING"), f.p99_in_pings(), 15.0);
             }
             verdicts.at_most(what("longest wait ÷ mean"), f.longest_wait_to_mean, 3.0);

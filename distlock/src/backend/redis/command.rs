@@ -84,9 +84,13 @@ impl Wire {
     ) -> Cmd {
         let mut cmd = self.on_queue(script_ref, &SCRIPTS.leave, key);
         self.token(&mut cmd, op.token);
-        // To the script, zero means "none".
-        let handoffs_began = op.handoffs_began.map_or(0, |began| began.0);
-        cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began).arg(&self.settings);
+        // Every argument costs the server time, and nearly always these say nothing.
+        if op.keep_taken_for.is_some() || op.handoffs_began.is_some() || from.is_some() {
+            // To the script, zero means "none".
+            let handoffs_began = op.handoffs_began.map_or(0, |began| began.0);
+            cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began);
+        }
+        cmd.arg(&self.settings);
         if let Some(from) = from {
             cmd.arg(from);
         }

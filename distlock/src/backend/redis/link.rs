@@ -4,31 +4,24 @@
 //! with an error if the connection ends or is given up. It needs neither a runtime where it is polled nor a
 //! timer, because the supervisor watches the connection as a whole.
 
-use std::future::poll_fn;
-use std::io;
-use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, unconstrained};
+use tokio::task::JoinHandle;
 
+use super::conduit::Conduit;
 use super::doze::Doze;
 use super::first_reply;
-use super::login::{Login, Shown};
+use super::login::{Asks, Login, Shown};
 use super::stream::{Pulse, Stream};
 use crate::backend::OpError;
-
-/// The length of the queue in front of the socket. Effectively unbounded: a request that waits for space
-/// would have no fixed place in the order. The supervisor limits its growth, because it drops a stalled link.
-const QUEUE: usize = 1 << 20;
 
 /// A connection for commands.
 #[derive(Debug)]
 pub(super) struct Link {
-    connection: MultiplexedConnection,
+    conduit: Arc<Conduit>,
     pub(super) pulse: Arc<Pulse>,
     doze: Doze,
     /// Wakes the supervisor.
@@ -50,7 +43,17 @@ impl Drop for Driver {
     }
 }
 
-/// Logs in over `stream` and starts the tasks that serve the connection.
+/// Logs in over `stream` and starts the tasks that serve a connection for commands of many callers.
+pub(super) async fn open(login: &Login, mut stream: Stream) -> RedisResult<(Arc<Conduit>, Driver)> {
+    first_reply::exchange(&mut stream).await?;
+    let Shown { settings, renew_at } = login.shown().await?;
+    let conduit = Conduit::log_in(&settings, stream).await?;
+    let driver = tokio::spawn(Arc::clone(&conduit).drive());
+    let renewal = renew_at.map(|at| tokio::spawn(login.clone().keep(Arc::clone(&conduit), Some(at))));
+    Ok((conduit, Driver(driver, renewal)))
+}
+
+/// The same for a connection of one user.
 pub(super) async fn start(
     login: &Login,
     mut stream: Stream,
@@ -67,7 +70,7 @@ pub(super) async fn log_in(
     stream: Stream,
     config: AsyncConnectionConfig,
 ) -> RedisResult<(MultiplexedConnection, Driver)> {
-    let config = config.set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
+    let config = config.set_response_timeout(None);
     let (connection, driver) =
         MultiplexedConnection::new_with_config(&shown.settings, stream, config).await?;
     let driver = tokio::spawn(driver);
@@ -75,49 +78,32 @@ pub(super) async fn log_in(
     Ok((connection, Driver(driver, renewal)))
 }
 
+impl Asks for Arc<Conduit> {
+    async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.request(cmd).await
+    }
+}
+
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, pulse: Arc<Pulse>) -> Link {
-        Link { connection, pulse, doze: Doze::new(), nudge: Notify::new(), fault: OnceLock::new() }
+    pub(super) fn new(conduit: Arc<Conduit>, pulse: Arc<Pulse>) -> Link {
+        Link { conduit, pulse, doze: Doze::new(), nudge: Notify::new(), fault: OnceLock::new() }
     }
 
     /// Sends one command.
     pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         let _flight = Flight::begin(self);
-        let mut connection = self.connection.clone();
-        let mut sending = pin!(connection.send_packed_command(cmd));
-        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
+        self.conduit.request(cmd).await
     }
 
     /// Sends many commands in one write. Returns one value for each; error replies are values.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);
-        let mut connection = self.connection.clone();
-        let mut sending = pin!(connection.send_packed_commands(pipeline, 0, pipeline.len()));
-        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
+        self.conduit.request_all(pipeline).await
     }
 
     /// Sends a PING. Any reply proves that the server is alive. Not counted as a request.
     pub(super) async fn ping(&self) -> RedisResult<Value> {
-        let mut connection = self.connection.clone();
-        let ping = redis::cmd("PING");
-        let mut sending = pin!(connection.send_packed_command(&ping));
-        poll_fn(|cx| self.poll(sending.as_mut(), cx)).await
-    }
-
-    fn poll<T>(
-        &self,
-        sending: Pin<&mut impl Future<Output = RedisResult<T>>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<RedisResult<T>> {
-        // On a busy runtime, cooperative scheduling would delay the first poll, and with it the place in the
-        // queue.
-        match pin!(unconstrained(sending)).poll(cx) {
-            // The request may have entered the queue while it was emptied for the last time.
-            Poll::Pending if self.pulse.has_ended() => {
-                Poll::Ready(Err(RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe))))
-            }
-            poll => poll,
-        }
+        self.conduit.request(&redis::cmd("PING")).await
     }
 
     pub(super) fn in_flight(&self) -> usize {

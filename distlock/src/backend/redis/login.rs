@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ProtocolVersion, RedisConnectionInfo, RedisResult, cmd};
+use redis::{Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -38,6 +38,17 @@ pub(super) struct Login {
 pub(super) struct Shown {
     pub(super) settings: RedisConnectionInfo,
     pub(super) renew_at: Option<Instant>,
+}
+
+/// An open connection that can send AUTH.
+pub(super) trait Asks: Send + 'static {
+    fn ask(&self, cmd: &Cmd) -> impl Future<Output = RedisResult<Value>> + Send;
+}
+
+impl Asks for MultiplexedConnection {
+    async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.clone().send_packed_command(cmd).await
+    }
 }
 
 impl Login {
@@ -82,13 +93,13 @@ impl Login {
     }
 
     /// Sends new credentials on `connection` whenever the old ones are about to expire, until it is dropped.
-    pub(super) async fn keep(self, connection: MultiplexedConnection, mut renew_at: Option<Instant>) {
+    pub(super) async fn keep(self, connection: impl Asks, mut renew_at: Option<Instant>) {
         while let Some(at) = renew_at {
             sleep_until(at).await;
             let mut backoff = Backoff::up_to(LONGEST_RENEWAL_PAUSE);
             let mut before = Failures::None;
             renew_at = loop {
-                match self.renew(connection.clone()).await {
+                match self.renew(&connection).await {
                     Ok(next) => break next,
                     Err(error) => notice(Notice::CredentialsNotRenewed {
                         error: &error,
@@ -100,7 +111,7 @@ impl Login {
         }
     }
 
-    async fn renew(&self, mut connection: MultiplexedConnection) -> RedisResult<Option<Instant>> {
+    async fn renew(&self, connection: &impl Asks) -> RedisResult<Option<Instant>> {
         let Some(provider) = &self.provider else { return Ok(None) };
         let given = given_by(provider).await?;
         let mut auth = cmd("AUTH");
@@ -108,7 +119,7 @@ impl Login {
             auth.arg(user);
         }
         auth.arg(&given.password);
-        connection.send_packed_command(&auth).await?.extract_error()?;
+        connection.ask(&auth).await?.extract_error()?;
         Ok(renewal(&given))
     }
 }

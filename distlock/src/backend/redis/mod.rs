@@ -10,6 +10,7 @@
 mod address;
 mod cluster;
 mod command;
+mod conduit;
 mod config;
 mod config_error;
 mod diagnosis;

@@ -36,8 +36,7 @@ impl Pulse {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// True from before the connection's queue is emptied for the last time: if a request is put into the
-    /// queue and this returns false afterwards, the request will get a reply or an error.
+    /// True from before the requests under way fail. (Each of them gets a reply or an error in any case.)
     pub(super) fn has_ended(&self) -> bool {
         fence(Ordering::SeqCst);
         self.ended.load(Ordering::SeqCst)

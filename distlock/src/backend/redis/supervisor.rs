@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
+use redis::{Pipeline, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
 use super::config::Address;
@@ -168,13 +168,13 @@ async fn attempt(
         memory.refusals.begin(&address);
         let place = address.to_string();
         let pulse = Arc::new(Pulse::default());
-        let (connection, driver) = async {
+        let (conduit, driver) = async {
             let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await?;
-            link::start(&config.login, stream, AsyncConnectionConfig::new()).await
+            link::open(&config.login, stream).await
         }
         .await
         .map_err(|error| errors::unconnected(&place, config.login.source(), error))?;
-        let link = Arc::new(Link::new(connection, pulse));
+        let link = Arc::new(Link::new(conduit, pulse));
         let how = (owner.role(), manner);
         let handshake_result =
             handshake(&link, owner.wire(), how, config.replicas, &mut memory.refusals).await;

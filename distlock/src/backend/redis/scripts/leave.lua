@@ -3,6 +3,7 @@
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
+--        or, for neither: token  settings
 --        keep_taken_for: the key stays taken, by no token, for this long
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every
@@ -17,8 +18,9 @@
 --        {NOT_YOURS, token}   neither was
 
 local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}
-local token, keep_taken_for, handoffs_began = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local count, poll_gap, poll_gap_interval, channels = string.match(ARGV[4], '^(%d) (%d+) (%d+) (.*)$')
+local token, settings = ARGV[1], ARGV[4] or ARGV[2]
+local keep_taken_for, handoffs_began = ARGV[4] and tonumber(ARGV[2]) or 0, tonumber(ARGV[3] or 0)
+local count, poll_gap, poll_gap_interval, channels = string.match(settings, '^(%d) (%d+) (%d+) (.*)$')
 local run = {
   now = server_time(), held = '', waiter = waiter, handoffs_began = handoffs_began,
   poll_gap = tonumber(poll_gap), poll_gap_interval = tonumber(poll_gap_interval),

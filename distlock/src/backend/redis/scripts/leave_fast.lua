@@ -4,7 +4,7 @@
 -- A key of another type replies with an error, which is not our token either.
 local held = redis.pcall('GET', KEYS[1])
 local waiter
-if held == ARGV[1] and ARGV[2] == '0' then
+if held == ARGV[1] and (ARGV[2] == '0' or not ARGV[3]) then
   -- The first write of the script, and one that needs no memory: it shows whether the server accepts writes
   -- at all, before any waiter is told anything (see serve.lua).
   waiter = redis.pcall('LPOP', KEYS[2])

@@ -1,0 +1,53 @@
+//! So many tasks, each of which takes one lock after the other.
+
+use std::time::{Duration, Instant};
+
+use distlock_benches::clock::{cpu_time, monotonic};
+use distlock_benches::server::Server;
+use distlock_benches::stats::quantile;
+use distlock_benches::{Result, join};
+
+use crate::results::Figures;
+use crate::sections::Section;
+
+/// How many tasks, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load<'a> {
+    pub(crate) tasks: usize,
+    pub(crate) span: Duration,
+    pub(crate) server: &'a Server,
+}
+
+/// What one task did: the time of each lock, nanoseconds.
+async fn one_task<S: Section>(contender: S, until: Instant) -> Result<Vec<u64>> {
+    let mut samples = Vec::with_capacity(4096);
+    while Instant::now() < until {
+        let start = monotonic();
+        contender.section().await?;
+        samples.push(monotonic() - start);
+    }
+    Ok(samples)
+}
+
+pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>) -> Result<Figures> {
+    let server = load.server.cpu_time()?;
+    let (start, cpu) = (Instant::now(), cpu_time());
+    let until = start + load.span;
+    // Spawned also if there is one only: that is how programs run, and it costs a wake-up less than the main
+    // thread.
+    let tasks: Vec<_> = (0..load.tasks).map(|_| tokio::spawn(one_task(contender.clone(), until))).collect();
+    let mut samples = Vec::new();
+    for task in tasks {
+        samples.extend(join(task).await?);
+    }
+    let (span, cpu) = (start.elapsed(), cpu_time() - cpu);
+    let server = load.server.cpu_time()? - server;
+    let locks = samples.len() as f64;
+    Ok(Figures {
+        p50: quantile(&mut samples, 0.5) as f64,
+        p99: quantile(&mut samples, 0.99) as f64,
+        per_second: locks / span.as_secs_f64(),
+        client_cpu: cpu.as_nanos() as f64 / locks,
+        server_cpu: server.as_nanos() as f64 / locks,
+    })
+}

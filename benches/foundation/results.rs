@@ -1,0 +1,168 @@
+//! What came out, as tables, verdicts and JSON.
+
+use distlock_benches::Result;
+use distlock_benches::options::Length;
+use distlock_benches::results;
+use distlock_benches::stats::{median, micros};
+use distlock_benches::table::{Table, Verdicts, say};
+use serde_json::{Value, json};
+
+use crate::sections::Contender;
+
+/// One contender with one number of tasks in one round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    /// Time of one lock, nanoseconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) per_second: f64,
+    /// CPU time per lock, nanoseconds.
+    pub(crate) client_cpu: f64,
+    pub(crate) server_cpu: f64,
+}
+
+/// One of the figures.
+type Of = fn(&Figures) -> f64;
+
+/// All rounds with one number of tasks. In each round, the figures of all contenders in the order of
+/// [`Contender::ALL`].
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) tasks: usize,
+    pub(crate) rounds: Vec<Vec<Figures>>,
+}
+
+/// What is aimed at in a row.
+struct Targets {
+    per_second: f64,
+    client_cpu: f64,
+}
+
+impl Row {
+    fn targets(&self) -> Targets {
+        let (per_second, client_cpu) = match self.tasks {
+            1 => (0.9, 1.4),
+            2..=16 => (0.95, 1.1),
+            _ => (1.0, 1.1),
+        };
+        Targets { per_second, client_cpu }
+    }
+
+    fn of(&self, contender: Contender, of: Of) -> Vec<f64> {
+        let at = Contender::ALL.iter().position(|one| *one == contender).unwrap_or(0);
+        self.rounds.iter().filter_map(|round| round.get(at)).map(of).collect()
+    }
+
+    fn median(&self, contender: Contender, of: Of) -> f64 {
+        median(&mut self.of(contender, of))
+    }
+
+    /// Raw at its better setting in this row: the one with the higher throughput.
+    fn raw(&self) -> Contender {
+        let throughput = |contender| self.median(contender, |f| f.per_second);
+        let (defaults, no_delay) = (Contender::RawDefaults, Contender::RawNoDelay);
+        if throughput(defaults) > throughput(no_delay) { defaults } else { no_delay }
+    }
+
+    /// The median over the rounds of the ratio within a round.
+    fn ratio(&self, contender: Contender, base: Contender, of: Of) -> f64 {
+        let pairs = self.of(contender, of).into_iter().zip(self.of(base, of));
+        median(&mut pairs.map(|(one, base)| one / base).collect::<Vec<_>>())
+    }
+
+    fn print(&self) {
+        let raw = self.raw();
+        let mut table = Table::new(&[
+            "contender",
+            "locks/s",
+            "÷ raw",
+            "p50",
+            "÷ raw",
+            "p99",
+            "client CPU per lock",
+            "÷ raw",
+            "server CPU per lock",
+            "÷ raw",
+        ]);
+        for one in Contender::ALL {
+            let ratio = |of: Of| format!("{:.2}", self.ratio(one, raw, of));
+            let fine = |of: Of| format!("{:.1} µs", self.median(one, of) / 1_000.0);
+            table.row([
+                one.name().to_owned(),
+                format!("{:.0}", self.median(one, |f| f.per_second)),
+                ratio(|f| f.per_second),
+                micros(self.median(one, |f| f.p50)),
+                ratio(|f| f.p50),
+                micros(self.median(one, |f| f.p99)),
+                fine(|f| f.client_cpu),
+                ratio(|f| f.client_cpu),
+                fine(|f| f.server_cpu),
+                ratio(|f| f.server_cpu),
+            ]);
+        }
+        table.print(&format!(
+            "{} tasks, distinct keys (raw at its better setting: {})",
+            self.tasks,
+            raw.name()
+        ));
+    }
+
+    fn judge(&self, verdicts: &mut Verdicts) {
+        let (raw, targets) = (self.raw(), self.targets());
+        for one in Contender::OURS {
+            let what = |figure: &str| format!("{} tasks, {}: {figure}", self.tasks, one.name());
+            let ratio = |of: Of| self.ratio(one, raw, of);
+            verdicts.at_least(what("throughput ÷ raw"), ratio(|f| f.per_second), targets.per_second);
+            if self.tasks == 1 {
+                verdicts.at_most(what("p50 ÷ raw"), ratio(|f| f.p50), 1.05);
+            }
+            verdicts.at_most(what("client CPU ÷ raw"), ratio(|f| f.client_cpu), targets.client_cpu);
+            verdicts.at_most(what("server CPU ÷ raw"), ratio(|f| f.server_cpu), 1.25);
+        }
+        let ours = |peer| self.ratio(Contender::Distlock, peer, |f| f.per_second);
+        let least = Contender::PEERS.into_iter().map(ours).fold(f64::INFINITY, f64::min);
+        verdicts.at_least(format!("{} tasks: throughput ÷ best peer", self.tasks), least, 1.0);
+    }
+
+    fn to_json(&self) -> Value {
+        let raw = self.raw();
+        let contender = |one: Contender| {
+            let figure =
+                |of: Of| json!({ "median": self.median(one, of), "to_raw": self.ratio(one, raw, of) });
+            json!({
+                "name": one.name(),
+                "locks_per_second": figure(|f| f.per_second),
+                "p50_ns": figure(|f| f.p50),
+                "p99_ns": figure(|f| f.p99),
+                "client_cpu_ns": figure(|f| f.client_cpu),
+                "server_cpu_ns": figure(|f| f.server_cpu),
+            })
+        };
+        json!({
+            "tasks": self.tasks,
+            "raw": raw.name(),
+            "contenders": Contender::ALL.map(contender),
+        })
+    }
+}
+
+pub(crate) fn report(rows: &[Row], machine: &str, length: Length) -> Result<()> {
+    let mut verdicts = Verdicts::default();
+    for row in rows {
+        row.print();
+        row.judge(&mut verdicts);
+    }
+    let quick = length.pick("", " -- --quick");
+    let command = format!("cargo bench -p distlock-benches --bench foundation{quick}");
+    verdicts.print(machine, &command);
+    let rounds = rows.first().map_or(0, |row| row.rounds.len());
+    let json = json!({
+        "bench": "foundation",
+        "command": command,
+        "machine": machine,
+        "rounds": rounds,
+        "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+    });
+    say(format!("Results: {}", results::write("foundation", &json)?.display()));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The contenders: take a lock, do nothing, give it back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use distlock::{LockManager, distributed_lock};
+use distlock_benches::Result;
+use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, RawDefaults, Rlock, Rslock};
+
+use crate::load::{Load, run};
+use crate::results::Figures;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The number of a key that was never locked before.
+fn fresh() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Takes a lock that nobody else wants, does nothing, gives it back.
+pub(crate) trait Section: Clone + Send + Sync + 'static {
+    fn section(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+#[derive(Clone)]
+struct ByHand<L>(L);
+
+impl<L: Locks> Section for ByHand<L> {
+    async fn section(&self) -> Result<()> {
+        L::release(self.0.acquire(&format!("bench:{}", fresh())).await?).await
+    }
+}
+
+/// The same as an annotated method.
+#[derive(Clone)]
+struct Annotated {
+    locks: LockManager,
+}
+
+impl Annotated {
+    #[distributed_lock(key = "bench:<id>", manager = self.locks)]
+    async fn locked(&self, id: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Section for Annotated {
+    async fn section(&self) -> Result<()> {
+        self.locked(fresh()).await
+    }
+}
+
+/// Everybody who is measured. The first two are what all others are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contender {
+    RawDefaults,
+    RawNoDelay,
+    Distlock,
+    Annotated,
+    Rslock,
+    Rlock,
+    AsyncRedisLock,
+}
+
+impl Contender {
+    pub(crate) const ALL: [Contender; 7] = [
+        Contender::RawDefaults,
+        Contender::RawNoDelay,
+        Contender::Distlock,
+        Contender::Annotated,
+        Contender::Rslock,
+        Contender::Rlock,
+        Contender::AsyncRedisLock,
+    ];
+    pub(crate) const OURS: [Contender; 2] = [Contender::Distlock, Contender::Annotated];
+    pub(crate) const PEERS: [Contender; 3] = [Contender::Rslock, Contender::Rlock, Contender::AsyncRedisLock];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contender::RawDefaults => "raw, redis-rs's defaults",
+            Contender::RawNoDelay => "raw, TCP_NODELAY",
+            Contender::Distlock => Distlock::NAME,
+            Contender::Annotated => "distlock, annotated function",
+            Contender::Rslock => Rslock::NAME,
+            Contender::Rlock => Rlock::NAME,
+            Contender::AsyncRedisLock => AsyncRedisLock::NAME,
+        }
+    }
+
+    /// Connects, and runs each of the loads.
+    pub(crate) async fn measure(self, loads: &[Load<'_>]) -> Result<Vec<Figures>> {
+        match self {
+            Contender::RawDefaults => by_hand::<RawDefaults>(loads).await,
+            Contender::RawNoDelay => by_hand::<Raw>(loads).await,
+            Contender::Distlock => by_hand::<Distlock>(loads).await,
+            Contender::Annotated => {
+                let Distlock(locks) = Distlock::connect(&loads_url(loads)?).await?;
+                all(&Annotated { locks }, loads).await
+            }
+            Contender::Rslock => by_hand::<Rslock>(loads).await,
+            Contender::Rlock => by_hand::<Rlock>(loads).await,
+            Contender::AsyncRedisLock => by_hand::<AsyncRedisLock>(loads).await,
+        }
+    }
+}
+
+fn loads_url(loads: &[Load<'_>]) -> Result<String> {
+    Ok(loads.first().ok_or("nothing to measure")?.server.url())
+}
+
+async fn by_hand<L: Locks>(loads: &[Load<'_>]) -> Result<Vec<Figures>> {
+    all(&ByHand(L::connect(&loads_url(loads)?).await?), loads).await
+}
+
+async fn all<S: Section>(contender: &S, loads: &[Load<'_>]) -> Result<Vec<Figures>> {
+    // Connections that are made on first use, and scripts that are loaded then.
+    for _ in 0..20 {
+        contender.section().await?;
+    }
+    let mut figures = Vec::new();
+    for load in loads {
+        figures.push(run(contender, load).await?);
+    }
+    Ok(figures)
+}

@@ -1,0 +1,51 @@
+//! A stream that is lent to the client library, which logs in over it, and taken back afterwards.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::backend::redis::stream::Stream;
+
+/// The borrower's end. Once the stream was taken back, it is closed.
+#[derive(Clone)]
+pub(super) struct Lent(Arc<Mutex<Option<Stream>>>);
+
+impl Lent {
+    pub(super) fn new(stream: Stream) -> Lent {
+        Lent(Arc::new(Mutex::new(Some(stream))))
+    }
+
+    pub(super) fn take_back(&self) -> Option<Stream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn poll<T>(&self, poll: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(stream) => poll(Pin::new(stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+impl AsyncRead for Lent {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll(|stream| stream.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Lent {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll(|stream| stream.poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(|stream| stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(|stream| stream.poll_shutdown(cx))
+    }
+}

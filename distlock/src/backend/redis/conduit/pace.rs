@@ -1,0 +1,111 @@
+//! When commands are written to the socket.
+//!
+//! A write costs the client and the server a system call each, and wakes a thread on both sides, however few
+//! commands it carries. So commands are written at once on an idle connection, and collected while the server
+//! is busy with earlier ones: it takes them from its socket when it has replied to those. Two writes under
+//! way are enough to keep it busy. While tasks have replies to act upon, one write under way is enough: the
+//! last of these tasks writes for all of them.
+//!
+//! Whatever is held back is written when a reply comes, so that nothing waits for long on a connection of low
+//! latency. On others a command is held back for no longer than [`LONGEST_HOLD`] while others follow it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::clock::Time;
+
+/// How many writes may be under way before commands are held back.
+const WRITES_UNDER_WAY: usize = 2;
+/// When the last write was longer ago than this, nothing is held back.
+const LONGEST_HOLD: Duration = Duration::from_micros(200);
+
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// How many replies all commands so far get.
+    expected: u64,
+    /// How many have come.
+    answered: u64,
+    /// Of each write under way: when that many replies have come, it has been answered.
+    writes: VecDeque<u64>,
+    last_write: Time,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { expected: 0, answered: 0, writes: VecDeque::new(), last_write: Time(0) }
+    }
+}
+
+impl Pace {
+    pub(super) fn expect(&mut self, replies: usize) {
+        self.expected += replies as u64;
+    }
+
+    /// All commands so far are being written.
+    pub(super) fn write(&mut self, now: Time) {
+        self.last_write = now;
+        if self.writes.back() != Some(&self.expected) {
+            self.writes.push_back(self.expected);
+        }
+    }
+
+    pub(super) fn answered(&mut self, replies: usize) {
+        self.answered += replies as u64;
+        while self.writes.front().is_some_and(|write| *write <= self.answered) {
+            self.writes.pop_front();
+        }
+    }
+
+    /// Whether commands are to be written now. `untaken`: how many tasks have replies to act upon.
+    pub(super) fn may_write(&self, untaken: usize, now: impl FnOnce() -> Time) -> bool {
+        let most = if untaken == 0 { WRITES_UNDER_WAY } else { 1 };
+        self.writes.len() < most || now().duration_since(self.last_write) >= LONGEST_HOLD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1_000_000_000);
+
+    fn pace_with_writes(writes: usize) -> Pace {
+        let mut pace = Pace::default();
+        for _ in 0..writes {
+            pace.expect(3);
+            pace.write(NOW);
+        }
+        pace
+    }
+
+    #[test]
+    fn on_an_idle_connection_everything_is_written_at_once() {
+        assert!(pace_with_writes(0).may_write(0, || NOW));
+        assert!(pace_with_writes(0).may_write(5, || NOW), "nobody else would make a reply come");
+    }
+
+    #[test]
+    fn two_writes_are_under_way_at_most_and_one_while_tasks_are_about_to_run() {
+        assert!(pace_with_writes(1).may_write(0, || NOW));
+        assert!(!pace_with_writes(1).may_write(1, || NOW));
+        assert!(!pace_with_writes(2).may_write(0, || NOW));
+    }
+
+    #[test]
+    fn a_write_is_under_way_until_its_last_reply_has_come() {
+        let mut pace = pace_with_writes(2);
+        pace.answered(2);
+        assert!(!pace.may_write(0, || NOW));
+        pace.answered(1);
+        assert!(pace.may_write(0, || NOW));
+        pace.answered(3);
+        assert!(pace.may_write(9, || NOW));
+    }
+
+    #[test]
+    fn nothing_is_held_back_for_long() {
+        let pace = pace_with_writes(7);
+        assert!(!pace.may_write(3, || NOW.after(LONGEST_HOLD / 2)));
+        assert!(pace.may_write(3, || NOW.after(LONGEST_HOLD)));
+    }
+}

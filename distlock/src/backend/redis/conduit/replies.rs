@@ -1,0 +1,307 @@
+//! Who awaits which reply: replies come in the order of the commands.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::task::Waker;
+
+use redis::{RedisResult, Value};
+
+/// Where the reply to one request will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
+/// How many replies a request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    One,
+    Several(usize),
+}
+
+impl Expected {
+    pub(super) fn count(self) -> usize {
+        match self {
+            Expected::One => 1,
+            Expected::Several(count) => count,
+        }
+    }
+}
+
+/// All replies to one request.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reply {
+    One(Value),
+    Several(Vec<Value>),
+}
+
+enum Slot {
+    Free,
+    /// `waker`: of the task that awaits the reply, if one was seen that does.
+    Awaited {
+        expected: Expected,
+        so_far: Vec<Value>,
+        waker: Option<Waker>,
+    },
+    /// Whoever asked has gone; so many replies have still to be thrown away.
+    Unwanted {
+        left: usize,
+    },
+    Ready(RedisResult<Reply>),
+}
+
+/// Slots are used again and again: a request needs no memory of its own.
+#[derive(Default)]
+pub(super) struct Replies {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// The slots of the requests without all their replies, in the order of the commands.
+    order: VecDeque<usize>,
+    /// Replies whose tasks have not been polled since.
+    untaken: usize,
+}
+
+/// What a poll found. The waker that was replaced must be dropped outside of the mutex: it may be the last
+/// that keeps a task alive.
+#[derive(Debug)]
+pub(super) enum Look {
+    Ready(RedisResult<Reply>),
+    /// This waker is the one that will be woken.
+    Known,
+    /// Another waker will be woken: set this one.
+    Other,
+}
+
+impl Replies {
+    pub(super) fn expect(&mut self, expected: Expected) -> Place {
+        let so_far = match expected {
+            Expected::One => Vec::new(),
+            Expected::Several(count) => Vec::with_capacity(count),
+        };
+        let slot = Slot::Awaited { expected, so_far, waker: None };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index] = slot;
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        if expected.count() == 0 {
+            drop(self.ready(index, Ok(Reply::Several(Vec::new()))));
+        } else {
+            self.order.push_back(index);
+        }
+        Place(index)
+    }
+
+    fn ready(&mut self, index: usize, result: RedisResult<Reply>) -> Option<Waker> {
+        match mem::replace(&mut self.slots[index], Slot::Ready(result)) {
+            Slot::Awaited { waker, .. } => {
+                self.untaken += 1;
+                waker
+            }
+            Slot::Free | Slot::Unwanted { .. } | Slot::Ready(_) => {
+                self.slots[index] = Slot::Free;
+                self.free.push(index);
+                None
+            }
+        }
+    }
+
+    /// The next reply has come. `false`: nobody has asked for one.
+    pub(super) fn answer(&mut self, value: Value, woken: &mut Vec<Waker>) -> bool {
+        let Some(&index) = self.order.front() else { return false };
+        let reply = match &mut self.slots[index] {
+            Slot::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
+            Slot::Awaited { expected: Expected::Several(count), so_far, .. } => {
+                so_far.push(value);
+                (so_far.len() >= *count).then(|| Reply::Several(mem::take(so_far)))
+            }
+            Slot::Unwanted { left } => {
+                *left -= 1;
+                (*left == 0).then_some(Reply::One(value))
+            }
+            // Only slots of the other two kinds are in the order.
+            Slot::Free | Slot::Ready(_) => None,
+        };
+        if let Some(reply) = reply {
+            self.order.pop_front();
+            woken.extend(self.ready(index, Ok(reply)));
+        }
+        true
+    }
+
+    /// What a task finds that is polled with `waker`.
+    pub(super) fn look(&mut self, Place(index): Place, waker: &Waker) -> Look {
+        match &mut self.slots[index] {
+            Slot::Awaited { waker: known, .. } => match known {
+                Some(known) if known.will_wake(waker) => Look::Known,
+                _ => Look::Other,
+            },
+            _ => match mem::replace(&mut self.slots[index], Slot::Free) {
+                Slot::Ready(result) => {
+                    self.free.push(index);
+                    self.untaken -= 1;
+                    Look::Ready(result)
+                }
+                other => {
+                    // Its owner has taken the reply before.
+                    self.slots[index] = other;
+                    Look::Known
+                }
+            },
+        }
+    }
+
+    /// Sets the waker of a request that is not ready, and returns the former one.
+    pub(super) fn set_waker(&mut self, Place(index): Place, new: Waker) -> Option<Waker> {
+        match &mut self.slots[index] {
+            Slot::Awaited { waker, .. } => waker.replace(new),
+            _ => Some(new),
+        }
+    }
+
+    /// Nobody awaits these replies any more. What is returned must be dropped outside of the mutex.
+    pub(super) fn forget(&mut self, Place(index): Place) -> Option<Waker> {
+        match mem::replace(&mut self.slots[index], Slot::Free) {
+            Slot::Awaited { expected, so_far, waker } => {
+                self.slots[index] = Slot::Unwanted { left: expected.count() - so_far.len() };
+                waker
+            }
+            Slot::Ready(_) => {
+                self.free.push(index);
+                self.untaken -= 1;
+                None
+            }
+            other => {
+                self.slots[index] = other;
+                None
+            }
+        }
+    }
+
+    /// No reply will come any more. `error`: why, of each request.
+    pub(super) fn end(&mut self, mut error: impl FnMut() -> redis::RedisError, woken: &mut Vec<Waker>) {
+        while let Some(index) = self.order.pop_front() {
+            woken.extend(self.ready(index, Err(error())));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The number of replies whose tasks have still to run.
+    pub(super) fn untaken(&self) -> usize {
+        self.untaken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn answer(replies: &mut Replies, number: i64) -> bool {
+        let mut woken = Vec::new();
+        let asked = replies.answer(Value::Int(number), &mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        asked
+    }
+
+    fn taken(replies: &mut Replies, place: Place) -> Option<Reply> {
+        match replies.look(place, Waker::noop()) {
+            Look::Ready(reply) => Some(reply.unwrap()),
+            Look::Known | Look::Other => None,
+        }
+    }
+
+    #[test]
+    fn replies_go_to_requests_in_their_order_whenever_they_are_taken() {
+        let mut replies = Replies::default();
+        let first = replies.expect(Expected::One);
+        let second = replies.expect(Expected::Several(2));
+        let third = replies.expect(Expected::One);
+        for number in 1..=3 {
+            assert!(answer(&mut replies, number));
+        }
+        assert_eq!(taken(&mut replies, third), None);
+        let several = Reply::Several(vec![Value::Int(2), Value::Int(3)]);
+        assert_eq!(taken(&mut replies, second), Some(several));
+        assert_eq!(replies.untaken(), 1);
+        assert_eq!(taken(&mut replies, first), Some(Reply::One(Value::Int(1))));
+        assert_eq!(replies.untaken(), 0);
+        assert!(answer(&mut replies, 4));
+        assert_eq!(taken(&mut replies, third), Some(Reply::One(Value::Int(4))));
+        assert!(!answer(&mut replies, 5), "nobody has asked for it");
+    }
+
+    #[test]
+    fn slots_are_used_again_but_not_before_all_their_replies_have_come() {
+        let mut replies = Replies::default();
+        let unwanted = replies.expect(Expected::Several(2));
+        assert!(answer(&mut replies, 1));
+        assert!(replies.forget(unwanted).is_none());
+        let next = replies.expect(Expected::One);
+        assert_ne!(next, unwanted);
+        assert!(answer(&mut replies, 2));
+        assert_eq!(taken(&mut replies, next), None, "that reply was the other request's");
+        assert!(answer(&mut replies, 3));
+        assert_eq!(taken(&mut replies, next), Some(Reply::One(Value::Int(3))));
+        replies.expect(Expected::One);
+        replies.expect(Expected::One);
+        assert_eq!(replies.slots.len(), 2);
+    }
+
+    #[test]
+    fn a_reply_that_is_not_taken_any_more_does_not_count_as_untaken() {
+        let mut replies = Replies::default();
+        let place = replies.expect(Expected::One);
+        assert!(answer(&mut replies, 1));
+        assert_eq!(replies.untaken(), 1);
+        assert!(replies.forget(place).is_none());
+        assert_eq!(replies.untaken(), 0);
+    }
+
+    #[test]
+    fn the_last_waker_is_woken_once() {
+        let (one, other) = (Arc::<Count>::default(), Arc::<Count>::default());
+        let mut replies = Replies::default();
+        let place = replies.expect(Expected::One);
+        for count in [&one, &other] {
+            let waker = Waker::from(count.clone());
+            assert!(matches!(replies.look(place, &waker), Look::Other));
+            drop(replies.set_waker(place, waker.clone()));
+            assert!(matches!(replies.look(place, &waker), Look::Known));
+        }
+        assert!(answer(&mut replies, 1));
+        assert_eq!([&one, &other].map(|count| count.0.load(Ordering::Relaxed)), [0, 1]);
+    }
+
+    #[test]
+    fn at_the_end_every_request_learns_why() {
+        let mut replies = Replies::default();
+        let places = [Expected::One, Expected::Several(3)].map(|expected| replies.expect(expected));
+        let gone = replies.expect(Expected::One);
+        replies.forget(gone);
+        replies.end(|| std::io::Error::from(std::io::ErrorKind::BrokenPipe).into(), &mut Vec::new());
+        for place in places {
+            assert!(matches!(replies.look(place, Waker::noop()), Look::Ready(Err(_))));
+        }
+        assert_eq!(replies.untaken(), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! A conduit on a real server.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use redis::{Pipeline, RedisConnectionInfo, Value, cmd};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use super::Conduit;
+use crate::backend::redis::config::{Address, RedisConfig};
+use crate::backend::redis::stream::{Pulse, Stream};
+use crate::backend::redis::test_server::TestServer;
+
+/// A conduit whose driver has a thread of its own, as in a manager.
+struct Rig {
+    conduit: Arc<Conduit>,
+    driver: JoinHandle<()>,
+    io: Runtime,
+    server: TestServer,
+}
+
+impl Rig {
+    fn start() -> Rig {
+        let server = TestServer::start(&[]);
+        let io = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let config = RedisConfig::new(&server.url(), "a").unwrap();
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: server.port };
+        let conduit = io.block_on(async {
+            let stream = Stream::connect(&address, &config.tls, Arc::new(Pulse::default())).await.unwrap();
+            Conduit::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
+        });
+        let driver = io.spawn(Arc::clone(&conduit).drive());
+        Rig { conduit, driver, io, server }
+    }
+}
+
+async fn echoes(conduit: &Conduit, word: String) {
+    let value = conduit.request(cmd("ECHO").arg(&word)).await.unwrap();
+    assert_eq!(value, Value::BulkString(word.into_bytes()));
+}
+
+/// Sends a command and drops its future before the reply has come.
+async fn asks_and_goes(conduit: &Conduit) {
+    let ping = cmd("PING");
+    let mut asking = pin!(conduit.request(&ping));
+    let _: Poll<()> = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).map(drop))).await;
+}
+
+#[test]
+fn everybody_gets_the_reply_to_their_own_command() {
+    const TASKS: usize = 48;
+    const COMMANDS: usize = 300;
+    let rig = Rig::start();
+    let callers = Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let conduit = Arc::clone(&rig.conduit);
+            callers.spawn(async move {
+                for number in 0..COMMANDS {
+                    echoes(&conduit, format!("{task}:{number}")).await;
+                    if number % 7 == task % 7 {
+                        asks_and_goes(&conduit).await;
+                    }
+                    if number % 50 == 0 {
+                        let mut pipeline = Pipeline::new();
+                        pipeline.cmd("ECHO").arg(task).cmd("NO-SUCH-COMMAND").cmd("ECHO").arg(number);
+                        let values = conduit.request_all(&pipeline).await.unwrap();
+                        let echo = |number: usize| Value::BulkString(number.to_string().into_bytes());
+                        assert_eq!([&values[0], &values[2]], [&echo(task), &echo(number)]);
+                        assert!(matches!(values[1], Value::ServerError(_)));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        callers.block_on(task).unwrap();
+    }
+}
+
+/// More than the sockets take at once: the driver goes on where callers had to stop.
+#[test]
+fn what_the_socket_does_not_take_at_once_is_written_later() {
+    const BIG: usize = 4 << 20;
+    let rig = Rig::start();
+    let callers = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    rig.server.stop();
+    let tasks: Vec<_> = ["a", "b", "c", "d"]
+        .map(|letter| {
+            let conduit = Arc::clone(&rig.conduit);
+            callers.spawn(async move { echoes(&conduit, letter.repeat(BIG)).await })
+        })
+        .into();
+    callers.block_on(async {
+        while rig.conduit.queue().replies.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    rig.server.resume();
+    for task in tasks {
+        callers.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn at_the_end_every_request_fails_and_so_does_every_later_one() {
+    let rig = Rig::start();
+    rig.server.stop();
+    let pings: Vec<_> = (0..20)
+        .map(|_| {
+            let conduit = Arc::clone(&rig.conduit);
+            rig.io.spawn(async move { conduit.request(&cmd("PING")).await })
+        })
+        .collect();
+    rig.driver.abort();
+    for ping in pings {
+        assert!(rig.io.block_on(ping).unwrap().is_err());
+    }
+    assert!(rig.io.block_on(rig.conduit.request(&cmd("PING"))).is_err());
+    rig.server.resume();
+}
