@@ -6,7 +6,7 @@ pub(crate) const HELP: &str = "\
 usage: points_redemption [options]          compare the unguarded and the guarded function
        points_redemption serve [options]    run the HTTP service alone
 
-  --url URL          where the locks are kept: memory: (default), redis://host:port/, postgres://...
+  --url URL          where the locks are kept: memory: (default), redis://host:port/, postgres://..., etcd://...
   --instances N      service instances in this process (default 4)
   --processes N      service instances as processes of their own; needs a --url that they can share
   --requests N       concurrent redemptions (default 200)
