@@ -24,12 +24,12 @@ pub(crate) async fn held(place: &Place<'_>) -> Result<Part> {
     }
     let acquired = start.elapsed();
     let server = place.server;
-    let (requests, ours, theirs) = (server.requests().await?, cpu_time(), server.cpu_time().await?);
+    let (requests, ours, theirs) = (server.requests().await?, cpu_time(), server.cpu_time()?);
     tokio::time::sleep(SPAN).await;
     let per_second = |n: f64| n / SPAN.as_secs_f64();
     let requests = per_second((server.requests().await? - requests) as f64);
     let ours = per_second((cpu_time() - ours).as_secs_f64()) * 100.0;
-    let theirs = per_second((server.cpu_time().await? - theirs).as_secs_f64()) * 100.0;
+    let theirs = per_second((server.cpu_time()? - theirs).as_secs_f64()) * 100.0;
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     let start = Instant::now();
     drop(guards);

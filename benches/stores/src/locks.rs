@@ -128,10 +128,10 @@ impl Server {
         self.requests().await
     }
 
-    pub(crate) async fn cpu_time(&self) -> Result<Duration> {
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
         match self {
             Server::Etcd(server) => server.cpu_time(),
-            Server::Postgres(server) => server.cpu_time().await,
+            Server::Postgres(server) => server.cpu_time(),
         }
     }
 }
