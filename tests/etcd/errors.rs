@@ -16,6 +16,36 @@ async fn without_a_member_the_error_says_where_it_was_looked_for() {
     assert!(text.contains(&closed.to_string()) && !format!("{error:?}").contains("s3cret"), "{text}");
 }
 
+/// Another kind of server, or one that hangs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_says_nothing_is_named() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let url = format!("etcd://u:s3cret@{address}?connect_timeout=300ms&response_timeout=300ms");
+    let error = LockManager::connect(&url).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    let text = format!("{error} {error:?}");
+    assert!(text.contains(&address.to_string()) && !text.contains("s3cret"), "{text}");
+}
+
+#[tokio::test]
+async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
+    for (url, reason) in [
+        ("etcd://u:s3cret@h:port", "the port"),
+        ("etcd://u:s3cret/x@h", "%2F"),
+        ("etcd://s3cret@h", "user:password@host"),
+        ("etcd://u:s3cret@h?sesion_timeout=5s", "did you mean `session_timeout`?"),
+        ("etcd://u:s3cret@h?session_timeout=1s", "between 2 s"),
+        ("etcd://u:s3cret@h?ca=/x.pem", "`etcds://`"),
+        ("etcds://u:s3cret@h?ca=/nowhere.pem", "/nowhere.pem"),
+    ] {
+        let error = LockManager::builder().url(url).connect_lazy().unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(reason) && !text.contains("s3cret"), "{url}: {text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_etcd_cannot_do_is_refused_with_the_reason() {
     let servers = EtcdServers::one();

@@ -1,7 +1,8 @@
 //! Support for the tests: real servers, a link that can be broken, other processes, and a judge.
 //!
 //! - [`Backend`] and [`suite!`]: what one suite runs on.
-//! - [`RedisServer`], [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`], [`EtcdServers`], [`ZooKeeperServers`]:
+//! - [`RedisServer`], [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`], [`EtcdServers`], [`PostgresServer`],
+//!   [`ZooKeeperServers`]:
 //!   servers as processes of their own, and [`Proxy`], a link in front of a server that can be broken: all of them
 //!   from `distlock_fixtures`.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
@@ -35,8 +36,8 @@ mod waiting;
 pub use backend::Backend;
 pub use distlock::testing::{drop_after, eventually};
 pub use distlock_fixtures::{
-    BOUND, ClusterServers, Direction, EtcdServers, Proxy, QuorumServers, RedisServer, SentinelGroup,
-    ServerOptions, ZooKeeperServers, eventually_blocking,
+    BOUND, ClusterServers, Direction, EtcdServers, PostgresServer, Proxy, QuorumServers, RedisServer,
+    SentinelGroup, ServerOptions, ZooKeeperServers, eventually_blocking,
 };
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};

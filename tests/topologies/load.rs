@@ -16,6 +16,8 @@ const SLOW: usize = 4;
 const ENOUGH: usize = 100;
 /// A test that hangs fails; nothing that works comes near it.
 const BOUND: Duration = Duration::from_secs(60);
+/// Longer than the leases of the writers and the sessions of their processes.
+const STANDSTILL: Duration = Duration::from_secs(7);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Servers that hold each other for dead after a second of silence need their share of the machine.
@@ -110,6 +112,19 @@ impl Load {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Stops the first process (SIGSTOP) until the others have worked for a while, so that its leases have ended;
+    /// then it goes on.
+    pub(crate) fn one_stands_still(&mut self) {
+        self.writers[0].stop();
+        // The slow keys, of which it may hold all, must have changed hands too.
+        self.those_work(1);
+        let since = shared_clock();
+        while shared_clock() < since + STANDSTILL {
+            self.those_work(1);
+        }
+        self.writers[0].cont();
     }
 
     /// Waits until every process has failed to reach the servers.

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod clients_stopped;
 mod cluster_link_half_open;
 mod cluster_primary_killed;
 mod cluster_primary_stopped;
@@ -13,6 +14,10 @@ mod etcd_killed;
 mod etcd_links;
 mod etcd_stopped;
 mod load;
+mod postgres_ended;
+mod postgres_killed;
+mod postgres_links;
+mod postgres_stopped;
 mod quorum_bare_majority;
 mod quorum_clock;
 mod quorum_killed;

@@ -1,6 +1,8 @@
 //! A row of the table in `docs/faults.md`.
 
-use crate::load::Outcome;
+use distlock_tests::{PostgresServer, eventually};
+
+use crate::load::{Load, Outcome};
 
 const COMMAND: &str = "cargo test -p distlock-tests --test topologies";
 
@@ -19,6 +21,14 @@ pub(crate) fn print(topology: &str, fault: &str, test: &str, outcome: &Outcome) 
         pause = outcome.pause.as_millis(),
         errors = errors(outcome),
     );
+}
+
+/// Lets everybody finish on PostgreSQL: nothing is left there, the row is printed, and no two holders have overlapped.
+pub(crate) async fn of_postgres(load: Load, server: &PostgresServer, fault: &str, test: &str) {
+    let outcome = load.finish(&[]).await;
+    eventually("nothing is left", async || server.residue("distlock", "").await.is_empty()).await;
+    print("PostgreSQL", fault, test, &outcome);
+    outcome.assert_exclusive();
 }
 
 fn errors(outcome: &Outcome) -> String {

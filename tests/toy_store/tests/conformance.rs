@@ -109,11 +109,11 @@ async fn the_session_ends_with_the_manager() {
 async fn what_it_lacks_is_refused_with_its_reason() {
     let server = ToyServer::start().await.expect("there is a free port");
     let manager = process(&server).await;
-    let request = manager.lock("k");
+    let request = || manager.lock("k");
     for (request, reason) in [
-        (request.clone().shared(), "does not keep shared locks: a session is one holder"),
-        (request.clone().max_holders(2), ": a session is one holder"),
-        (request.min_hold(TIMEOUT), "(`min_hold`): what has no session is not kept"),
+        (request().shared(), "does not keep a shared lock: a session is one holder"),
+        (request().max_holders(2), ": a session is one holder"),
+        (request().min_hold(TIMEOUT), "(`min_hold`): what has no session is not kept"),
     ] {
         let text = request.acquire().await.expect_err("it is refused").to_string();
         assert!(text.contains(reason), "{text}");

@@ -1,8 +1,9 @@
 //! What an error of the server or of the client means for its command.
 
-use std::error::Error as _;
+use std::error::Error;
+use std::sync::Arc;
 
-use tokio_postgres::Error;
+use tokio_postgres::Error as ClientError;
 use tokio_postgres::error::SqlState;
 
 use crate::store::StoreError;
@@ -19,17 +20,17 @@ pub(super) enum Moment {
 /// Raised by our functions: the command was carried out too late, and has done nothing.
 const TOO_LATE: &str = "DL001";
 
-pub(super) fn is_too_late(error: &Error) -> bool {
+pub(super) fn is_too_late(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code.code() == TOO_LATE)
 }
 
-pub(super) fn is_forbidden(error: &Error) -> bool {
+pub(super) fn is_forbidden(error: &ClientError) -> bool {
     // Also a schema that is not there, in a database in which none may be created.
     matches!(error.code(), Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
 /// What the server says, in its words.
-pub(super) fn words(error: &Error) -> String {
+pub(super) fn words(error: &ClientError) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{}, SQLSTATE {}", said.message(), said.code().code());
     }
@@ -45,8 +46,16 @@ pub(super) fn words(error: &Error) -> String {
     text
 }
 
+/// The same, with where it was.
+pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
+    StoreError {
+        kind: error.kind,
+        source: Arc::from(Box::<dyn Error + Send + Sync>::from(format!("{place}: {error}"))),
+    }
+}
+
 /// What it means, and what to do.
-pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
+pub(super) fn of(error: &ClientError, moment: Moment) -> StoreError {
     let said = words(error);
     let Some(code) = error.code() else {
         return match moment {
@@ -65,7 +74,10 @@ pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
 fn remedy(code: &SqlState) -> Option<&'static str> {
     let text = match code.code() {
         "28P01" => "check the password in the URL",
-        "28000" => "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`",
+        "28000" => {
+            "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`, or a client \
+             certificate (`sslcert=` and `sslkey=`)"
+        }
         "3D000" => "check the database in the URL, or create it",
         "42501" => {
             "GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA, to this role"

@@ -40,7 +40,7 @@ impl PostgresStore {
                 }
                 Err(error) => error,
             };
-            events.down(cause);
+            events.down(errors::at(&self.config.describe(), &cause));
             tokio::time::sleep(backoff.next()).await;
         }
     }

@@ -59,11 +59,28 @@ async fn a_server_that_is_not_there_is_unavailable_and_used_once_it_is() {
     let start = Instant::now();
     let error = refusal(&server.url()).await;
     assert!(error.is_unavailable(), "{error:?}");
-    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(
+        error.to_string().contains("refused") && error.to_string().contains(&server.address()),
+        "{error}"
+    );
     assert!(start.elapsed() < Duration::from_secs(30));
     let lazy = LockManager::builder().url(server.url()).connect_lazy().unwrap();
     server.restart();
     lazy.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Another kind of server, or one that hangs.
+#[tokio::test]
+async fn a_server_that_says_nothing_is_named() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let error = refusal(&format!("postgres://u:s3cret@{address}/db?connect_timeout=300ms")).await;
+    assert!(error.is_unavailable(), "{error:?}");
+    let text = format!("{error} {error:?}");
+    assert!(
+        text.contains(&address.to_string()) && text.contains("300ms") && !text.contains(SECRET),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod queue;
 mod roles;
 mod rows;
 mod schema;
+mod tls;
 mod transactions;
 
 use std::time::Duration;

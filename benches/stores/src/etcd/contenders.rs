@@ -1,7 +1,6 @@
-//! Those who lock.
+//! What one would write with the client of etcd, and the server's own locks.
 
 use std::collections::{HashMap, HashSet};
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,39 +12,9 @@ use etcd_client::{
 use tokio::sync::oneshot;
 
 use crate::Result;
+use crate::locks::Locks;
 
 const TTL: i64 = 30;
-
-/// Something that locks: connected, cheap to clone.
-pub(crate) trait Locks: Clone + Send + Sync + 'static {
-    type Guard: Send + 'static;
-    const NAME: &'static str;
-
-    fn connect(address: &str) -> impl Future<Output = Result<Self>> + Send;
-    fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
-    fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// distlock.
-#[derive(Clone)]
-pub(crate) struct Distlock(pub(crate) distlock::LockManager);
-
-impl Locks for Distlock {
-    type Guard = distlock::Guard;
-    const NAME: &'static str = "distlock";
-
-    async fn connect(address: &str) -> Result<Self> {
-        Ok(Distlock(distlock::LockManager::connect(&format!("etcd://{address}")).await?))
-    }
-
-    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
-        Ok(self.0.lock(key).wait_forever().acquire().await?)
-    }
-
-    async fn release(guard: Self::Guard) -> Result<()> {
-        Ok(guard.release().await?)
-    }
-}
 
 /// A client, and a lease that is kept alive.
 async fn session(address: &str) -> Result<(Client, i64)> {
@@ -69,9 +38,8 @@ pub(crate) struct RawTxn {
 
 impl Locks for RawTxn {
     type Guard = (Client, String);
-    const NAME: &'static str = "raw Txn on a shared lease";
 
-    async fn connect(address: &str) -> Result<Self> {
+    async fn connect(address: &str, _name: &str) -> Result<Self> {
         let (client, lease) = session(address).await?;
         Ok(RawTxn { client, lease })
     }
@@ -114,9 +82,8 @@ struct Deleted {
 
 impl Locks for RawQueue {
     type Guard = (Client, String);
-    const NAME: &'static str = "raw queue, one standing watch";
 
-    async fn connect(address: &str) -> Result<Self> {
+    async fn connect(address: &str, _name: &str) -> Result<Self> {
         let (mut client, lease) = session(address).await?;
         let deleted: Arc<Mutex<Deleted>> = Arc::default();
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
@@ -188,9 +155,8 @@ pub(crate) struct LockCall {
 
 impl Locks for LockCall {
     type Guard = (Client, Vec<u8>, i64);
-    const NAME: &'static str = "the server's Lock call";
 
-    async fn connect(address: &str) -> Result<Self> {
+    async fn connect(address: &str, _name: &str) -> Result<Self> {
         let client = Client::connect([address], None).await?;
         Ok(LockCall { client, address: address.to_owned() })
     }

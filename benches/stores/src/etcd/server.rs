@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::cpu::cpu_time_of;
 
 /// One member on free ports of the loopback, with its data on disk. Killed when dropped.
 pub(crate) struct EtcdServer {
@@ -62,10 +63,7 @@ impl EtcdServer {
 
     /// CPU time that it has used.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields: Vec<&str> = stat.rsplit_once(')').ok_or("no name")?.1.split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+        cpu_time_of(self.child.id())
     }
 
     fn get(&self, path: &str) -> Result<String> {

@@ -1,0 +1,89 @@
+//! One task, and many tasks on keys of their own, beside the least that one can write.
+
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::clock::{micros, monotonic};
+use crate::locks::{Contender, Locks, Place, with_contender};
+use crate::report::{Part, Row};
+
+const BLOCKS: u32 = 6;
+const ROUNDS: u32 = 300;
+const TASKS: usize = 64;
+const TURNS: u32 = 3;
+const SPAN: Duration = Duration::from_secs(3);
+
+/// Acquire and release, one after the other; the contenders take turns in blocks.
+pub(crate) async fn alone(place: &Place<'_>) -> Result<Part> {
+    let contenders = [place.least, Contender::Distlock];
+    let mut samples = [Vec::new(), Vec::new()];
+    for block in 0..BLOCKS {
+        for (contender, samples) in contenders.into_iter().zip(&mut samples) {
+            let url = place.url(contender);
+            let took = with_contender!(contender, url, "alone", locks => once(&locks).await?);
+            // The first block warms the server up.
+            if block > 0 {
+                samples.extend(took);
+            }
+        }
+    }
+    let rows = contenders.into_iter().zip(samples).map(|(contender, mut samples)| Row {
+        who: contender.name(),
+        figures: vec![
+            ("p50 µs", micros(&mut samples, 0.5) as f64),
+            ("p99 µs", micros(&mut samples, 0.99) as f64),
+        ],
+    });
+    Ok(Part { place: place.name, title: "one task, acquire and release".into(), rows: rows.collect() })
+}
+
+async fn once<L: Locks>(locks: &L) -> Result<Vec<u64>> {
+    let mut samples = Vec::new();
+    for round in 0..ROUNDS + 30 {
+        let start = monotonic();
+        L::release(locks.acquire("bench/alone").await?).await?;
+        // The first ones of a connection are others than the rest.
+        if round >= 30 {
+            samples.push(monotonic() - start);
+        }
+    }
+    Ok(samples)
+}
+
+/// 64 tasks, each on a key of its own.
+pub(crate) async fn tasks(place: &Place<'_>) -> Result<Part> {
+    let contenders = [place.least, Contender::Distlock];
+    let mut counts = [0, 0];
+    for _ in 0..TURNS {
+        for (contender, count) in contenders.into_iter().zip(&mut counts) {
+            let url = place.url(contender);
+            *count += with_contender!(contender, url, "tasks", locks => distinct(&locks).await?);
+        }
+    }
+    let rate = |count: u64| count as f64 / f64::from(TURNS) / SPAN.as_secs_f64();
+    let rows = contenders.into_iter().zip(counts);
+    let rows = rows.map(|(it, count)| Row { who: it.name(), figures: vec![("locks per s", rate(count))] });
+    let title = format!("{TASKS} tasks on keys of their own");
+    Ok(Part { place: place.name, title, rows: rows.collect() })
+}
+
+async fn distinct<L: Locks>(locks: &L) -> Result<u64> {
+    let end = Instant::now() + SPAN;
+    let mut running = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let locks = locks.clone();
+        running.spawn(async move {
+            let (key, mut count) = (format!("bench/{task}"), 0);
+            while Instant::now() < end {
+                L::release(locks.acquire(&key).await?).await?;
+                count += 1;
+            }
+            Result::Ok(count)
+        });
+    }
+    let mut sum = 0;
+    while let Some(count) = running.join_next().await {
+        sum += count??;
+    }
+    Ok(sum)
+}

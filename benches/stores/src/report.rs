@@ -1,0 +1,43 @@
+//! What was measured: tables for people, and JSON for everybody else.
+
+use serde_json::{Map, Value, json};
+
+/// The figures of one part at one place.
+pub(crate) struct Part {
+    pub(crate) place: &'static str,
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Somebody's figures, each with its name and unit.
+pub(crate) struct Row {
+    pub(crate) who: &'static str,
+    pub(crate) figures: Vec<(&'static str, f64)>,
+}
+
+impl Part {
+    pub(crate) fn print(&self) {
+        println!("\n**{}: {}**\n", self.place, self.title);
+        let names: Vec<&str> =
+            self.rows.first().into_iter().flat_map(|row| row.figures.iter().map(|(name, _)| *name)).collect();
+        println!("| | {} |\n|{}", names.join(" | "), "-|".repeat(names.len() + 1));
+        for Row { who, figures } in &self.rows {
+            let shown: Vec<String> = figures.iter().map(|(_, value)| rounded(*value)).collect();
+            println!("| {who} | {} |", shown.join(" | "));
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let row = |row: &Row| {
+            let mut object = Map::new();
+            object.insert("who".to_owned(), json!(row.who));
+            object.extend(row.figures.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+            Value::Object(object)
+        };
+        json!({ "place": self.place, "part": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+    }
+}
+
+fn rounded(value: f64) -> String {
+    if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}

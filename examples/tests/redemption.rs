@@ -1,0 +1,45 @@
+//! Points are redeemed by four processes, with the lock in PostgreSQL and in etcd: as many gifts as the points pay for.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use distlock_fixtures::{EtcdServers, PostgresServer};
+
+/// The example is built with all targets of this package: `cargo test -p distlock-examples --features etcd`.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let target = test.parent().and_then(|deps| deps.parent()).expect("a test lies in target/*/deps");
+    let example = target.join("examples/points_redemption");
+    assert!(example.exists(), "{} is not built: run `cargo test -p distlock-examples`", example.display());
+    example
+}
+
+fn redeems_what_the_points_pay_for(url: &str) {
+    let words = ["--url", url, "--processes", "4", "--requests", "80", "--points", "700", "--json"];
+    let output = Command::new(example()).args(words).output().unwrap();
+    let (said, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{complaint}");
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["guarded"]["gifts"], 7, "{report}");
+    assert_eq!(report["guarded"]["points"], 0, "{report}");
+    assert_eq!(
+        (&report["guarded"]["busy"], &report["guarded"]["errors"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+}
+
+#[test]
+fn through_postgresql() {
+    redeems_what_the_points_pay_for(&PostgresServer::start().url());
+}
+
+#[test]
+fn through_etcd() {
+    let servers = EtcdServers::one();
+    redeems_what_the_points_pay_for(&servers.url());
+    assert!(servers.keys("").is_empty(), "neither locks nor sessions are left: {:?}", servers.keys(""));
+}
