@@ -53,8 +53,6 @@ pub(crate) enum Command {
     Run(Run),
     /// Runs a command while this is the leader, again and again
     Leader(Leader),
-    /// Lists all locks that are held or waited for
-    Ls(Ls),
     /// Shows who holds a lock; exits with 1 if nobody does
     Show(Key),
     /// Waits until a lock is free, without taking it
@@ -63,15 +61,11 @@ pub(crate) enum Command {
     Release(Release),
     /// Exits with 0 if a lock can be taken and given back
     Ping,
-    /// Looks for what is wrong with the store, and says what to do; exits with 1 if locks are in danger
-    Doctor,
     /// Prints what a shell completes
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page: `distlock man > distlock.1`
-    Man,
     /// Ends a command whose `distlock run` was killed
     #[command(hide = true)]
     Guardian(Guardian),
@@ -166,33 +160,6 @@ pub(crate) struct Leader {
     pub(crate) ending: Ending,
     #[command(flatten)]
     pub(crate) program: Program,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Ls {
-    /// Which keys: `*` is any text, `?` one character, `\` takes away their meaning
-    #[arg(default_value = "*")]
-    pub(crate) pattern: String,
-    /// Only locks that somebody waits for
-    #[arg(long)]
-    pub(crate) waiting: bool,
-    /// Only locks that programs on this machine hold or wait for
-    #[arg(long)]
-    pub(crate) mine: bool,
-    /// The order
-    #[arg(long, value_enum, default_value = "key")]
-    pub(crate) sort: Sort,
-}
-
-/// The order of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sort {
-    /// By key: each is printed as soon as it is known
-    Key,
-    /// The one first that has been held longest
-    Age,
-    /// The one first that most processes wait for
-    Waiters,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -3,16 +3,14 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use distlock::{LockInfo, LockManager};
+use distlock::{LockInfo, LockKind, LockManager};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::args::{General, Key, Release, WaitFor};
-use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
 use crate::span::Wait;
-use crate::words::{self, Parties, shown, time};
 
 /// How often `wait` asks.
 const EVERY: Duration = Duration::from_millis(200);
@@ -20,6 +18,15 @@ const TTL_OF_PING: Duration = Duration::from_secs(5);
 
 async fn inspect(manager: &LockManager, key: &str) -> Result<Option<LockInfo>, Exit> {
     manager.inspect(key).await.map_err(|error| Exit::told(&error))
+}
+
+fn kind(info: &LockInfo) -> String {
+    match info.kind {
+        LockKind::Exclusive => "exclusive".to_owned(),
+        LockKind::Shared => "shared".to_owned(),
+        LockKind::Limited { max_holders } => format!("limited to {max_holders}"),
+        _ => "of another kind".to_owned(),
+    }
 }
 
 /// The client in an owner token of this library: `dl1:<client>:<number>`.
@@ -30,7 +37,7 @@ fn client(token: &str) -> &str {
 
 fn left(remaining: Option<Duration>) -> String {
     match remaining {
-        Some(left) => format!("{} left", time(left)),
+        Some(time) => format!("{:.1} s left", time.as_secs_f64()),
         None => "without an end".to_owned(),
     }
 }
@@ -39,46 +46,51 @@ fn left(remaining: Option<Duration>) -> String {
 pub(crate) async fn show(general: &General, options: Key) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let found = inspect(&manager, &options.key).await?;
-    match (&found, general.json) {
-        (Some(info), true) => {
-            let mut lock = as_json::lock(&info.into());
-            lock["unanswered"] = json!(info.unanswered);
-            println!("{lock}");
+    if general.json {
+        println!("{}", as_json(&options.key, found.as_ref()));
+    } else if let Some(info) = &found {
+        println!("{}  {}  {} waiting", shown(&info.key), kind(info), info.waiters);
+        for holder in &info.holders {
+            println!(
+                "  held by {}  ({}, {})",
+                shown(client(&holder.token)),
+                shown(&holder.token),
+                left(holder.remaining)
+            );
         }
-        (None, true) => println!("{}", as_json::free(&options.key)),
-        (Some(info), false) => print(info),
-        (None, false) => println!("{}  free", shown(&options.key)),
+    } else {
+        println!("{}  free", shown(&options.key));
     }
     Ok(if found.is_some() { Exit::Success } else { Exit::No })
 }
 
-fn print(info: &LockInfo) {
-    let parties = Parties::from(info);
-    println!("{}  {}  {} waiting", shown(&info.key), words::kind(info.kind), parties.waiters);
-    for holder in &info.holders {
-        let mut facts = Vec::new();
-        facts.extend(holder.client.as_ref().and_then(words::process));
-        facts.extend(holder.label.as_deref().map(|label| format!("label {}", shown(label))));
-        facts.extend(holder.since.map(|since| format!("for {}", time(since))));
-        facts.push(left(holder.remaining));
-        facts.extend(holder.users.filter(|users| *users > 1).map(|users| format!("{users} readers")));
-        facts.push(shown(&holder.token));
-        println!("  held by {}  ({})", shown(client(&holder.token)), facts.join(", "));
+fn as_json(key: &str, found: Option<&LockInfo>) -> serde_json::Value {
+    let Some(info) = found else { return json!({ "key": key, "held": false }) };
+    let holders = info.holders.iter().map(|holder| {
+        let left_ms = holder.remaining.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        json!({ "token": holder.token, "client": client(&holder.token), "left_ms": left_ms })
+    });
+    json!({
+        "key": info.key,
+        "full_key": info.full_key,
+        "held": true,
+        "kind": kind(info),
+        "holders": holders.collect::<Vec<_>>(),
+        "waiters": info.waiters,
+    })
+}
+
+/// Keys and tokens are the text of others: one that moves the cursor of a terminal is shown by its name.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
     }
-    for (place, waiter) in info.waiting.iter().enumerate() {
-        let mut facts = Vec::new();
-        facts.extend(waiter.client.as_ref().and_then(words::process));
-        facts.extend(waiter.label.as_deref().map(|label| format!("label {}", shown(label))));
-        facts.extend(waiter.since.map(|since| format!("for {}", time(since))));
-        facts.extend(
-            waiter.requests.filter(|requests| *requests > 1).map(|count| format!("{count} requests")),
-        );
-        let id = waiter.client.as_ref().map(|client| client.id.as_str()).or(waiter.token.as_deref());
-        println!("  {}. waits {}  ({})", place + 1, shown(id.unwrap_or("?")), facts.join(", "));
-    }
-    for silent in &info.unanswered {
-        println!("  no answer from {}: stopped, dead, or an earlier version", shown(silent));
-    }
+    shown
 }
 
 /// Returns when the lock is free.
@@ -159,5 +171,10 @@ mod tests {
     fn a_token_names_its_client_and_another_one_is_shown_whole() {
         assert_eq!(client("dl1:checkout-7.2f45:12"), "checkout-7.2f45");
         assert_eq!(client("somebody else's"), "somebody else's");
+    }
+
+    #[test]
+    fn a_key_cannot_move_the_cursor() {
+        assert_eq!(shown("a\u{1b}[2Jb\n\u{e4}"), "a\\u{1b}[2Jb\\n\u{e4}");
     }
 }

@@ -3,15 +3,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 mod args;
-mod as_json;
 mod connect;
-mod doctor;
 mod exit;
-mod list;
 mod look;
 mod run;
 mod span;
-mod words;
 
 use std::process::ExitCode;
 
@@ -47,12 +43,6 @@ async fn carry_out(args: Args) -> Exit {
         Command::Guardian(options) => run::guard(&options).await,
         Command::Begin(options) => Ok(run::begin(&options)),
         Command::Ping => look::ping(&general).await,
-        Command::Ls(options) => list::ls(&general, options).await,
-        Command::Doctor => doctor::doctor(&general).await,
-        Command::Man => {
-            let page = clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout());
-            page.map(|()| Exit::Success).map_err(|error| Exit::Unavailable.because(&error.to_string()))
-        }
         Command::Show(options) => look::show(&general, options).await,
         Command::Wait(options) => look::wait(&general, options).await,
         Command::Release(options) => look::release(&general, options).await,

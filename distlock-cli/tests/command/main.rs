@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod doctor;
 mod faults;
-mod list;
 mod look;
 mod run;
 mod signals;
@@ -94,26 +92,6 @@ fn is_alive(pid: &str) -> bool {
 
 fn until_dead(pid: &str) -> Duration {
     eventually_blocking("the process has ended", || !is_alive(pid))
-}
-
-/// A client that holds a lock, as a process of its own.
-fn holding(server: &RedisServer, name: &str, key: &str) -> Running {
-    let arguments = ["--name", name, "run", "--key", key, "-c", "echo begun; sleep 1000"];
-    let mut running = Running::start(&mut distlock(server, &arguments));
-    assert_eq!(running.line(), "begun");
-    running
-}
-
-/// A client that waits for a lock, once it does.
-fn waiting(server: &RedisServer, name: &str, key: &str) -> Running {
-    let arguments =
-        ["--name", name, "run", "--key", key, "--wait", "forever", "-c", "echo got it; sleep 1000"];
-    let running = Running::start(&mut distlock(server, &arguments));
-    let queue = format!("dl1:q:{key}");
-    eventually_blocking("it waits", || {
-        server.run_words::<Vec<String>>(&["LRANGE", &queue, "0", "-1"]).join(" ").contains(name)
-    });
-    running
 }
 
 fn is_free(server: &RedisServer, key: &str) -> bool {

@@ -70,8 +70,8 @@ impl LockManager {
         }
     }
 
-    /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. The command
-    /// `distlock doctor` prints it, and tries locks of all kinds beside. A few round trips; nothing is changed.
+    /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. A few round
+    /// trips; nothing is changed.
     ///
     /// ```
     /// use distlock::Severity;

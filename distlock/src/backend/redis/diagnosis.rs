@@ -53,8 +53,8 @@ pub(super) async fn examine(
     add(Some(permissions([
         (server, "info", "the version, eviction and persistence are not known"),
         (kill, "client|kill", "a command of a broken connection may still be carried out later"),
-        (queue, "lrange", "`show` does not name those who wait"),
-        (channels, "pubsub|channels", "`ls` cannot list locks"),
+        (queue, "lrange", "`inspect` does not name those who wait"),
+        (channels, "pubsub|channels", "`list` is refused"),
     ])));
     Ok(found)
 }
