@@ -22,7 +22,11 @@ const ROOMS: &[Room] = &[
     Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
     Room("help", 1, &["shrink.rs", "contained.rs", "process.rs", "nearest.rs", "backoff.rs"]),
-    Room("values", 1, &["error.rs", "fault.rs", "key.rs", "lock_key.rs", "lock_kind.rs", "token.rs", "retry.rs"]),
+    Room(
+        "values",
+        1,
+        &["error.rs", "fault.rs", "key.rs", "lock_key.rs", "lock_kind.rs", "token.rs", "retry.rs"],
+    ),
     Room("outage", 2, &["outage.rs"]),
     Room("lease cell", 2, &["lease_cell.rs", "collection.rs"]),
     Room("engine", 3, &["engine/"]),
