@@ -147,8 +147,15 @@ fn instructions(url: &str, observed: Observed) -> Result<f64> {
         valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe()?);
         let output = valgrind.args(["count", observed.word(), url, &locks.to_string()]).output()?;
         let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("{printed}{}", String::from_utf8_lossy(&output.stdout)).into());
+        }
         let collected = printed.lines().find_map(|line| line.split("Collected :").nth(1));
         Ok(collected.ok_or(printed.clone())?.trim().parse()?)
     };
-    Ok((count(MANY)? - count(FEW)?) / (MANY - FEW) as f64)
+    let per_lock = (count(MANY)? - count(FEW)?) / (MANY - FEW) as f64;
+    if per_lock < 100.0 {
+        return Err("callgrind has not counted the locks".into());
+    }
+    Ok(per_lock)
 }

@@ -5,8 +5,7 @@ use crate::manager::LockManager;
 
 /// The next request of `manager` for `key` ends as `fault` says, whatever the store has. Faults for the same key happen
 /// in the order in which they were asked for, one for each request; a request for several keys takes one for each of
-/// them, up to the first that is an error. The store is asked for nothing by a request that is to fail. Of every kind of
-/// store.
+/// them, up to the first that is an error. A request that is to fail asks the store for nothing. Works on every store.
 ///
 /// ```
 /// use distlock::LockManager;
