@@ -45,7 +45,7 @@ fn a_manager_has_two_connections_to_each_server_and_two_to_each_sentinel() {
     wait_until("both connections have their name", LONG, || connections_of(&server, "a") == 2);
 
     let cluster = Cluster::start();
-    let _rig = cluster.rig("a");
+    let _rig = cluster.start_rig("a");
     for server in &cluster.servers[..MASTERS] {
         wait_until("each master is connected to and listened to", LONG, || connections_of(server, "a") == 2);
     }
