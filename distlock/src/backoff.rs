@@ -24,7 +24,7 @@ impl Backoff {
     }
 
     /// Like the default, with another first pause.
-    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "memcached"))]
     pub(crate) fn beginning_with(first: Duration) -> Backoff {
         Backoff { next: first, ..Backoff::default() }
     }

@@ -11,6 +11,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 pub(crate) use parameters::Parameters;
 #[cfg(any(feature = "postgres", feature = "zookeeper"))]
 pub(crate) use parameters::in_limits;
@@ -157,6 +158,7 @@ impl fmt::Display for Host {
 }
 
 /// The same hosts, each of them once.
+#[cfg(any(test, feature = "redis", feature = "etcd", feature = "mysql"))]
 pub(crate) fn each_once(hosts: Vec<Host>) -> Vec<Host> {
     let mut once: Vec<Host> = Vec::with_capacity(hosts.len());
     for host in hosts {
