@@ -50,6 +50,7 @@ async fn carry_out(args: Args) -> Exit {
         Command::Begin(options) => Ok(run::begin(&options)),
         Command::Ping => look::ping(&general).await,
         Command::Ls(options) => list::ls(&general, options).await,
+        Command::Top(options) => top::top(&general, options).await,
         Command::Doctor => doctor::doctor(&general).await,
         Command::Man => {
             let page = clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout());

@@ -2,28 +2,28 @@
 
 /// A code block, without its fences.
 #[derive(Debug, PartialEq, Eq)]
-pub struct CodeBlock {
-    pub language: String,
+pub(crate) struct CodeBlock {
+    pub(crate) language: String,
     /// Lines without comments and without blanks at their ends.
-    pub lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 /// A table: for each row its cells.
-pub type Table = Vec<Vec<String>>;
+pub(crate) type Table = Vec<Vec<String>>;
 
 /// What a document is made of.
 #[derive(Debug, Default)]
-pub struct Document {
+pub(crate) struct Document {
     /// Levels and texts of the headings.
-    pub headings: Vec<(usize, String)>,
-    pub blocks: Vec<CodeBlock>,
-    pub tables: Vec<Table>,
+    pub(crate) headings: Vec<(usize, String)>,
+    pub(crate) blocks: Vec<CodeBlock>,
+    pub(crate) tables: Vec<Table>,
     /// The lines outside code blocks.
-    pub prose: Vec<String>,
+    pub(crate) prose: Vec<String>,
 }
 
 impl Document {
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut document = Document::default();
         let mut lines = text.lines();
         let mut in_table = false;
@@ -68,19 +68,19 @@ fn cells(row: &str) -> Vec<String> {
 }
 
 /// The pieces of `text` that are set as code.
-pub fn code_spans(text: &str) -> Vec<String> {
+pub(crate) fn code_spans(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// The targets of the links and pictures of a line.
-pub fn link_targets(line: &str) -> Vec<String> {
+pub(crate) fn link_targets(line: &str) -> Vec<String> {
     let without_code: String = line.split('`').step_by(2).collect();
     let targets = without_code.split("](").skip(1);
     targets.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned()).collect()
 }
 
 /// The name by which a heading can be linked to.
-pub fn anchor(heading: &str) -> String {
+pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }

@@ -4,8 +4,8 @@
 //! cargo run --release -p distlock-benches-observers
 //! ```
 //!
-//! Instructions are counted by valgrind's callgrind, in processes of their own; they are the same on a busy machine. Times
-//! are taken in turns, and a ratio is that of neighbours.
+//! Instructions are counted by valgrind's callgrind, in processes of their own; they are the same on a busy machine.
+//! Times are taken in turns, and a ratio is that of neighbours.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 

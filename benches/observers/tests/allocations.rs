@@ -1,5 +1,7 @@
 //! Observers allocate nothing for a lock. In a process of its own: allocations are counted for all of its threads.
 
+#![allow(clippy::unwrap_used)]
+
 use std::alloc::System;
 
 use distlock_benches_observers::{Locks, Observed, install};

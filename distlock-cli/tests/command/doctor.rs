@@ -79,14 +79,14 @@ fn a_policy_that_evicts_locks_is_a_fault() {
 
 #[test]
 fn what_the_user_may_not_do_is_named_with_the_command_to_grant() {
-    let (server, url) = as_user("on >secret ~* &* +@all -client|kill -pubsub -lrange");
+    let (_server, url) = as_user("on >secret ~* &* +@all -client|kill -pubsub -lrange");
     let found = examined(&url, 0);
     for command in ["+client|kill", "+lrange", "+pubsub|channels"] {
         assert_found(&found, "note permissions", command);
     }
-    let (server, url) = as_user("on >secret ~* resetchannels +@all -@pubsub");
+    let (_server, url) = as_user("on >secret ~* resetchannels +@all -@pubsub");
     assert_found(&examined(&url, 0), "warning hand-off", "subscribe and publish");
-    let (server, url) = as_user("on >secret ~* &* +@all -zadd");
+    let (_server, url) = as_user("on >secret ~* &* +@all -zadd");
     assert_found(&examined(&url, 1), "fault shared locks", "");
 }
 

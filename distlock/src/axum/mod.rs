@@ -1,7 +1,7 @@
 //! For services on axum, and on tower. Feature `axum`.
 //!
-//! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a status
-//!   and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
+//! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a
+//!   status and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
 //! - [`OneAtATime`] is a layer that lets one request at a time through to a service, for each key.
 //!
 //! ```

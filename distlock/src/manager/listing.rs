@@ -93,7 +93,7 @@ impl LockManager {
         let pattern = Pattern::read(pattern.as_ref()).ok_or_else(|| {
             LockError::options(format!("a pattern of more than {LONGEST_PATTERN} bytes: make it shorter"))
         });
-        let (manager, unavailable_after) = (self.clone(), self.defaults.unavailable_after);
+        let (manager, unavailable_after) = (self.clone(), self.0.defaults().unavailable_after);
         if let Some(error) = core.refusal() {
             // There is no thread to do it.
             drop(sender.try_send(Item::Failed(unavailable(error))));

@@ -206,7 +206,7 @@ pub(crate) fn who_text(who: &Who) -> String {
 }
 
 /// The process that these fields tell of; `None`: of none.
-#[cfg(any(test, feature = "etcd"))]
+#[cfg(feature = "etcd")]
 pub(crate) fn read_who_text(text: &str) -> Option<Who> {
     let who = read_who(&mut text.split(' '))?;
     Some(who).filter(|who| who.host.is_some() || who.pid.is_some())

@@ -15,13 +15,16 @@ use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use crate::clock::{self, Time};
 use server::{ModelServer, Note, Sender};
 
+/// The client of a manager, and what hears its news.
+type Receiver = (Arc<str>, Weak<dyn Events>);
+
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
     server: Mutex<ModelServer>,
     started: Time,
     wall_at_start: u64,
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
-    receivers: Mutex<Vec<(Arc<str>, Weak<dyn Events>)>>,
+    receivers: Mutex<Vec<Receiver>>,
 }
 
 impl MemoryStore {
@@ -44,7 +47,7 @@ impl MemoryStore {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn receivers(&self) -> MutexGuard<'_, Vec<(Arc<str>, Weak<dyn Events>)>> {
+    fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
         self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::tally::{Purpose, Tally};
-use crate::backend::memory::server::{ModelServer, News, Note, Sender};
+use crate::backend::memory::server::{ModelServer, Note, Sender};
 use crate::engine::{Answer, Command, Context, Effect, Machine, Outcome, Renewal, WaitLimit, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::op::Ask;
