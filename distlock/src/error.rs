@@ -18,6 +18,22 @@ use crate::lock_key::LockKey;
 /// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
 /// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
 /// | [`WrongKind`](LockError::WrongKind), [`WouldDeadlock`](LockError::WouldDeadlock), [`InvalidOptions`](LockError::InvalidOptions), [`NotInitialized`](LockError::NotInitialized) | 500 Internal Server Error | a mistake in the program |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::LockError;
+///
+/// let _held = manager.lock("order:42").acquire().await?;
+/// match manager.lock("order:42").no_wait().acquire().await {
+///     Ok(_guard) => println!("it is ours"),
+///     Err(LockError::Busy { holder, .. }) => println!("held by {holder:?}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockError {
@@ -90,6 +106,19 @@ pub enum LockError {
 }
 
 /// Why a lease ended before it was released.
+///
+/// ```
+/// use distlock::{LockError, LostReason};
+///
+/// fn advice(error: &LockError) -> &'static str {
+///     match error {
+///         LockError::Lost { reason: LostReason::MaxHold, .. } => "the work took too long",
+///         LockError::Lost { .. } => "look at the data before you try again",
+///         _ => "nothing was done",
+///     }
+/// }
+/// assert_eq!(advice(&LockError::lost("k")), "look at the data before you try again");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
@@ -122,16 +151,29 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl LockError {
     /// Somebody else holds `key`. For testing how a program maps errors.
+    ///
+    /// ```
+    /// assert!(distlock::LockError::busy("k").is_busy());
+    /// ```
     pub fn busy(key: impl AsRef<str>) -> Self {
         LockError::Busy { key: unchecked(key), holder: None, remaining: None, waited: Duration::ZERO }
     }
 
     /// The lease of `key` expired. For testing how a program maps errors.
+    ///
+    /// ```
+    /// assert!(distlock::LockError::lost("k").is_lost());
+    /// ```
     pub fn lost(key: impl AsRef<str>) -> Self {
         LockError::Lost { key: unchecked(key), reason: LostReason::Expired }
     }
 
     /// The server that keeps `key` cannot be reached. For testing how a program maps errors.
+    ///
+    /// ```
+    /// let error = distlock::LockError::unavailable("k", "connection refused");
+    /// assert_eq!(error.to_string(), "lock `k` is unavailable: connection refused");
+    /// ```
     pub fn unavailable(key: impl AsRef<str>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         LockError::Unavailable { key: unchecked(key), source: Arc::from(source.into()) }
     }
@@ -145,18 +187,37 @@ impl LockError {
     }
 
     /// Somebody else holds the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let _held = manager.lock("k").acquire().await?;
+    /// let error = manager.lock("k").no_wait().acquire().await.unwrap_err();
+    /// assert!(error.is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, LockError::Busy { .. })
     }
 
     /// The lock was lost while it was in use.
+    ///
+    /// ```
+    /// assert!(!distlock::LockError::busy("k").is_lost());
+    /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, LockError::Lost { .. })
     }
 
     /// The server could not be reached, or refused.
+    ///
+    /// ```
+    /// assert!(!distlock::LockError::busy("k").is_unavailable());
+    /// ```
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, LockError::Unavailable { .. })

@@ -47,6 +47,17 @@ impl Drop for HeldLock {
 ///
 /// A guard does not stop anything when its lease is lost: check it, await [`lost`](Guard::lost), or let
 /// [`run`](crate::LockRequest::run) or the attribute hold the lock, which stop the body.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// guard.check()?; // between long steps, without I/O
+/// guard.release().await?; // or drop it: then it is released in the background
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a guard that is dropped at once protects nothing"]
 pub struct Guard {
     rest: Rest,
@@ -148,30 +159,85 @@ impl Guard {
     }
 
     /// The key, without the manager's prefix. If there are several, the first in order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert_eq!(guard.key(), "order:42");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn key(&self) -> &str {
         &self.cell().key
     }
 
     /// All keys, without the manager's prefix, in order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let both = manager.lock_all(["b", "a"]).acquire().await?;
+    /// assert_eq!(both.keys().collect::<Vec<_>>(), ["a", "b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.cells().map(|cell| &*cell.key)
     }
 
     /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it to others: `dl1:<client>:<number>`,
     /// another one for each lease. If there are several keys, that of the first in order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let seen = manager.inspect("order:42").await?.expect("it is held");
+    /// assert_eq!(seen.holder, guard.owner());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn owner(&self) -> String {
         token_text(&self.first.lease_handle.alive.core().client, self.cell().token)
     }
 
     /// The fencing token, if the request was [`fenced`](crate::LockRequest::fenced).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("account:7").fenced().acquire().await?;
+    /// let fence = guard.fencing_token().expect("it was asked for");
+    /// // UPDATE account SET points = $1, fence = $2 WHERE id = $3 AND fence <= $2
+    /// assert!(fence.as_i64() > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.cell().fence.map(FencingToken::new)
     }
 
     /// How long the lock is still certainly held if nothing renews it; zero if it is not held. No I/O.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("order:42").ttl(Duration::from_secs(10)).acquire().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.is_forked() {
@@ -187,6 +253,19 @@ impl Guard {
 
     /// Whether the lock is certainly held at this moment. No I/O: the local deadline lies before the server's
     /// expiry. Once it returns false, it never returns true again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// while guard.is_held() {
+    ///     // one step of the work
+    ///     # break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
         let now = clock::now();
@@ -199,6 +278,18 @@ impl Guard {
     /// [`LockError::Lost`] if the lock was lost, which is final. For every handle the lock counts as lost as
     /// soon as it is released ([`LostReason::Released`]). [`LockError::Unavailable`] in a process that was
     /// forked while the lock was held: the lock belongs to the parent.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("import").acquire().await?;
+    /// for _row in 0..1000 {
+    ///     guard.check()?; // stops soon after a loss
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check(&self) -> Result<(), LockError> {
         if self.is_forked() {
             return Err(forked(self.cell()));
@@ -222,6 +313,23 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("import").acquire().await?;
+    /// let lost = guard.lost();
+    /// let helper = tokio::spawn(async move {
+    ///     tokio::select! {
+    ///         error = lost => Err(error),
+    ///         () = async { /* the work */ } => Ok(()),
+    ///     }
+    /// });
+    /// helper.await.expect("it does not panic")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lost(&self) -> impl Future<Output = LockError> + Send + Sync + 'static {
         let ended = Ended::of(self);
         async move {
@@ -243,6 +351,19 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel-safe: once polled, the extension takes place anyway.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("import").ttl(Duration::from_secs(5)).acquire().await?;
+    /// guard.extend(Duration::from_secs(60)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(50));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), LockError>> + Send + Sync {
         Box::pin(self.extend_now(ttl))
     }
@@ -275,6 +396,18 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel-safe: dropping the future releases in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// if let Err(error) = guard.release().await {
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + Sync + 'static {
         ReleaseOwned { guard: Some(self), release: None }
     }

@@ -16,6 +16,13 @@ impl LockKey {
     ///
     /// # Errors
     /// [`LockError::InvalidKey`] if it is empty, too long, or begins with `dl1:`.
+    ///
+    /// ```
+    /// use distlock::LockKey;
+    ///
+    /// assert!(LockKey::new("order:42").is_ok());
+    /// assert!(LockKey::new("").is_err());
+    /// ```
     pub fn new(key: impl AsRef<str>) -> Result<Self, LockError> {
         let key = key.as_ref();
         check(key)?;

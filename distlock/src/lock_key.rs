@@ -7,11 +7,28 @@ use std::sync::Arc;
 /// crate makes for itself begin). The manager's prefix is not part of it.
 ///
 /// Cheap to clone.
+///
+/// ```
+/// # fn main() -> Result<(), distlock::LockError> {
+/// use distlock::LockKey;
+///
+/// let key = LockKey::new("order:42")?;
+/// assert_eq!(key.to_string(), "order:42");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockKey(Arc<str>);
 
 impl LockKey {
     /// The key as text.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// assert_eq!(distlock::LockKey::new("order:42")?.as_str(), "order:42");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -14,6 +14,17 @@ use crate::lease_cell::LeaseCell;
 
 /// Whether a section ([`run`](crate::LockRequest::run), or an annotated function) waits for the server's reply to
 /// its release. See [`LockRequest::release`](crate::LockRequest::release).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::Release;
+///
+/// manager.lock("cart:7").release(Release::Background).run(async |_held| { /* the work */ }).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Release {

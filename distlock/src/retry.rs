@@ -6,6 +6,20 @@ use std::time::Duration;
 ///
 /// For callers that want others to be served first. A caller that simply wants the lock should wait
 /// ([`wait`](crate::LockRequest::wait)): that is cheaper, fair and faster.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use std::time::Duration;
+///
+/// use distlock::Retry;
+///
+/// let retry = Retry::times(3).delay(Duration::from_millis(50));
+/// let guard = manager.lock("compaction").retry(retry).acquire().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     pub(crate) times: u32,
@@ -14,12 +28,22 @@ pub struct Retry {
 
 impl Retry {
     /// So many further attempts, 100 ms apart at the most.
+    ///
+    /// ```
+    /// let retry = distlock::Retry::times(3);
+    /// ```
     #[must_use]
     pub fn times(times: u32) -> Self {
         Retry { times, delay: Duration::from_millis(100) }
     }
 
     /// The longest pause before each further attempt. The pause is random in `[delay / 2, delay]`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let retry = distlock::Retry::times(3).delay(Duration::from_millis(50));
+    /// ```
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
         Retry { delay, ..self }

@@ -145,6 +145,18 @@ pub(crate) fn set_global(manager: ManagerHandle) -> Result<(), ManagerHandle> {
 /// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that
 /// holds `key` now, with any manager. For assertions deep inside business code. A plain guard does not open a
 /// section.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// manager.lock("k").run(async |_held| {
+///     assert!(distlock::is_held_here("k"));
+/// }).await?;
+/// assert!(!distlock::is_held_here("k"));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub fn is_held_here(key: impl AsRef<str>) -> bool {
     let key = key.as_ref();

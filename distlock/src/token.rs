@@ -24,12 +24,35 @@ impl FencingToken {
     }
 
     /// The number.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("k").fenced().acquire().await?;
+    /// let first = guard.fencing_token().expect("it was asked for").get();
+    /// guard.release().await?;
+    /// let guard = manager.lock("k").fenced().acquire().await?;
+    /// assert!(guard.fencing_token().expect("it was asked for").get() > first);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
     }
 
     /// The number for databases that only have signed integers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("k").fenced().acquire().await?;
+    /// let fence: i64 = guard.fencing_token().expect("it was asked for").as_i64();
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn as_i64(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)

@@ -20,6 +20,21 @@ use crate::release::Release;
 use crate::store::LockStore;
 
 /// Options of a [`LockManager`](crate::LockManager).
+///
+/// ```
+/// # fn main() -> Result<(), distlock::LockError> {
+/// use std::time::Duration;
+///
+/// use distlock::LockManager;
+///
+/// let manager = LockManager::builder()
+///     .url("redis://127.0.0.1/")
+///     .client_name("checkout")
+///     .default_wait(Duration::from_secs(3))
+///     .connect_lazy()?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a builder does nothing until it connects"]
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
@@ -67,6 +82,13 @@ impl Default for LockManagerBuilder {
 
 impl LockManagerBuilder {
     /// Where the locks are kept; see [`LockManager::connect`](crate::LockManager::connect).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn url(self, url: impl Into<String>) -> Self {
         LockManagerBuilder { url: Some(Url(url.into())), ..self }
     }
@@ -86,6 +108,14 @@ impl LockManagerBuilder {
     /// same time, or if a server is emptied in the first moments of a lock while two others could not be
     /// reached. Keep the servers' clocks within a second of each other and `maxmemory-policy` at
     /// `noeviction`: a server that evicts is refused.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let servers = ["redis://a", "redis://b", "redis://c"];
+    /// let manager = distlock::LockManager::builder().quorum(servers).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }
@@ -109,17 +139,42 @@ impl LockManagerBuilder {
     /// fails, because a lock could be acquired there and not released, unless the prefix puts all locks into
     /// one slot by a hash tag: `key_prefix("{locks}:")`. Where the cluster itself can be reached,
     /// `redis+cluster://` needs no such prefix.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").key_prefix("lock:").connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
 
     /// The lease time of requests that name none. 30 s if not set.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").default_ttl(Duration::from_secs(10)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self
     }
 
     /// How long a request waits if it does not set this itself. 10 s if not set.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").default_wait(Duration::from_secs(3)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn default_wait(mut self, wait: Duration) -> Self {
         self.defaults.wait = wait;
         self
@@ -130,6 +185,15 @@ impl LockManagerBuilder {
     /// also applies to a request that may wait longer for the lock, or without a limit. 3 s if not set. A
     /// request with a shorter wait fails after that wait; one that makes a single attempt fails after 1 s, or
     /// after this time if it is shorter.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").unavailable_after(Duration::from_secs(1)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unavailable_after(mut self, limit: Duration) -> Self {
         self.defaults.unavailable_after = limit;
         self
@@ -138,6 +202,13 @@ impl LockManagerBuilder {
     /// The most requests of this process that may wait for one key; one more is
     /// [`LockError::Busy`](crate::LockError::Busy) at once.
     /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").max_waiters(1000).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_waiters(mut self, most: u32) -> Self {
         self.defaults.max_waiters = Some(most);
         self
@@ -145,6 +216,13 @@ impl LockManagerBuilder {
 
     /// Whether sections wait for the server's reply to their release; see
     /// [`LockRequest::release`](crate::LockRequest::release). [`Release::Confirmed`] if not set.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").release(distlock::Release::Background).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(mut self, release: Release) -> Self {
         self.defaults.release = release;
         self
@@ -181,6 +259,15 @@ impl LockManagerBuilder {
 
     /// Warns when a lock is held for longer than this, unless the request says otherwise; never if not set. See
     /// [`LockRequest::warn_hold`](crate::LockRequest::warn_hold).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").warn_hold(Duration::from_secs(60)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn warn_hold(mut self, limit: Duration) -> Self {
         self.defaults.warn_hold = Some(limit);
         self
@@ -188,6 +275,13 @@ impl LockManagerBuilder {
 
     /// A name for this process, shown in owner tokens and on the server. Letters, digits, `.`, `_` and `-`; a
     /// random part is added to it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").client_name("checkout").connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn client_name(self, name: impl Into<String>) -> Self {
         LockManagerBuilder { client_name: Some(name.into()), ..self }
     }
@@ -215,6 +309,15 @@ impl LockManagerBuilder {
     /// The expected wait is the poll interval, times 200 ms, divided by the gap: with 20 ms it is half as
     /// long. If other clients poll every 250 ms or more and give up after 10 s, make the gap longer, or let
     /// them poll more often.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").fairness_gap(Duration::ZERO).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fairness_gap(self, gap: Duration) -> Self {
         LockManagerBuilder { gap, ..self }
     }
@@ -232,6 +335,13 @@ impl LockManagerBuilder {
     /// told.
     ///
     /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").replicas(1).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replicas(self, replicas: u32) -> Self {
         LockManagerBuilder { replicas: Some(replicas), ..self }
     }
@@ -239,6 +349,15 @@ impl LockManagerBuilder {
     /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
     /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
     /// same as `?connect_timeout=5s` in the URL.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").connect_timeout(Duration::from_secs(10)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "_remote")]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
@@ -252,6 +371,15 @@ impl LockManagerBuilder {
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: set ttls to a multiple of this time.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").response_timeout(Duration::from_secs(1)).connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "_remote")]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);

@@ -10,6 +10,15 @@ use crate::observe::Events;
 use crate::protocol::Pushes;
 
 /// Whether a manager can reach its store; see [`LockManager::health`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// assert!(manager.health().is_ready());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -29,6 +38,15 @@ pub struct Health {
 
 impl Health {
     /// Whether new locks can be expected to work: for readiness probes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let status = if manager.health().is_ready() { 200 } else { 503 };
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.connected && !self.closed

@@ -56,6 +56,18 @@ pub use operations::ShutdownReport;
 /// A forked process has a copy of the manager without its I/O thread. Every operation there fails with
 /// [`LockError::Unavailable`] at once, and a guard that is dropped there does not release the parent's lock:
 /// connect again in the child. A server that forks its workers should create its managers in the workers.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::LockManager;
+///
+/// let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+/// let guard = manager.lock("order:42").acquire().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LockManager(ManagerHandle);
 
@@ -114,6 +126,15 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # async fn doc() -> Result<(), distlock::LockError> {
+    /// use distlock::LockManager;
+    ///
+    /// let manager = LockManager::connect("redis://127.0.0.1/").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect(url: impl AsRef<str>) -> impl Future<Output = Result<Self, LockError>> + Send {
         LockManager::builder().url(url.as_ref()).connect()
     }
@@ -122,11 +143,35 @@ impl LockManager {
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use distlock::LockManager;
+    ///
+    /// let manager = LockManager::connect_lazy("redis://127.0.0.1/")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, LockError> {
         LockManager::builder().url(url.as_ref()).connect_lazy()
     }
 
     /// More options.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// use distlock::LockManager;
+    ///
+    /// let manager = LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .key_prefix("lock:")
+    ///     .default_ttl(Duration::from_secs(10))
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> LockManagerBuilder {
         LockManagerBuilder::default()
     }
@@ -142,6 +187,17 @@ impl LockManager {
     /// as its `wait`, so choose a short one, like `wait(Duration::from_millis(20))`. Under a paused clock, a
     /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits
     /// for another thread.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let (one, other) = (distlock::LockManager::in_memory(), distlock::LockManager::in_memory());
+    /// let _first = one.lock("k").acquire().await?;
+    /// let _second = other.lock("k").acquire().await?; // another manager, another memory
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn in_memory() -> Self {
         let client = connecting::client_id(None);
@@ -196,6 +252,13 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # async fn doc() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::from_env().await?; // DISTLOCK_URL=redis://127.0.0.1/
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_env() -> impl Future<Output = Result<Self, LockError>> + Send {
         Box::pin(async {
             match std::env::var("DISTLOCK_URL") {
@@ -214,11 +277,35 @@ impl LockManager {
     ///
     /// # Errors
     /// [`LockError::NotInitialized`] if there is none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::{LockManager, with_manager};
+    ///
+    /// with_manager(manager, async {
+    ///     let manager = LockManager::current().expect("inside `with_manager`");
+    ///     // A spawned task does not inherit it.
+    ///     tokio::spawn(with_manager(manager, async { /* annotated functions */ }));
+    /// }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current() -> Result<Self, LockError> {
         scope::manager().map(LockManager)
     }
 
     /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }

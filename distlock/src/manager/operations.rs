@@ -14,6 +14,18 @@ use crate::key::{IntoLockKey, LockKey};
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 
 /// How a [`shutdown`](LockManager::shutdown) went.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use std::time::Duration;
+///
+/// let report = manager.shutdown(Duration::from_secs(5)).await;
+/// assert_eq!(report.lost, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
@@ -50,6 +62,17 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Once polled it may take place although the future is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert!(manager.force_release("order:42").await?);
+    /// assert!(guard.lost().await.is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn force_release(
         &self,
         key: impl IntoLockKey,
@@ -95,6 +118,18 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// If the future is dropped, the manager stays closed, and its holders go on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let report = manager.shutdown(Duration::from_secs(5)).await;
+    /// println!("{} locks were held, {} of them were lost", report.held, report.lost);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown(&self, grace: Duration) -> impl Future<Output = ShutdownReport> + Send {
         Box::pin(self.shut_down(grace))
     }

@@ -65,6 +65,18 @@ impl Keys {
 /// A request for a lock, or for several at once. Nothing happens until it is acquired, tried or run.
 ///
 /// See [`LockManager::lock`](crate::LockManager::lock) and [`LockManager::lock_all`](crate::LockManager::lock_all).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use std::time::Duration;
+///
+/// let request = manager.lock("order:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(3));
+/// let guard = request.acquire().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a request does nothing until it is acquired, tried or run"]
 #[derive(Debug)]
 pub struct LockRequest {
@@ -110,39 +122,111 @@ impl LockRequest {
 
     /// The lease time: how long others wait after this process crashed. Renewed in the background while the
     /// lock is held. From 10 ms to 365 days, cut to whole milliseconds; the manager's default is 30 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("k").ttl(Duration::from_secs(10)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(self, ttl: Duration) -> Self {
         LockRequest { ttl: Some(ttl), ..self }
     }
 
     /// How long to wait for the lock before [`LockError::Busy`]. Zero is one attempt. The manager's default
     /// is 10 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("k").wait(Duration::from_secs(3)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(self, wait: Duration) -> Self {
         LockRequest { wait: Wait::For(wait), ..self }
     }
 
     /// One attempt, without waiting.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let _held = manager.lock("k").acquire().await?;
+    /// assert!(manager.lock("k").no_wait().acquire().await.unwrap_err().is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn no_wait(self) -> Self {
         self.wait(Duration::ZERO)
     }
 
     /// Waits without a time limit. (A server that cannot be reached is an error all the same.)
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("k").wait_forever().acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_forever(self) -> Self {
         LockRequest { wait: Wait::Forever, ..self }
     }
 
     /// Instead of waiting in the queue, tries again a number of times.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("k").retry(distlock::Retry::times(3)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn retry(self, retry: Retry) -> Self {
         LockRequest { wait: Wait::Retry(retry), ..self }
     }
 
     /// Does not renew: the ttl is a hard limit. For several keys it counts from the moment at which all of
     /// them are acquired; until then they are renewed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("k").ttl(Duration::from_secs(5)).no_renew().acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn no_renew(self) -> Self {
         LockRequest { renewal: Renewal::Never, ..self }
     }
 
     /// The longest time for which the lock is held, from acquisition (of several keys, of the last one). Then
     /// it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("import").max_hold(Duration::from_secs(600)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_hold(self, max_hold: Duration) -> Self {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
@@ -151,6 +235,19 @@ impl LockRequest {
     /// the lock is released earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For
     /// scheduled jobs and throttles. It ends early if the key is taken away on the server, and with the lease
     /// if the process dies or cannot reach the server. Without renewal it may not be longer than the ttl.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let once_per_second = manager.lock("tick").min_hold(Duration::from_secs(1)).acquire().await?;
+    /// once_per_second.release().await?;
+    /// assert!(manager.lock("tick").no_wait().acquire().await.unwrap_err().is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
     }
@@ -160,17 +257,46 @@ impl LockRequest {
     /// command is under way, but not the holder; other processes have limits of their own. At least one; the
     /// manager's default is no limit. For very popular keys, where it is better to turn requests away than to
     /// let them wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("product:1").max_waiters(1000).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_waiters(self, most: u32) -> Self {
         LockRequest { max_waiters: Some(most), ..self }
     }
 
     /// Asks for a [fencing token](crate::FencingToken).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("account:7").fenced().acquire().await?;
+    /// assert!(guard.fencing_token().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fenced(self) -> Self {
         LockRequest { fenced: true, ..self }
     }
 
     /// A read lock: any number of shared holders, or one exclusive holder. A later reader does not pass a
     /// writer that waits. Has no fencing token.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let one = manager.lock("catalogue").shared().acquire().await?;
+    /// let two = manager.lock("catalogue").shared().acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shared(self) -> Self {
         LockRequest { kind: Kind::Shared, ..self }
     }
@@ -178,6 +304,15 @@ impl LockRequest {
     /// A counting semaphore: at most `limit` holders at a time. The limit must be the same wherever the key is
     /// used ([`LockError::WrongKind`] otherwise), and the key may not be used for other kinds of locks. Has no
     /// fencing token.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let export = manager.lock("exports").max_holders(3).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_holders(self, limit: u32) -> Self {
         LockRequest { kind: Kind::Limited(limit), ..self }
     }
@@ -185,6 +320,16 @@ impl LockRequest {
     /// Inside a section of this task that holds the same key of the same manager: succeeds without acquiring,
     /// instead of failing with [`LockError::WouldDeadlock`]. The outer section releases the lock. If the
     /// outer section loses the lock, the inner one has lost it, too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let nested = manager.clone();
+    /// manager.lock("tree").run(async |_held| nested.lock("tree").reentrant().acquire().await).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reentrant(self) -> Self {
         LockRequest { reentrant: true, ..self }
     }
@@ -205,6 +350,17 @@ impl LockRequest {
     ///
     /// At most 1024 releases of a manager are on their way like this; further sections wait for theirs. No effect on
     /// [`Guard::release`], which always waits, nor on a store that replies at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::Release;
+    ///
+    /// manager.lock("cart:7").release(Release::Background).run(async |_held| { /* the work */ }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(self, release: Release) -> Self {
         LockRequest { release: Some(release), ..self }
     }
@@ -254,6 +410,15 @@ impl LockRequest {
     }
 
     /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock(format!("order:{}", 42)).label("order").acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         LockRequest { label: label.into(), ..self }
     }
@@ -261,11 +426,33 @@ impl LockRequest {
     /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request waits for
     /// longer than this; then after twice that time, and so on. Up to a second late. The manager's default is
     /// never.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("k").warn_wait(Duration::from_secs(5)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn warn_wait(self, limit: Duration) -> Self {
         LockRequest { warn_wait: Some(limit), ..self }
     }
 
     /// Warns in the same way when the lock is held for longer than this, as by a section that hangs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("k").warn_hold(Duration::from_secs(60)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn warn_hold(self, limit: Duration) -> Self {
         LockRequest { warn_hold: Some(limit), ..self }
     }
@@ -298,6 +485,17 @@ impl LockRequest {
     /// passed on to the next waiter. If the future is polled again, the request goes on waiting if its time
     /// allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of several keys
     /// that it has already acquired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// // the critical section
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> + Send + Sync + 'static {
         Acquire::new(self)
     }
@@ -310,6 +508,18 @@ impl LockRequest {
     ///
     /// # Cancel safety
     /// As [`acquire`](LockRequest::acquire).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// match manager.lock("order:42").try_acquire().await? {
+    ///     Some(guard) => guard.release().await?,
+    ///     None => println!("somebody else is at it"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire(
         self,
     ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + Sync + 'static {
