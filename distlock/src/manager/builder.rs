@@ -85,7 +85,9 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -142,7 +144,10 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").key_prefix("lock:").connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .key_prefix("lock:")
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -156,7 +161,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").default_ttl(Duration::from_secs(10)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .default_ttl(Duration::from_secs(10))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -171,7 +179,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").default_wait(Duration::from_secs(3)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .default_wait(Duration::from_secs(3))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -190,7 +201,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").unavailable_after(Duration::from_secs(1)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .unavailable_after(Duration::from_secs(1))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -205,7 +219,10 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").max_waiters(1000).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .max_waiters(1000)
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -219,7 +236,10 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").release(distlock::Release::Background).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .release(distlock::Release::Background)
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -264,7 +284,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").warn_hold(Duration::from_secs(60)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .warn_hold(Duration::from_secs(60))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -278,7 +301,10 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").client_name("checkout").connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .client_name("checkout")
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -314,7 +340,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").fairness_gap(Duration::ZERO).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .fairness_gap(Duration::ZERO)
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -338,7 +367,10 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").replicas(1).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .replicas(1)
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -354,7 +386,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").connect_timeout(Duration::from_secs(10)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .connect_timeout(Duration::from_secs(10))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -376,7 +411,10 @@ impl LockManagerBuilder {
     /// # fn main() -> Result<(), distlock::LockError> {
     /// use std::time::Duration;
     ///
-    /// let manager = distlock::LockManager::builder().url("redis://127.0.0.1/").response_timeout(Duration::from_secs(1)).connect_lazy()?;
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .response_timeout(Duration::from_secs(1))
+    ///     .connect_lazy()?;
     /// # Ok(())
     /// # }
     /// ```
