@@ -26,3 +26,9 @@ struct ComingFrom;
 
 #[doc = include_str!("../../docs/book/src/faq.md")]
 struct Faq;
+
+#[doc = include_str!("../../docs/book/src/web-services.md")]
+struct WebServices;
+
+#[doc = include_str!("../../docs/book/src/testing.md")]
+struct Testing;
