@@ -55,3 +55,13 @@ async fn the_longest_times_of_other_kinds_are_possible() {
     let guard = manager.lock("k").retry(retry).min_hold(longest).acquire().await.unwrap();
     guard.release().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_same_locks_may_linger() {
+    let manager = LockManager::in_memory();
+    let longest = Duration::from_millis(duration::LONGEST_LINGER);
+    manager.lock("k").linger(longest).acquire().await.unwrap().release().await.unwrap();
+    let longer = longest + Duration::from_millis(1);
+    let refused = manager.lock("k").linger(longer).acquire().await;
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+}
