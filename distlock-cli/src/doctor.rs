@@ -107,14 +107,22 @@ async fn hand_off(
     Ok(())
 }
 
-/// Whether `ls`, `show` and `top` can see everybody.
+/// Whether `ls`, `show` and `top` can see everybody. A client that has just ended, as that of the hand-off has, may be
+/// known to the server for a moment longer.
 async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
-    let mut locks = manager.list(key);
-    while let Some(entry) = locks.next().await {
-        if let Err(error) = entry {
-            return report.note("list", &error.to_string());
+    let until = Instant::now() + PROMPT;
+    let locks = loop {
+        let mut locks = manager.list(key);
+        while let Some(entry) = locks.next().await {
+            if let Err(error) = entry {
+                return report.note("list", &error.to_string());
+            }
         }
-    }
+        if locks.unanswered().is_empty() || Instant::now() > until {
+            break locks;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     match locks.unanswered() {
         [] => report.fine("list", &format!("{} clients answer", locks.clients().len())),
         silent => report.tell_all(

@@ -1,4 +1,9 @@
-// #[distributed_lock(key = "order", on_lost = "continue", release = "background", linger = "50ms")]
+// #[distributed_lock(
+//     key = "order",
+//     on_lost = "continue",
+//     release = "background",
+//     linger = "50ms"
+// )]
 // fn place_order() -> Result<(), OrderError> {
 //     Ok(())
 // }
