@@ -37,28 +37,31 @@ impl Default for Defaults {
 }
 
 /// Keeps the manager's I/O thread running, and knows the defaults of its requests. It is the whole of a
-/// [`LockManager`](crate::LockManager) without the ways to make one, so that requests and scopes can hold it.
+/// [`LockManager`](crate::LockManager) without the ways to make one, so that requests and scopes can hold it. It is one
+/// pointer, because the future of every annotated function has room for it.
 #[derive(Clone)]
-pub(crate) struct ManagerHandle {
+pub(crate) struct ManagerHandle(Arc<Shared>);
+
+struct Shared {
     alive: Arc<Alive>,
     defaults: Defaults,
 }
 
 impl ManagerHandle {
     pub(crate) fn new(alive: Arc<Alive>, defaults: Defaults) -> Self {
-        ManagerHandle { alive, defaults }
+        ManagerHandle(Arc::new(Shared { alive, defaults }))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        self.alive.core()
+        self.0.alive.core()
     }
 
     pub(crate) fn alive(&self) -> &Arc<Alive> {
-        &self.alive
+        &self.0.alive
     }
 
     pub(crate) fn defaults(&self) -> &Defaults {
-        &self.defaults
+        &self.0.defaults
     }
 }
 

@@ -45,17 +45,17 @@ mod etcd {
 
 mod zookeeper {
     use crate::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold, listing);
 }
 
 mod mariadb {
     use crate::on_mariadb::OnMariaDb;
-    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue, listing);
 }
 
 mod memcached {
     use crate::on_memcached::OnMemcached;
-    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue);
+    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue, listing);
 }
 
 mod postgres {

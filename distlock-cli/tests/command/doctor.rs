@@ -16,7 +16,7 @@ fn doctor(url: &str) -> Command {
 /// What it says, by subject: (severity, text, remedy).
 fn examined(url: &str, status: i32) -> Vec<(String, String, String)> {
     let examined = output(doctor(url).arg("--json"));
-    assert_status(&examined, status);
+    assert_eq!(examined.status.code(), Some(status), "{}", text(&examined.stdout));
     let read = |line: &str| {
         let finding: Value = serde_json::from_str(line).unwrap();
         let part = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();

@@ -28,7 +28,7 @@ async fn a_server_is_verified_with_its_name() {
         locks(&format!("{by_name}?sslmode={mode}&sslrootcert={ca}")).await;
     }
     let encrypted = "SELECT count(*) FILTER (WHERE NOT s.ssl), count(*) FROM pg_stat_ssl s \
-                     JOIN pg_stat_activity a USING (pid) WHERE a.application_name = 'distlock'";
+                     JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'distlock%'";
     let manager = LockManager::connect(&format!("{by_name}?sslmode=require&sslrootcert={ca}")).await.unwrap();
     let rows = server.rows(encrypted).await;
     let (clear, all): (i64, i64) = (rows[0].get(0), rows[0].get(1));
