@@ -43,7 +43,7 @@ async fn a_stopped_holder_is_named_as_one_that_does_not_answer() {
     let start = Instant::now();
     let info = eye.inspect("k").await.unwrap().unwrap();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    assert_eq!(info.unanswered, [of.id.clone()]);
+    assert_eq!(info.unanswered, std::slice::from_ref(&of.id));
     let holder = &info.holders[0];
     assert_eq!((&holder.client.as_ref().unwrap().id, &holder.label, holder.since), (&of.id, &None, None));
     assert!(holder.remaining.is_some());
