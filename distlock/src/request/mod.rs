@@ -398,8 +398,8 @@ impl LockRequest {
     ///   reported; the next request asks the server. But a section may begin in this time without knowing that
     ///   somebody has taken the lock away by force, or that a fail-over has lost it: the fencing token tells.
     /// - **After a crash**, others wait for the ttl even if no section was running. A process that ends releases what
-    ///   it keeps if its manager is dropped or [shut down](crate::LockManager::shutdown): a manager in a `static` must be
-    ///   shut down.
+    ///   it keeps if its manager is dropped or [shut down](crate::LockManager::shutdown): a manager in a `static`
+    ///   must be shut down.
     /// - **A release** that leaves the lock with the process sends nothing. So it cannot find out that the lock was
     ///   lost, as the server's reply would tell.
     ///
