@@ -8,6 +8,8 @@ use distlock_fixtures::MariaDbServer;
 use distlock_polling_tests::LONG;
 use mysql_async::prelude::Queryable;
 
+use crate::ROWS_AWAITED;
+
 async fn connected(server: &MariaDbServer) -> i64 {
     let sql =
         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
@@ -66,8 +68,7 @@ async fn a_row_that_somebody_else_has_locked_delays_its_key_alone() {
     somebody.query_drop("BEGIN").await.unwrap();
     somebody.query_drop("SELECT * FROM distlock_lock_1 WHERE k = 'k' FOR UPDATE").await.unwrap();
     let waiter = tokio::spawn(manager.lock("k").wait(LONG).acquire());
-    let waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
-    eventually("it waits for the row", async || server.number(waits).await > 0).await;
+    eventually("it waits for the row", async || server.number(ROWS_AWAITED).await > 0).await;
     for number in 0..20 {
         let other = manager.lock(format!("other{number}")).wait(LONG);
         other.acquire().await.unwrap().release().await.unwrap();

@@ -15,6 +15,11 @@ mod users;
 
 use distlock_fixtures::MariaDbServer;
 
+/// How many statements wait for a row that another transaction has locked. (`innodb_trx` would be read from a cache,
+/// which is renewed only if nobody has read it for 100 ms.)
+const ROWS_AWAITED: &str = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+                            WHERE variable_name = 'innodb_row_lock_current_waits'";
+
 /// The URL of tables that nobody else has, and what their names begin with.
 fn tables_of_its_own(server: &MariaDbServer) -> (String, String) {
     let prefix = MariaDbServer::unused_prefix();

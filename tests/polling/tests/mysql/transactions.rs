@@ -8,7 +8,7 @@ use distlock_polling_tests::manager;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-use crate::tables_of_its_own;
+use crate::{ROWS_AWAITED, tables_of_its_own};
 
 /// The statement that the documentation gives: whether it found the lock held with this token.
 async fn asserts(conn: &mut Conn, prefix: &str, token: u64) -> bool {
@@ -56,8 +56,7 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     // Its lease ends, and the transaction goes on.
     guard.lost().await;
     let next = tokio::spawn(other.lock("order:42").wait(Duration::from_secs(60)).fenced().acquire());
-    let waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
-    eventually("it waits for the row", async || server.number(waits).await > 0).await;
+    eventually("it waits for the row", async || server.number(ROWS_AWAITED).await > 0).await;
     assert!(!next.is_finished());
     conn.query_drop("COMMIT").await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
