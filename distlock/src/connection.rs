@@ -74,6 +74,58 @@ impl Provider {
     }
 }
 
+/// Where user and password of a store come from whose users have both.
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[derive(Clone)]
+pub(crate) enum UserLogin {
+    None,
+    Fixed { user: String, password: String },
+    Asked(Provider),
+}
+
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+impl UserLogin {
+    /// `written`: in the URL.
+    pub(crate) fn of(written: Option<(String, String)>, options: &ConnectionOptions) -> Result<Self, String> {
+        match (written, &options.credentials) {
+            (Some(_), Some(_)) => {
+                Err("both the URL and `credentials` give a user: leave it out of the URL".into())
+            }
+            (Some((user, password)), None) => Ok(UserLogin::Fixed { user, password }),
+            (None, Some(provider)) => Ok(UserLogin::Asked(provider.clone())),
+            (None, None) => Ok(UserLogin::None),
+        }
+    }
+
+    /// User and password of the next connection, if there are some. `store`: its name, for messages.
+    pub(crate) async fn ask(&self, store: &str) -> Result<Option<(String, String)>, String> {
+        match self {
+            UserLogin::None => Ok(None),
+            UserLogin::Fixed { user, password } => Ok(Some((user.clone(), password.clone()))),
+            UserLogin::Asked(provider) => {
+                let asked = provider.ask().await;
+                let Credentials { user, password, .. } =
+                    asked.map_err(|error| format!("the function given to `credentials` failed: {error}"))?;
+                let user = user.ok_or_else(|| {
+                    format!("the function given to `credentials` returned no user, which {store} needs")
+                })?;
+                Ok(Some((user, password)))
+            }
+        }
+    }
+}
+
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+impl fmt::Debug for UserLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UserLogin::None => "None",
+            UserLogin::Fixed { .. } => "Fixed(..)",
+            UserLogin::Asked(_) => "Asked(..)",
+        })
+    }
+}
+
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Provider(..)")
@@ -273,6 +325,18 @@ pub(crate) struct ConnectionOptions {
     pub(crate) response_timeout: Option<Duration>,
     #[cfg(feature = "redis")]
     pub(crate) address_map: Option<AddressMap>,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "memcached", feature = "zookeeper"))]
+impl ConnectionOptions {
+    /// For stores that take none.
+    pub(crate) fn has_tls_options(&self) -> bool {
+        #[cfg(any(feature = "tls", feature = "etcd"))]
+        let has = self.tls.is_some();
+        #[cfg(not(any(feature = "tls", feature = "etcd")))]
+        let has = false;
+        has
+    }
 }
 
 #[cfg(test)]

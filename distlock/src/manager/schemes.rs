@@ -210,12 +210,7 @@ fn open_postgres(
     client: &Arc<str>,
     connect: ConnectOn,
 ) -> Result<Built, LockError> {
-    #[cfg(any(feature = "tls", feature = "etcd"))]
-    if builder.connection.tls.is_some() {
-        return Err(LockError::options(
-            "`tls` is for Redis and etcd; the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`",
-        ));
-    }
+    no_tls_options(&builder, "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`")?;
     let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
     open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)
 }
@@ -227,12 +222,7 @@ fn open_mysql(
     client: &Arc<str>,
     connect: ConnectOn,
 ) -> Result<Built, LockError> {
-    #[cfg(any(feature = "tls", feature = "etcd"))]
-    if builder.connection.tls.is_some() {
-        return Err(LockError::options(
-            "`tls` is for Redis and etcd; the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`",
-        ));
-    }
+    no_tls_options(&builder, "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`")?;
     let config = MysqlConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
     open_store(StoreSlot::new(MysqlStore::new(config)), builder, client, connect)
 }
@@ -244,12 +234,18 @@ fn open_memcached(
     client: &Arc<str>,
     connect: ConnectOn,
 ) -> Result<Built, LockError> {
-    #[cfg(any(feature = "tls", feature = "etcd"))]
-    if builder.connection.tls.is_some() {
-        return Err(LockError::options("`tls` is for Redis and etcd; Memcached is spoken to in the clear"));
-    }
+    no_tls_options(&builder, "Memcached is spoken to in the clear")?;
     let store = MemcachedStore::new(&url.0, &builder.connection).map_err(LockError::options)?;
     open_store(StoreSlot::new(store), builder, client, connect)
+}
+
+/// For stores whose TLS is not that of the builder. `instead`: what holds for them.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "memcached"))]
+fn no_tls_options(builder: &LockManagerBuilder, instead: &str) -> Result<(), LockError> {
+    if builder.connection.has_tls_options() {
+        return Err(LockError::options(format!("`tls` is for Redis and etcd; {instead}")));
+    }
+    Ok(())
 }
 
 /// From one URL that lists the servers, or from one URL for each.

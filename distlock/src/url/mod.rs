@@ -11,9 +11,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 pub(crate) use parameters::Parameters;
-#[cfg(any(feature = "postgres", feature = "zookeeper"))]
 pub(crate) use parameters::in_limits;
 
 /// A URL in its parts, as they are written. Not `Debug`: there may be a password in it.
@@ -35,6 +33,19 @@ pub(crate) struct Parts<'a> {
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+}
+
+impl Login {
+    /// For a store whose users have names and passwords: both, or nobody. `scheme`: what its URLs begin with.
+    pub(crate) fn of_user(self, store: &str, scheme: &str) -> Result<Option<(String, String)>, String> {
+        match (self.user, self.password) {
+            (None, None) => Ok(None),
+            (Some(user), Some(password)) => Ok(Some((user, password))),
+            _ => Err(format!(
+                "a login to {store} is a user and a password: write `{scheme}://user:password@host`"
+            )),
+        }
+    }
 }
 
 /// A host and its port, decoded.
@@ -158,7 +169,6 @@ impl fmt::Display for Host {
 }
 
 /// The same hosts, each of them once.
-#[cfg(any(test, feature = "redis", feature = "etcd", feature = "mysql"))]
 pub(crate) fn each_once(hosts: Vec<Host>) -> Vec<Host> {
     let mut once: Vec<Host> = Vec::with_capacity(hosts.len());
     for host in hosts {

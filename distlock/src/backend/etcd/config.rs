@@ -1,13 +1,12 @@
 //! Everything that an etcd store is made from.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::keys::Names;
 use super::tls::Tls;
 use super::url::Url;
-use crate::connection::{ConnectionOptions, Credentials, Provider};
+use crate::connection::{ConnectionOptions, UserLogin};
 
 /// The valid range of the time-outs of one connection. Shorter ones fail on a machine that is merely busy; longer ones
 /// are probably typing errors.
@@ -27,7 +26,7 @@ pub(super) struct Config {
     /// `host:port` of each member.
     pub(super) members: Vec<String>,
     pub(super) names: Names,
-    pub(super) login: Login,
+    pub(super) login: UserLogin,
     /// `None`: without TLS.
     pub(super) tls: Option<Tls>,
     /// The ttl that is asked for the lease of the session, in whole seconds.
@@ -36,24 +35,6 @@ pub(super) struct Config {
     pub(super) connect_timeout: Duration,
     /// How long an answer may take before the connection counts as broken.
     pub(super) response_timeout: Duration,
-}
-
-/// Where user and password come from.
-#[derive(Clone)]
-pub(super) enum Login {
-    None,
-    Fixed { user: String, password: String },
-    Asked(Provider),
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Login::None => "None",
-            Login::Fixed { .. } => "Fixed(..)",
-            Login::Asked(_) => "Asked(..)",
-        })
-    }
 }
 
 impl Config {
@@ -75,14 +56,7 @@ impl Config {
                 "`address_map` is for Redis: members of etcd are connected as the URL names them".into()
             );
         }
-        let login = match (&url.login, &options.credentials) {
-            (Some(_), Some(_)) => {
-                return Err("both the URL and `credentials` give a user: leave it out of the URL".into());
-            }
-            (Some((user, password)), None) => Login::Fixed { user: user.clone(), password: password.clone() },
-            (None, Some(provider)) => Login::Asked(provider.clone()),
-            (None, None) => Login::None,
-        };
+        let login = UserLogin::of(url.login.clone(), options)?;
         let said = url.parameters.duration("session_timeout")?;
         if let Some(said) = said.filter(|said| !SESSIONS.contains(said)) {
             return Err(format!(
@@ -109,24 +83,6 @@ impl Config {
     }
 }
 
-impl Login {
-    /// User and password of the next connection, if the cluster wants some.
-    pub(super) async fn ask(&self) -> Result<Option<(String, String)>, String> {
-        match self {
-            Login::None => Ok(None),
-            Login::Fixed { user, password } => Ok(Some((user.clone(), password.clone()))),
-            Login::Asked(provider) => {
-                let asked = provider.ask().await;
-                let Credentials { user, password, .. } =
-                    asked.map_err(|error| format!("the function given to `credentials` failed: {error}"))?;
-                let user =
-                    user.ok_or("the function given to `credentials` returned no user, which etcd needs")?;
-                Ok(Some((user, password)))
-            }
-        }
-    }
-}
-
 /// Rounded up to what etcd can tell apart.
 pub(super) fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
@@ -135,6 +91,7 @@ pub(super) fn whole_seconds(time: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::{Credentials, Provider};
 
     fn read(url: &str) -> Result<Config, String> {
         Config::read(url, &ConnectionOptions::default(), Duration::from_millis(12_500))
@@ -168,7 +125,7 @@ mod tests {
         let provider = Provider::new(async || Ok::<_, std::io::Error>(Credentials::new("u", "s3cret")));
         let options = ConnectionOptions { credentials: Some(provider), ..ConnectionOptions::default() };
         let config = Config::read("etcd://h", &options, Duration::from_secs(10)).unwrap();
-        assert_eq!(config.login.ask().await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
+        assert_eq!(config.login.ask("etcd").await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
         let text = Config::read("etcd://u:s3cret@h", &options, Duration::from_secs(10)).unwrap_err();
         assert!(text.contains("leave it out of the URL"), "{text}");
         let fixed = read("etcd://u:s3cret@h1:1,h2").unwrap();

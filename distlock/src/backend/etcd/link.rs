@@ -46,7 +46,7 @@ impl Member {
     pub(super) async fn connect(config: &Config, address: &str) -> Result<Member, Trouble> {
         let place = format!("etcd at {address}");
         let unusable = |text: String| Trouble::later(format!("cannot connect to {place}: {text}"));
-        let login = config.login.ask().await.map_err(unusable)?;
+        let login = config.login.ask("etcd").await.map_err(unusable)?;
         let mut options = ConnectOptions::new()
             .with_keep_alive(PING_INTERVAL, config.response_timeout)
             .with_keep_alive_while_idle(true)

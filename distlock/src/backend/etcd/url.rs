@@ -1,7 +1,7 @@
 //! URLs of etcd: `etcd://[user:password@]host[:port],..[/root][?parameters]`, `etcds://` for TLS.
 
 use crate::connection::OF_TLS;
-use crate::url::{Host, Login, Parameters, Parts, decoded, each_once};
+use crate::url::{Host, Parameters, Parts, decoded, each_once};
 
 /// The port of clients if the URL names none.
 const PORT: u16 = 2379;
@@ -34,7 +34,7 @@ impl Url {
         let parameters = parts.parameters(&[&ALWAYS, of_tls].concat(), |name| {
             OF_TLS.contains(&name).then(|| "it is for URLs with TLS: write `etcds://`".to_owned())
         })?;
-        let login = login(parts.login()?)?;
+        let login = parts.login()?.of_user("etcd", "etcd")?;
         let hosts = each_once(parts.hosts(PORT)?);
         // The client makes URLs of them.
         if hosts.iter().any(|host| !host.name.chars().all(|c| c.is_alphanumeric() || ":.-_".contains(c))) {
@@ -45,14 +45,6 @@ impl Url {
         let root = decoded(parts.path.trim_matches('/'), "the path")?;
         let root = if root.is_empty() { ROOT.to_owned() } else { root };
         Ok(Url { tls, login, hosts, root, parameters })
-    }
-}
-
-fn login(login: Login) -> Result<Option<(String, String)>, String> {
-    match (login.user, login.password) {
-        (None, None) => Ok(None),
-        (Some(user), Some(password)) => Ok(Some((user, password))),
-        _ => Err("a login to etcd is a user and a password: write `etcd://user:password@host`".into()),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Everything that a ZooKeeper store is made from.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -8,8 +7,8 @@ use zookeeper_client::Acls;
 
 use super::errors::Place;
 use super::names::Names;
-use crate::connection::{ConnectionOptions, Credentials, OF_TLS, Provider};
-use crate::url::{Login as Written, Parts, decoded, each_once, in_limits};
+use crate::connection::{ConnectionOptions, OF_TLS, UserLogin};
+use crate::url::{Parts, decoded, each_once, in_limits};
 
 /// The port of clients if the URL names none.
 const PORT: u16 = 2181;
@@ -37,31 +36,13 @@ pub(super) struct Config {
     /// `host:port` of each member.
     pub(super) members: Vec<String>,
     pub(super) names: Names,
-    pub(super) login: Login,
+    pub(super) login: UserLogin,
     /// The time-out that is asked for the session.
     pub(super) session_timeout: Duration,
     /// How long one attempt to begin a session may take.
     pub(super) connect_timeout: Duration,
     /// How long a member may be silent before the connection counts as broken.
     response_timeout: Duration,
-}
-
-/// Where user and password come from.
-#[derive(Clone)]
-pub(super) enum Login {
-    None,
-    Fixed { user: String, password: String },
-    Asked(Provider),
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Login::None => "None",
-            Login::Fixed { .. } => "Fixed(..)",
-            Login::Asked(_) => "Asked(..)",
-        })
-    }
 }
 
 impl Config {
@@ -82,15 +63,14 @@ impl Config {
                 "`address_map` is for Redis: members of ZooKeeper are connected as the URL names them".into(),
             );
         }
-        #[cfg(any(feature = "tls", feature = "etcd"))]
-        if options.tls.is_some() {
+        if options.has_tls_options() {
             return Err("`tls` is for Redis and etcd: ZooKeeper is connected without".into());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(&PARAMETERS, |name| {
             OF_TLS.contains(&name).then(|| "ZooKeeper is connected without TLS: leave it out".to_owned())
         })?;
-        let login = Login::read(parts.login()?, options)?;
+        let login = UserLogin::of(parts.login()?.of_user("ZooKeeper", "zookeeper")?, options)?;
         let root = decoded(parts.path.trim_matches('/'), "the path")?;
         let root = if root.is_empty() { ROOT.to_owned() } else { root };
         check_root(&root)?;
@@ -129,45 +109,14 @@ impl Config {
     /// Who may use the nodes that we create: our user, or everybody if we have none.
     pub(super) fn acls(&self) -> Acls<'static> {
         match self.login {
-            Login::None => Acls::anyone_all(),
-            Login::Fixed { .. } | Login::Asked(_) => Acls::creator_all(),
+            UserLogin::None => Acls::anyone_all(),
+            UserLogin::Fixed { .. } | UserLogin::Asked(_) => Acls::creator_all(),
         }
     }
 
     /// How long a member may be silent: there must be time for another one before the session is over.
     pub(super) fn silence(&self) -> Duration {
         self.response_timeout.min(self.session_timeout * 2 / 5)
-    }
-}
-
-impl Login {
-    fn read(written: Written, options: &ConnectionOptions) -> Result<Login, String> {
-        match (written.user, written.password, &options.credentials) {
-            (None, None, None) => Ok(Login::None),
-            (None, None, Some(provider)) => Ok(Login::Asked(provider.clone())),
-            (Some(user), Some(password), None) => Ok(Login::Fixed { user, password }),
-            (_, _, Some(_)) => {
-                Err("both the URL and `credentials` give a user: leave it out of the URL".into())
-            }
-            _ => Err("a login to ZooKeeper is a user and a password: write `zookeeper://user:password@host`"
-                .into()),
-        }
-    }
-
-    /// User and password of the next session, if there are some.
-    pub(super) async fn ask(&self) -> Result<Option<(String, String)>, String> {
-        match self {
-            Login::None => Ok(None),
-            Login::Fixed { user, password } => Ok(Some((user.clone(), password.clone()))),
-            Login::Asked(provider) => {
-                let asked = provider.ask().await;
-                let Credentials { user, password, .. } =
-                    asked.map_err(|error| format!("the function given to `credentials` failed: {error}"))?;
-                let user = user
-                    .ok_or("the function given to `credentials` returned no user, which ZooKeeper needs")?;
-                Ok(Some((user, password)))
-            }
-        }
     }
 }
 
@@ -193,6 +142,7 @@ fn check_root(root: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::{Credentials, Provider};
 
     fn read(url: &str) -> Result<Config, String> {
         Config::read(url, &ConnectionOptions::default(), Duration::from_millis(12_500))
@@ -216,7 +166,7 @@ mod tests {
         assert_eq!(config.members, ["h1:2181", "h2:4001", "[::1]:5"]);
         assert_eq!(config.names.root(), "/app/locks");
         assert!(
-            matches!(config.login, Login::Fixed { user, password } if user == "us@er" && password == "p/w")
+            matches!(config.login, UserLogin::Fixed { user, password } if user == "us@er" && password == "p/w")
         );
         assert_eq!(read("zookeeper://h").unwrap().names.root(), "/distlock");
     }
@@ -246,7 +196,7 @@ mod tests {
         let provider = Provider::new(async || Ok::<_, std::io::Error>(Credentials::new("u", "s3cret")));
         let options = ConnectionOptions { credentials: Some(provider), ..ConnectionOptions::default() };
         let config = Config::read("zookeeper://h", &options, Duration::from_secs(10)).unwrap();
-        assert_eq!(config.login.ask().await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
+        assert_eq!(config.login.ask("ZooKeeper").await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
         let text = Config::read("zookeeper://u:s3cret@h", &options, Duration::from_secs(10)).unwrap_err();
         assert!(text.contains("leave it out of the URL"), "{text}");
         let fixed = read("zookeeper://u:s3cret@h1:1,h2").unwrap();

@@ -182,7 +182,7 @@ async fn connect(config: &Config) -> Result<Client, StoreError> {
         .with_connection_timeout(config.silence())
         // Each member is tried once; who calls tries again.
         .with_fail_eagerly();
-    if let Some((user, password)) = config.login.ask().await.map_err(StoreError::later)? {
+    if let Some((user, password)) = config.login.ask("ZooKeeper").await.map_err(StoreError::later)? {
         connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
     }
     match connector.connect(&config.members.join(",")).await {
