@@ -24,12 +24,22 @@ documentation() {
     RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
 }
 
+# What a program gets that asks for one store and nothing else.
+each_store_alone() {
+    local store
+    for store in redis tls etcd postgres zookeeper mysql memcached; do
+        echo "$store"
+        cargo clippy --locked --quiet -p distlock --no-default-features --features "$store" -- -D warnings || return 1
+    done
+}
+
 step 'Set up' setup
 step 'Formatting' cargo fmt --all --check
 step 'Widths of comments' scripts/check_widths.sh
 step 'Lints' cargo clippy --locked --all-targets -- -D warnings
 step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features --all-targets -- -D warnings
 step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings
+step 'Lints with each store alone' each_store_alone
 step 'Documentation' documentation
 step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
 step 'Tests' cargo test --locked

@@ -98,6 +98,14 @@ pub mod testing;
 mod token;
 mod ttl;
 #[cfg(feature = "_remote")]
+#[cfg_attr(
+    not(all(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "each store uses a part of it; with all of them nothing is left over"
+    )
+)]
 mod url;
 
 #[cfg(feature = "_remote")]
