@@ -4,8 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use tokio::sync::oneshot::{self, error::TryRecvError};
-
+use super::answer::{Awaited, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
 use crate::clock;
@@ -21,7 +20,7 @@ pub(crate) struct Acquiring {
     key: Arc<str>,
     ticket: Ticket,
     command: AwaitedCommand,
-    answer: oneshot::Receiver<AcquireResult>,
+    answer: Awaited<AcquireResult>,
     answered: bool,
     /// It was polled before, and the process may have been forked since.
     suspended: bool,
@@ -30,12 +29,12 @@ pub(crate) struct Acquiring {
 /// Asks for `key`. The command has been sent when this returns. The caller has made sure that this process was
 /// not forked, and polls at once, unless the answer is there already.
 pub(crate) fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Acquiring {
-    let (sender, answer) = oneshot::channel();
+    let (sender, awaited) = answer();
     let core = alive.core().clone();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
-    let mut acquiring = Acquiring { core, key, ticket, command, answer, answered: false, suspended: false };
+    let mut acquiring = Acquiring { core, key, ticket, command, answer: awaited, answered: false, suspended: false };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
     acquiring
 }
@@ -55,17 +54,13 @@ impl Acquiring {
         if self.command.in_flight.is_some() {
             return None;
         }
-        match self.answer.try_recv() {
-            Ok(answer) => Some(self.picked_up(Some(answer))),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Closed) => Some(self.picked_up(None)),
-        }
+        self.answer.now().map(|answer| self.picked_up(answer))
     }
 
-    fn picked_up(&mut self, answer: Option<AcquireResult>) -> AcquireResult {
+    fn picked_up(&mut self, answer: Result<AcquireResult, NoAnswer>) -> AcquireResult {
         self.answered = true;
         // The engine answers every request once. It drops a request only when it is dropped itself.
-        let answered = answer.unwrap_or(AcquireResult::Not(Outcome::Closed));
+        let answered = answer.unwrap_or_else(|NoAnswer| AcquireResult::Not(Outcome::Closed));
         if let AcquireResult::Acquired(lease_handle) = &answered
             && noticed_grants_are_claimed()
         {
@@ -87,8 +82,10 @@ impl Future for Acquiring {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
         this.suspended = true;
+        // The reply to its own command may answer it.
+        let paused = this.answer.pause();
         let _: Poll<()> = this.command.poll(&this.core, cx);
-        Pin::new(&mut this.answer).poll(cx).map(|answer| this.picked_up(answer.ok()))
+        this.answer.poll(paused, cx).map(|answer| this.picked_up(answer))
     }
 }
 
@@ -96,7 +93,7 @@ impl Drop for Acquiring {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if !self.answered && !self.core.is_forked() && dropped_requests_are_cancelled() {
-            // Closed first: otherwise the engine, which drops the sender while it holds its mutex, would wake
+            // Closed first: otherwise the engine, which drops the other end while it holds its mutex, would wake
             // a task there.
             self.answer.close();
             let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);

@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use tokio::sync::oneshot;
-
+use super::answer::{Awaited, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::clock;
@@ -34,7 +32,7 @@ struct Waiting {
 }
 
 enum Answer {
-    Awaited(oneshot::Receiver<AcquireResult>),
+    Awaited(Awaited<AcquireResult>),
     /// Noticed, although the requests in front of it wait still.
     Here(AcquireResult),
 }
@@ -42,13 +40,14 @@ enum Answer {
 impl Waiting {
     /// Notices the answer, if it has come.
     fn look(&mut self, collection: Option<&KeyCollection>, cx: &mut TaskContext<'_>) {
-        let Answer::Awaited(receiver) = &mut self.answer else { return };
-        let Poll::Ready(answer) = Pin::new(receiver).poll(cx) else { return };
+        let Answer::Awaited(awaited) = &mut self.answer else { return };
+        let former = awaited.pause();
+        let Poll::Ready(answer) = awaited.poll(former, cx) else { return };
         if let Some(collection) = collection {
             collection.looked();
         }
         // The engine answers every request once. It drops a request only when it is dropped itself.
-        self.answer = Answer::Here(answer.unwrap_or(AcquireResult::Not(Outcome::Closed)));
+        self.answer = Answer::Here(answer.unwrap_or_else(|NoAnswer| AcquireResult::Not(Outcome::Closed)));
     }
 }
 
@@ -63,8 +62,8 @@ pub(crate) async fn acquire_all(
     let core = alive.core().clone();
     let mut answers = Vec::with_capacity(keys.len());
     let who = || {
-        let (answer, receiver) = oneshot::channel();
-        answers.push(receiver);
+        let (answer, awaited) = answer();
+        answers.push(awaited);
         Requester { answer, alive: alive.clone() }
     };
     if let Some(collection) = &want.collection {
@@ -72,10 +71,10 @@ pub(crate) async fn acquire_all(
     }
     let (tickets, effects) = core.engine.acquire_all(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
-    let waiting = waiting.map(|((key, ticket), receiver)| Waiting {
+    let waiting = waiting.map(|((key, ticket), awaited)| Waiting {
         key: key.clone(),
         ticket,
-        answer: Answer::Awaited(receiver),
+        answer: Answer::Awaited(awaited),
     });
     let mut acquiring = AcquiringAll {
         core,
@@ -98,7 +97,7 @@ pub(crate) async fn acquire_all(
 impl AcquiringAll {
     fn first_waits(&self) -> bool {
         let first = self.waiting.front().map(|waiting| &waiting.answer);
-        matches!(first, Some(Answer::Awaited(receiver)) if receiver.is_empty() && !receiver.is_terminated())
+        matches!(first, Some(Answer::Awaited(awaited)) if awaited.is_open())
     }
 
     /// Ready with the first outcome that ends the request without a lock; with `None` if the command acquired
@@ -141,7 +140,7 @@ impl Drop for AcquiringAll {
         }
         // In reverse order, like every release of several keys.
         while let Some(Waiting { key, ticket, answer }) = self.waiting.pop_back() {
-            // Dropped first: otherwise the engine, which drops the sender while it holds its mutex, would
+            // Dropped first: otherwise the engine, which drops the other end while it holds its mutex, would
             // wake a task there.
             drop(answer);
             let effects = self.core.engine.cancel(clock::now(), &key, ticket);

@@ -9,6 +9,7 @@ mod acquiring;
 mod acquiring_all;
 mod alarm;
 mod alive;
+mod answer;
 mod ending;
 mod events;
 mod executor;
@@ -32,7 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use event_listener::Event;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::backend::Backend;
 use crate::clock;
@@ -77,7 +78,7 @@ pub(crate) enum AcquireResult {
 /// The caller of a request.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    answer: oneshot::Sender<AcquireResult>,
+    answer: answer::Answer<AcquireResult>,
     alive: Arc<Alive>,
 }
 
@@ -377,9 +378,9 @@ impl Core {
                 AcquireResult::Not(other)
             }
         };
-        // If the receiver is gone, the result is dropped here, and with it a lease handle, which releases the
+        // If nobody awaits it any more, the result is dropped here, and with it a lease handle, which releases the
         // lock.
-        drop(answer.send(result));
+        drop(answer.give(result));
     }
 
     /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.

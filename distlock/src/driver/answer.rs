@@ -1,0 +1,242 @@
+//! The answer to one request: given once, from any thread, to the one task that awaits it.
+//!
+//! Nearly every request is answered by the reply to its own command, and so by its own task while that is
+//! polled. A general channel wakes the task then, although it is running: its runtime queues it once more, and
+//! wakes another thread for it. So a task takes its waker back before it does anything that may answer it:
+//! see [`Awaited::pause`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::contained::contained;
+
+/// Gives the answer.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(Arc<Mutex<State<T>>>);
+
+/// Awaits the answer. If it is dropped, the answer goes back to the one who gives it.
+#[derive(Debug)]
+pub(crate) struct Awaited<T>(Arc<Mutex<State<T>>>);
+
+#[derive(Debug)]
+enum State<T> {
+    /// `Some`: this task is to be woken.
+    Awaited(Option<Waker>),
+    Given(T),
+    /// The answer was taken, will never be given, or is not wanted any more.
+    Over,
+}
+
+/// The answer will never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoAnswer;
+
+pub(crate) fn answer<T>() -> (Answer<T>, Awaited<T>) {
+    let state = Arc::new(Mutex::new(State::Awaited(None)));
+    (Answer(Arc::clone(&state)), Awaited(state))
+}
+
+impl<T> Answer<T> {
+    /// Returns the answer if nobody wants it.
+    pub(crate) fn give(self, answer: T) -> Result<(), T> {
+        self.end(State::Given(answer)).map_or(Ok(()), Err)
+    }
+
+    /// What could not be given.
+    fn end(&self, last: State<T>) -> Option<T> {
+        let mut state = lock(&self.0);
+        let State::Awaited(waker) = &mut *state else {
+            return match last {
+                State::Given(answer) => Some(answer),
+                State::Awaited(_) | State::Over => None,
+            };
+        };
+        let waker = waker.take();
+        *state = last;
+        drop(state);
+        // A waker is foreign code.
+        drop(contained(|| waker.map(Waker::wake)));
+        None
+    }
+}
+
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        self.end(State::Over);
+    }
+}
+
+impl<T> Awaited<T> {
+    /// The task runs: it need not be woken before it polls again. Returns its waker, for that poll.
+    pub(crate) fn pause(&mut self) -> Option<Waker> {
+        match &mut *lock(&self.0) {
+            State::Awaited(waker) => waker.take(),
+            State::Given(_) | State::Over => None,
+        }
+    }
+
+    /// `former`: what [`Awaited::pause`] has returned.
+    pub(crate) fn poll(
+        &mut self,
+        former: Option<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, NoAnswer>> {
+        if let Some(answer) = self.now() {
+            return Poll::Ready(answer);
+        }
+        // Not cloned while the mutex is held: a waker is foreign code.
+        let waker = former.filter(|former| former.will_wake(cx.waker())).unwrap_or_else(|| cx.waker().clone());
+        let before = match &mut *lock(&self.0) {
+            State::Awaited(known) => known.replace(waker),
+            // It has come since: below.
+            State::Given(_) | State::Over => Some(waker),
+        };
+        drop(before);
+        self.now().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The answer, if it has come.
+    pub(crate) fn now(&mut self) -> Option<Result<T, NoAnswer>> {
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Given(answer) => Some(Ok(answer)),
+            State::Over => Some(Err(NoAnswer)),
+            awaited @ State::Awaited(_) => {
+                *state = awaited;
+                None
+            }
+        }
+    }
+
+    /// Whether the answer has still to be given.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(&*lock(&self.0), State::Awaited(_))
+    }
+
+    /// From now on no answer can be given, and nobody is woken. Drops an answer that was given and not taken.
+    pub(crate) fn close(&mut self) {
+        let last = std::mem::replace(&mut *lock(&self.0), State::Over);
+        drop(last);
+    }
+}
+
+impl<T> Drop for Awaited<T> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A panic while it is held would be a bug of ours: no foreign code runs meanwhile.
+fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Count {
+        fn wakes(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_by_its_answer() {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let (answer, mut awaited) = answer();
+        assert!(awaited.poll(None, &mut cx).is_pending());
+        assert!(awaited.is_open());
+        assert_eq!(answer.give(7), Ok(()));
+        assert!(!awaited.is_open());
+        assert_eq!(count.wakes(), 1);
+        assert_eq!(awaited.poll(None, &mut cx), Poll::Ready(Ok(7)));
+    }
+
+    #[test]
+    fn a_task_that_runs_is_not_woken() {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let (answer, mut awaited) = answer();
+        assert!(awaited.poll(None, &mut cx).is_pending());
+        let former = awaited.pause();
+        assert!(former.is_some());
+        answer.give(7).unwrap();
+        assert_eq!(awaited.poll(former, &mut cx), Poll::Ready(Ok(7)));
+        assert_eq!(count.wakes(), 0);
+    }
+
+    #[test]
+    fn a_task_that_has_paused_is_woken_after_its_next_poll() {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let (answer, mut awaited) = answer();
+        assert!(awaited.poll(None, &mut cx).is_pending());
+        let former = awaited.pause();
+        assert!(awaited.poll(former, &mut cx).is_pending());
+        answer.give(7).unwrap();
+        assert_eq!(count.wakes(), 1);
+    }
+
+    #[test]
+    fn the_waker_of_the_last_poll_is_woken() {
+        let counts = [Arc::<Count>::default(), Arc::<Count>::default()];
+        let (answer, mut awaited) = answer();
+        let mut former = None;
+        for count in &counts {
+            let waker = Waker::from(Arc::clone(count));
+            assert!(awaited.poll(former.take(), &mut Context::from_waker(&waker)).is_pending());
+            former = awaited.pause();
+        }
+        let waker = Waker::from(Arc::clone(&counts[1]));
+        assert!(awaited.poll(former, &mut Context::from_waker(&waker)).is_pending());
+        answer.give(7).unwrap();
+        assert_eq!(counts.map(|count| count.wakes()), [0, 1]);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_wants_goes_back() {
+        let (answer, awaited) = answer();
+        drop(awaited);
+        assert_eq!(answer.give(7), Err(7));
+    }
+
+    #[test]
+    fn a_request_learns_that_no_answer_will_come() {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let (answer, mut awaited) = answer::<u8>();
+        assert!(awaited.poll(None, &mut cx).is_pending());
+        drop(answer);
+        assert_eq!(count.wakes(), 1);
+        assert_eq!(awaited.poll(None, &mut cx), Poll::Ready(Err(NoAnswer)));
+    }
+
+    #[test]
+    fn nobody_is_woken_after_the_request_was_closed() {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let (answer, mut awaited) = answer::<u8>();
+        assert!(awaited.poll(None, &mut Context::from_waker(&waker)).is_pending());
+        awaited.close();
+        drop(answer);
+        assert_eq!(count.wakes(), 0);
+    }
+}
