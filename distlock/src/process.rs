@@ -2,22 +2,51 @@
 //!
 //! `fork` copies a manager without its I/O thread, and with its mutexes as they happened to be: in the child
 //! nothing would answer, and what was sent would go out over the parent's connections.
+//!
+//! Every section asks several times whether its process was forked, and `getpid` takes longer than everything else
+//! that is done with a lock that is handed on in its process. So forks are counted by a handler that the C library's
+//! `fork` calls in the child. Before anything is sent, which takes longer by far, the kernel is asked all the same:
+//! a process can be copied without the library.
 
 use crate::protocol::{Failure, OpError, Who};
 
 /// The process that something was made in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    /// `None`: the handler could not be registered.
+    #[cfg(unix)]
+    forks: Option<forkguard::atfork::Guard>,
+    id: u32,
+}
 
 impl Process {
     pub(crate) fn current() -> Self {
-        Process(std::process::id())
+        Process {
+            #[cfg(unix)]
+            forks: forkguard::atfork::Guard::try_new().ok(),
+            id: std::process::id(),
+        }
     }
 
     /// This process was forked from the one that is meant. To be asked before any mutex is locked: the thread
     /// that may hold it does not exist here.
-    pub(crate) fn is_another(self) -> bool {
-        self != Process::current()
+    #[cfg(unix)]
+    pub(crate) fn is_another(&self) -> bool {
+        match &self.forks {
+            // Of the copy: a guard tells of each fork only once.
+            Some(forks) => forks.clone().detected_fork(),
+            None => self.id != std::process::id(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn is_another(&self) -> bool {
+        false
+    }
+
+    /// The same, however this process was copied. Takes a system call.
+    pub(crate) fn is_any_other(&self) -> bool {
+        self.id != std::process::id()
     }
 }
 

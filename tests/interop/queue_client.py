@@ -30,7 +30,7 @@ def script(*files):
 
 
 enter_script = script("clock", "queue", "enter")
-leave_script = script("leave_fast", "clock", "queue", "members", "serve", "leave")
+leave_script = script("leave_fast", "clock", "gap", "hand_on", "queue", "members", "serve", "leave")
 
 
 def names(key):

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::answer::{Awaited, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
@@ -22,20 +22,19 @@ pub(crate) struct Acquiring {
     command: AwaitedCommand,
     answer: Awaited<AcquireResult>,
     answered: bool,
-    /// It was polled before, and the process may have been forked since.
-    suspended: bool,
 }
 
-/// Asks for `key`. The command has been sent when this returns. The caller has made sure that this process was
-/// not forked, and polls at once, unless the answer is there already.
-pub(crate) fn acquire(alive: &Arc<Alive>, key: Arc<str>, want: Want) -> Acquiring {
+/// Asks for `key`. The command has been sent when this returns. `now`: an instant before. The caller has made sure
+/// that this process was not forked.
+pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) -> Acquiring {
     let (sender, awaited) = answer();
-    let core = alive.core().clone();
+    let core = alive.core();
     let requester = Requester { answer: sender, alive: alive.clone() };
-    let (ticket, effects) = core.engine.acquire(clock::now(), &key, want, requester);
+    let (ticket, effects) = core.engine.acquire(now, &key, want, requester);
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
-    let mut acquiring = Acquiring { core, key, ticket, command, answer: awaited, answered: false, suspended: false };
-    acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
+    let mut acquiring =
+        Acquiring { core: core.clone(), key, ticket, command, answer: awaited, answered: false };
+    core.perform(effects, Some(&mut acquiring.command));
     acquiring
 }
 
@@ -76,12 +75,10 @@ impl Future for Acquiring {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
         let this = &mut *self;
-        // The first poll follows the request without a pause. Any later poll checks for a fork, also if the
-        // reply has already come: the lock belongs to the parent.
-        if this.suspended && this.core.is_forked() {
+        // Also if the reply has already come: the lock belongs to the parent.
+        if this.core.is_forked() {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
-        this.suspended = true;
         // The reply to its own command may answer it.
         let paused = this.answer.pause();
         let _: Poll<()> = this.command.poll(&this.core, cx);

@@ -76,16 +76,13 @@ impl<T> Awaited<T> {
     }
 
     /// `former`: what [`Awaited::pause`] has returned.
-    pub(crate) fn poll(
-        &mut self,
-        former: Option<Waker>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<T, NoAnswer>> {
+    pub(crate) fn poll(&mut self, former: Option<Waker>, cx: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
         if let Some(answer) = self.now() {
             return Poll::Ready(answer);
         }
         // Not cloned while the mutex is held: a waker is foreign code.
-        let waker = former.filter(|former| former.will_wake(cx.waker())).unwrap_or_else(|| cx.waker().clone());
+        let waker =
+            former.filter(|former| former.will_wake(cx.waker())).unwrap_or_else(|| cx.waker().clone());
         let before = match &mut *lock(&self.0) {
             State::Awaited(known) => known.replace(waker),
             // It has come since: below.

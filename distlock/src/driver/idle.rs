@@ -19,14 +19,24 @@ impl Core {
         drop(contained(|| self.idle_changed.notify(usize::MAX)));
     }
 
+    /// The same after a counter was decremented. Nearly always nobody waits, and every section gets here twice. Who
+    /// waits is counted before it looks at the counters, and the counters are changed before this looks who waits: so
+    /// one of the two sees the other.
+    pub(super) fn may_be_idle(&self) {
+        if self.idle_waiters.load(Ordering::SeqCst) > 0 {
+            self.notify_idle_waiters();
+        }
+    }
+
     /// The number of lease handles in use.
     pub(crate) fn lease_handles(&self) -> usize {
-        self.lease_handles.load(Ordering::Relaxed)
+        self.lease_handles.load(Ordering::SeqCst)
     }
 
     /// Waits, for at most `d`, until `idle` returns true. Checks it whenever a hold or a command has ended.
     pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
         let until_idle = async {
+            let _waiting = IdleWaiter::new(self);
             let mut wakers = ContainedWakers::default();
             loop {
                 let mut idle_changed = self.idle_changed.listen();
@@ -49,7 +59,7 @@ impl Core {
 
     /// True if no command is under way and no release is pending.
     pub(crate) fn is_idle(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed) == 0 && self.engine.outstanding().pending_releases == 0
+        self.handed_over.load(Ordering::SeqCst) == 0 && self.engine.outstanding().pending_releases == 0
     }
 
     /// Tells the backend, once, that the manager ends, and awaits it for `d` at most. To be called when no lock is
@@ -83,12 +93,29 @@ impl Core {
     /// Blocks this thread until the commands that the I/O thread awaits have been answered, but not beyond
     /// `until`.
     pub(super) fn answered_by(&self, until: Instant) {
+        let _waiting = IdleWaiter::new(self);
         loop {
             let idle_changed = self.idle_changed.listen();
-            if self.handed_over.load(Ordering::Relaxed) == 0 || idle_changed.wait_deadline(until).is_none() {
+            if self.handed_over.load(Ordering::SeqCst) == 0 || idle_changed.wait_deadline(until).is_none() {
                 return;
             }
         }
+    }
+}
+
+/// Somebody waits for the manager to be idle.
+struct IdleWaiter<'a>(&'a Core);
+
+impl<'a> IdleWaiter<'a> {
+    fn new(core: &'a Core) -> Self {
+        core.idle_waiters.fetch_add(1, Ordering::SeqCst);
+        IdleWaiter(core)
+    }
+}
+
+impl Drop for IdleWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.idle_waiters.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -104,7 +131,7 @@ impl HandedOver {
 
 impl Drop for HandedOver {
     fn drop(&mut self) {
-        self.0.handed_over.fetch_sub(1, Ordering::Relaxed);
-        self.0.notify_idle_waiters();
+        self.0.handed_over.fetch_sub(1, Ordering::SeqCst);
+        self.0.may_be_idle();
     }
 }

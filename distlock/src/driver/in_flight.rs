@@ -11,6 +11,7 @@ use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
+use crate::process::{self, Process};
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, Token, mutated,
 };
@@ -174,8 +175,12 @@ pub(super) enum Begun<T> {
     UnderWay(BoxFuture<T>),
 }
 
-/// Sends a command and gives it its place in the order. A panic counts as a reply that did not come.
-pub(super) fn begin_one<T>(send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
+/// Sends a command and gives it its place in the order, in the process that the manager was `made_in` and in no copy
+/// of it. A panic counts as a reply that did not come.
+pub(super) fn begin_one<T>(made_in: &Process, send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
+    if made_in.is_any_other() {
+        return Begun::Answered(Err(process::forked()));
+    }
     let begun = contained(|| match send() {
         Sending::Ready(result) => Begun::Answered(result),
         Sending::Pending(answer) => begin(answer),

@@ -38,8 +38,7 @@ impl LeaseHandle {
     }
 
     /// `Some` for the first caller only, which then ends the hold. Always `None` in a forked process: the
-    /// hold belongs to the parent. Asking for the process takes a system call, so the flag is checked first;
-    /// a forked process sets only its own copy of the flag.
+    /// hold belongs to the parent. (A forked process sets its own copy of the flag.)
     pub(super) fn end(&self) -> Option<InHand> {
         let core = self.alive.core();
         if self.ended.swap(true, Ordering::AcqRel) || core.is_forked() {
@@ -79,7 +78,7 @@ impl LeaseHandle {
     }
 
     pub(crate) fn made_in(&self) -> Process {
-        self.alive.core().made_in
+        self.alive.core().made_in.clone()
     }
 
     /// The hold was copied into a forked process, which has no part in it.
@@ -109,7 +108,7 @@ fn dropped_handles_release() -> bool {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.0.lease_handles.fetch_sub(1, Ordering::Relaxed);
-        self.0.notify_idle_waiters();
+        self.0.lease_handles.fetch_sub(1, Ordering::SeqCst);
+        self.0.may_be_idle();
     }
 }

@@ -26,7 +26,6 @@ pub(crate) mod shards;
 mod talk;
 mod vitals;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,13 +35,14 @@ use event_listener::Event;
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::backend::fail_all::fail_all;
 use crate::clock;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Behind, Event as Happened, Observers};
 use crate::outage::Outage;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
@@ -112,7 +112,9 @@ pub(crate) struct Core {
     handed_over: AtomicUsize,
     /// The number of releases that the I/O thread awaits because their sections do not.
     in_background: AtomicUsize,
-    /// Signalled when one of the two counters above was decremented.
+    /// The number of those who wait for the first two of these counters to be zero.
+    idle_waiters: AtomicUsize,
+    /// Signalled to them when one of the two was decremented.
     idle_changed: Event,
 }
 
@@ -184,6 +186,7 @@ impl Core {
             lease_handles: AtomicUsize::new(0),
             handed_over: AtomicUsize::new(0),
             in_background: AtomicUsize::new(0),
+            idle_waiters: AtomicUsize::new(0),
             idle_changed: Event::new(),
         }
     }
@@ -191,23 +194,16 @@ impl Core {
     /// Carries out effects, and the effects that result from them. All of them are carried out although one
     /// may panic, in the program's log subscriber or in one of its wakers.
     fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut command: Option<&mut AwaitedCommand>) {
-        let mut rearm = effects.rearm;
-        let mut todo = VecDeque::from(effects.list);
-        while let Some(effect) = todo.pop_front() {
+        let mut todo = effects;
+        while let Some(effect) = todo.list.pop_front() {
             match contained(|| self.carry_out(effect, command.as_deref_mut())) {
-                Ok(Some(more)) => {
-                    let Effects { mut list, rearm: sooner } = more;
-                    rearm |= sooner;
-                    todo.extend(list.drain(..));
-                    self.engine.recycle(list);
-                }
+                Ok(Some(more)) => todo.join(more),
                 Ok(None) => {}
                 // The effect that panicked may have been about to ask for it.
-                Err(_) => rearm = true,
+                Err(_) => todo.rearm = true,
             }
         }
-        self.engine.recycle(todo.into());
-        if rearm && rearms_are_passed_on() {
+        if todo.rearm && rearms_are_passed_on() {
             self.io.rearm();
         }
     }
@@ -265,17 +261,17 @@ impl Core {
         command: Option<&mut AwaitedCommand>,
     ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
         let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context, &sent));
-        let (backend, key) = (&self.backend, &context.key);
+        let (backend, key, made_in) = (&self.backend, &context.key, &self.made_in);
         let begun = match sent {
-            Command::Acquire(asked, op) => match begin_one(|| backend.send_acquire(key, op)) {
+            Command::Acquire(asked, op) => match begin_one(made_in, || backend.send_acquire(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Acquire(asked, result))),
                 Begun::UnderWay(answer) => Err(InFlight::Acquire(context, asked, answer.into())),
             },
-            Command::Release(asked, op) => match begin_one(|| backend.send_release(key, op)) {
+            Command::Release(asked, op) => match begin_one(made_in, || backend.send_release(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Release(asked, result))),
                 Begun::UnderWay(answer) => Err(InFlight::Release(context, asked, answer.into())),
             },
-            Command::Renew(asked, op) => match begin_one(|| backend.send_renew(key, op)) {
+            Command::Renew(asked, op) => match begin_one(made_in, || backend.send_renew(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Renew(asked, result))),
                 Begun::UnderWay(answer) => Err(InFlight::Renew(context, asked, answer.into())),
             },
@@ -301,6 +297,10 @@ impl Core {
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, _, op)| (context.key.clone(), *op)).collect();
         let asked: Vec<_> = batch.into_iter().map(|(context, asked, _)| (context, asked)).collect();
+        if self.made_in.is_any_other() {
+            let results = fail_all(asked.len(), &process::forked());
+            return Some(self.engine.on_acquire_all_reply(clock::now(), batch_answers(asked, results)));
+        }
         let results = match contained(|| begin(self.backend.send_acquire_all(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
@@ -390,21 +390,20 @@ impl Core {
         Ok(())
     }
 
-    fn perform_batched(self: &Arc<Self>, mut effects: Effects<Requester>) {
+    fn perform_batched(self: &Arc<Self>, effects: Effects<Requester>) {
         let mut renewals = Vec::new();
         let mut batch = Vec::new();
-        let mut rest = Vec::new();
-        for effect in effects.list.drain(..) {
+        let mut rest = Effects { rearm: effects.rearm, ..Effects::default() };
+        for effect in effects.list {
             match effect {
                 Effect::Send(context, Command::Renew(asked, op)) => {
                     batch.push((context.key.clone(), op));
                     renewals.push((context, asked));
                 }
-                other => rest.push(other),
+                other => rest.list.push(other),
             }
         }
-        effects.list = rest;
-        self.perform(effects, None);
+        self.perform(rest, None);
         if batch.is_empty() {
             return;
         }

@@ -1,6 +1,9 @@
 //! What the engine wants done after an event, and what the event means for its caller.
 
 use std::borrow::Cow;
+use std::collections::{VecDeque, vec_deque};
+use std::iter::Chain;
+use std::option;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +133,48 @@ pub(crate) enum Effect<W> {
     },
 }
 
+/// Effects, in their order. Nearly always it is one, which then needs no memory of its own.
+#[derive(Debug)]
+pub(crate) struct EffectList<W> {
+    first: Option<Effect<W>>,
+    rest: VecDeque<Effect<W>>,
+}
+
+impl<W> Default for EffectList<W> {
+    fn default() -> Self {
+        EffectList { first: None, rest: VecDeque::new() }
+    }
+}
+
+impl<W> EffectList<W> {
+    pub(crate) fn push(&mut self, effect: Effect<W>) {
+        if self.first.is_none() && self.rest.is_empty() {
+            self.first = Some(effect);
+        } else {
+            self.rest.push_back(effect);
+        }
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Effect<W>> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+}
+
+impl<W> Extend<Effect<W>> for EffectList<W> {
+    fn extend<I: IntoIterator<Item = Effect<W>>>(&mut self, effects: I) {
+        effects.into_iter().for_each(|effect| self.push(effect));
+    }
+}
+
+impl<W> IntoIterator for EffectList<W> {
+    type Item = Effect<W>;
+    type IntoIter = Chain<option::IntoIter<Effect<W>>, vec_deque::IntoIter<Effect<W>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.rest)
+    }
+}
+
 /// What the reply to a release or to an explicit extension means for its caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Confirmation {
@@ -159,4 +204,23 @@ pub(crate) enum Release {
 pub(crate) struct Outstanding {
     pub(crate) holds: usize,
     pub(crate) pending_releases: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effects_come_out_in_the_order_in_which_they_went_in() {
+        let number = |effect: Effect<u32>| match effect {
+            Effect::Done(number, Outcome::Closed) => number,
+            other => panic!("{other:?}"),
+        };
+        let mut list = EffectList::default();
+        list.extend((0..3).map(|number| Effect::Done(number, Outcome::Closed)));
+        assert_eq!(list.pop_front().map(number), Some(0));
+        list.push(Effect::Done(3, Outcome::Closed));
+        assert_eq!(list.pop_front().map(number), Some(1));
+        assert_eq!(list.into_iter().map(number).collect::<Vec<_>>(), [2, 3]);
+    }
 }

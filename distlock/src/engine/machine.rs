@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::rules;
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
-use super::{Answer, Confirmation, Context, Effect, InBatch, Outcome, Outstanding, Release, Releasing, Want};
+use super::{
+    Answer, Confirmation, Context, EffectList, InBatch, Outcome, Outstanding, Release, Releasing, Want,
+};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
@@ -77,7 +79,7 @@ impl<W> Machine<W> {
         key: &Arc<str>,
         want: Want,
         who: W,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> Ticket {
         self.step(now, key, out, |step| step.acquire(want, who))
     }
@@ -96,7 +98,7 @@ impl<W> Machine<W> {
         place: InBatch,
         want: &Want,
         who: impl FnOnce() -> W,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> Option<Ticket> {
         self.step(now, key, out, |step| step.acquire_part(place, want, who))
     }
@@ -106,7 +108,7 @@ impl<W> Machine<W> {
         now: Time,
         key: &Arc<str>,
         token: Token,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> bool {
         self.step(now, key, out, |step| step.withdraw(token))
     }
@@ -122,16 +124,16 @@ impl<W> Machine<W> {
         now: Time,
         key: &Arc<str>,
         ticket: Ticket,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> Option<W> {
         self.step(now, key, out, |step| step.cancel(ticket))
     }
 
-    pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut Vec<Effect<W>>) -> Release {
+    pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut EffectList<W>) -> Release {
         self.step(now, &cell.key, out, |step| step.release(cell))
     }
 
-    pub(crate) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut EffectList<W>) {
         self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
     }
 
@@ -140,12 +142,12 @@ impl<W> Machine<W> {
         now: Time,
         cell: &LeaseCell,
         ttl: Duration,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> bool {
         self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
     }
 
-    pub(crate) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut EffectList<W>) {
         self.step(now, key, out, |step| step.ask_whether_held());
     }
 
@@ -154,7 +156,7 @@ impl<W> Machine<W> {
         now: Time,
         context: Context,
         answer: Answer,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
     ) -> Confirmation {
         let key = context.key.clone();
         self.step(now, &key, out, |step| match answer {
@@ -173,7 +175,7 @@ impl<W> Machine<W> {
         })
     }
 
-    pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut EffectList<W>) {
         let key = push.key().clone();
         self.step(now, &key, out, |step| match push {
             Push::Gap { token, .. } => step.on_gap(token),
@@ -188,18 +190,18 @@ impl<W> Machine<W> {
         });
     }
 
-    pub(crate) fn notice(&mut self, now: Time, notice: &Notice, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn notice(&mut self, now: Time, notice: &Notice, out: &mut EffectList<W>) {
         match notice {
             Notice::Free { key } => self.step(now, key, out, |step| step.may_be_free()),
             Notice::Unproven { key, token } => self.step(now, key, out, |step| step.given(*token)),
         }
     }
 
-    pub(crate) fn session_lost(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn session_lost(&mut self, now: Time, out: &mut EffectList<W>) {
         self.each(now, out, |step| step.lose_session());
     }
 
-    pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut EffectList<W>) {
         match event {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
@@ -239,26 +241,26 @@ impl<W> Machine<W> {
         }
     }
 
-    pub(crate) fn stepped(&mut self, now: Time, by: Duration, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn stepped(&mut self, now: Time, by: Duration, out: &mut EffectList<W>) {
         self.each(now, out, |step| step.clock_stepped(by));
     }
 
-    pub(crate) fn close(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn close(&mut self, now: Time, out: &mut EffectList<W>) {
         self.refuse(now, Outcome::Closed, out);
     }
 
     /// From now on nothing renews leases, delivers pushes or fires timers.
-    pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut EffectList<W>) {
         self.refuse(now, Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }
 
-    fn refuse(&mut self, now: Time, outcome: Outcome, out: &mut Vec<Effect<W>>) {
+    fn refuse(&mut self, now: Time, outcome: Outcome, out: &mut EffectList<W>) {
         let refusal = self.env.refusal.get_or_insert(outcome).clone();
         self.each(now, out, |step| step.refuse_all(&refusal));
     }
 
-    pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn lose_all(&mut self, now: Time, out: &mut EffectList<W>) {
         self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
@@ -269,11 +271,11 @@ impl<W> Machine<W> {
 
     /// Every lease of `key` ends as if no renewal had got through.
     #[cfg(feature = "testing")]
-    pub(crate) fn lose_key(&mut self, now: Time, key: &Arc<str>, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn lose_key(&mut self, now: Time, key: &Arc<str>, out: &mut EffectList<W>) {
         self.step(now, key, out, |step| step.lose_all(LostReason::Expired));
     }
 
-    pub(crate) fn timer(&mut self, now: Time, out: &mut Vec<Effect<W>>) {
+    pub(crate) fn timer(&mut self, now: Time, out: &mut EffectList<W>) {
         let due = self.pending.take_due(now);
         self.leave_again(now, due, out);
         let mut due = Vec::new();
@@ -293,7 +295,7 @@ impl<W> Machine<W> {
         }
     }
 
-    fn leave_again(&mut self, now: Time, releases: Vec<PendingRelease>, out: &mut Vec<Effect<W>>) {
+    fn leave_again(&mut self, now: Time, releases: Vec<PendingRelease>, out: &mut EffectList<W>) {
         for release in releases {
             let key = release.key.clone();
             self.step(now, &key, out, |step| step.leave_again(release));
@@ -332,7 +334,7 @@ impl<W> Machine<W> {
         &mut self,
         now: Time,
         key: &Arc<str>,
-        out: &mut Vec<Effect<W>>,
+        out: &mut EffectList<W>,
         event: impl FnOnce(&mut Step<'_, W>) -> R,
     ) -> R {
         let mut entry = match self.keys.entry(key.clone()) {
@@ -370,7 +372,7 @@ impl<W> Machine<W> {
     }
 
     /// Handles the same event on every key, in an order that does not depend on the map.
-    fn each(&mut self, now: Time, out: &mut Vec<Effect<W>>, event: impl Fn(&mut Step<'_, W>)) {
+    fn each(&mut self, now: Time, out: &mut EffectList<W>, event: impl Fn(&mut Step<'_, W>)) {
         let mut keys: Vec<Arc<str>> = self.keys.keys().cloned().collect();
         keys.sort_unstable();
         for key in keys {

@@ -34,9 +34,9 @@ mod step;
 mod tests;
 
 pub(crate) use effect::{
-    Acquiring, Answer, Command, Confirmation, Context, Effect, Outstanding, Queueing, Release, Releasing,
-    Renewing, Telling,
+    Acquiring, Answer, Command, Confirmation, Context, Effect, EffectList, Outstanding, Queueing, Release,
+    Releasing, Renewing, Telling,
 };
 pub(crate) use machine::Machine;
-pub(crate) use params::{ACQUIRE_RESEND_AFTER, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
+pub(crate) use params::{ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
 pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};

@@ -6,5 +6,8 @@ use std::time::Duration;
 pub(crate) const LONGEST_CLAIM: Duration = Duration::from_secs(3);
 /// How long a process may hand a lock on among its own tasks without asking the server.
 pub(crate) const LOCAL_CHAIN_TIME: Duration = Duration::from_millis(50);
+/// How long readers may join a lease of their process if the key was found busy a moment ago: a writer of another
+/// process that waits for its end also keeps all later readers of other processes waiting.
+pub(crate) const CONTENDED_JOIN_TIME: Duration = Duration::from_millis(5);
 /// An acquire command without a reply is sent again after this time (it is idempotent).
 pub(crate) const ACQUIRE_RESEND_AFTER: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::state::{Linger, Sends};
-use super::{LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
+use super::{CONTENDED_JOIN_TIME, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, ServerTime, Time, mutated};
 
@@ -197,6 +197,12 @@ pub(super) fn impatient_are_dismissed() -> bool {
 /// A process hands a lease on among its own tasks for a short time only, because other processes may wait.
 pub(super) fn is_within_the_chain(entered: Time, now: Time) -> bool {
     now < entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainUnlimited)
+}
+
+/// Until when readers may join others that share a lease, if that is earlier than the end of the chain. `contended`:
+/// another process was found in the way a moment ago.
+pub(super) fn readers_may_join_until(entered: Time, contended: bool) -> Time {
+    if contended && !mutated!(JoinedThoughContended) { entered.after(CONTENDED_JOIN_TIME) } else { Time::MAX }
 }
 
 /// A lease is handed on only if it lasts long enough for the next holder.

@@ -57,6 +57,7 @@ pub(crate) enum Mutant {
     PublishCountTrusted,
     MembersOutliveTheirMarker,
     SharedChainUnlimited,
+    JoinedThoughContended,
     RenewalChecksOnlyTheMarker,
     RenewalChecksOnlyTheMembers,
     NoServeAfterCancel,

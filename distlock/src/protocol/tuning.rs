@@ -81,7 +81,7 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Tuning {
     /// Whether a run of hand-offs that began at `handoffs_began` has to be interrupted by a gap now; both in
-    /// microseconds of one clock. The scripts use the same formula (see scripts/serve.lua).
+    /// microseconds of one clock. The scripts use the same formula (see scripts/gap.lua).
     ///
     /// A client that polls gets the key if one of its polls falls into a gap. So gaps must not be periodic:
     /// with any fixed interval they would always miss a client whose polling interval is related to it. There

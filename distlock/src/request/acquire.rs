@@ -10,7 +10,7 @@ use tokio::task::coop::poll_proceed;
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::Kind;
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::driver::{self, AcquireResult, Acquiring, Lasting, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
@@ -40,7 +40,7 @@ pub(crate) struct Acquire {
 enum Stage {
     New,
     /// One key was asked for.
-    Asked(Acquiring, Want),
+    Asked(Acquiring, WaitLimit),
     /// Several keys, several attempts, or a lock that was lost before its guard existed.
     Further(Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send + Sync>>),
     Over,
@@ -76,18 +76,19 @@ impl Acquire {
             Ok(loses) => self.loses = loses,
             Err(error) => return Some(self.end(Err(error))),
         }
-        let begun = span.in_scope(|| request.begin());
+        let now = self.report.as_ref().map_or_else(clock::now, RequestReport::started);
+        let begun = span.in_scope(|| request.begin(now));
         match begun {
             Begun::Known(result) => return Some(self.end(result)),
-            Begun::Asked(acquiring, want) => self.stage = Stage::Asked(acquiring, want),
-            Begun::Further(want) => self.go_further(want),
+            Begun::Asked(acquiring, wait_limit) => self.stage = Stage::Asked(acquiring, wait_limit),
+            Begun::Further(wait_limit) => self.go_further(wait_limit),
         }
         None
     }
 
-    fn go_further(&mut self, want: Want) {
+    fn go_further(&mut self, wait_limit: WaitLimit) {
         if let Some(request) = self.request.take() {
-            self.stage = Stage::Further(Box::pin(request.acquire_further(want)));
+            self.stage = Stage::Further(Box::pin(request.acquire_further(wait_limit)));
         }
     }
 
@@ -102,7 +103,11 @@ impl Acquire {
         }
         if let Some(report) = self.report.take() {
             match &result {
-                Ok(guard) => guard.report_acquired(report.end()),
+                Ok(guard) => {
+                    if let Some(waited) = report.end() {
+                        guard.report_acquired(waited);
+                    }
+                }
                 Err(error) => report.not_acquired(error),
             }
         }
@@ -117,11 +122,11 @@ impl Acquire {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Guard, LockError>>> {
         match &mut self.stage {
             Stage::Further(further) => further.as_mut().poll(cx).map(Some),
-            Stage::Asked(acquiring, want) => {
+            Stage::Asked(acquiring, wait_limit) => {
                 let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
                 let Some(request) = &self.request else { return Poll::Pending };
                 let result = request.guard(answer, acquiring.key());
-                Poll::Ready(usable(result, want))
+                Poll::Ready(usable(result, *wait_limit))
             }
             // Polled again after it was ready.
             Stage::New | Stage::Over => Poll::Pending,
@@ -153,10 +158,10 @@ impl Future for Acquire {
             if let Some(result) = ready!(polled) {
                 return Poll::Ready(this.end(result));
             }
-            let Stage::Asked(_, want) = std::mem::replace(&mut this.stage, Stage::Over) else {
+            let Stage::Asked(_, wait_limit) = std::mem::replace(&mut this.stage, Stage::Over) else {
                 return Poll::Pending;
             };
-            this.go_further(want);
+            this.go_further(wait_limit);
         }
     }
 }
@@ -164,8 +169,8 @@ impl Future for Acquire {
 /// A request after its first step.
 enum Begun {
     Known(Result<Guard, LockError>),
-    Asked(Acquiring, Want),
-    Further(Want),
+    Asked(Acquiring, WaitLimit),
+    Further(WaitLimit),
 }
 
 impl LockRequest {
@@ -187,27 +192,29 @@ impl LockRequest {
         Some(self.manager.core().watch_long(wait, limit))
     }
 
-    fn begin(&self) -> Begun {
-        let (keys, want) = match self.checked() {
+    fn begin(&self, now: Time) -> Begun {
+        let (keys, want) = match self.checked(now) {
             Ok(checked) => checked,
             Err(error) => return Begun::Known(Err(error)),
         };
-        let [key] = keys else { return Begun::Further(want) };
+        let wait_limit = want.wait_limit;
+        let [key] = keys else { return Begun::Further(wait_limit) };
         if matches!(self.wait, Wait::Retry(_)) {
-            return Begun::Further(want);
+            return Begun::Further(wait_limit);
         }
-        match self.ask(key, &want) {
-            Asked::UnderWay(acquiring) => Begun::Asked(acquiring, want),
-            Asked::Known(result) => match usable(result, &want) {
+        match self.ask(now, key, want) {
+            Asked::UnderWay(acquiring) => Begun::Asked(acquiring, wait_limit),
+            Asked::Known(result) => match usable(result, wait_limit) {
                 Some(result) => Begun::Known(result),
-                None => Begun::Further(want),
+                None => Begun::Further(wait_limit),
             },
         }
     }
 
-    /// Everything that is not one attempt for one key.
-    async fn acquire_further(self, want: Want) -> Result<Guard, LockError> {
-        let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
+    /// Everything that is not one attempt for one key. `wait_limit`: that of the request when it began.
+    async fn acquire_further(self, wait_limit: WaitLimit) -> Result<Guard, LockError> {
+        let (keys, want) = self.checked(clock::now())?;
+        let want = Want { wait_limit, ..want };
         let Wait::Retry(retry) = self.wait else { return self.all(keys, &want).await };
         let mut left = retry.times;
         let started = clock::now();
@@ -231,26 +238,27 @@ impl LockRequest {
     async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         loop {
             let result = match keys {
-                [key] => match self.ask(key, want) {
+                [key] => match self.ask(clock::now(), key, want.clone()) {
                     Asked::Known(result) => result,
                     Asked::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
                 },
                 keys => self.in_order(keys, want).await,
             };
-            if let Some(result) = usable(result, want) {
+            if let Some(result) = usable(result, want.wait_limit) {
                 return result;
             }
         }
     }
 
-    fn ask(&self, key: &LockKey, want: &Want) -> Asked {
+    /// `now`: an instant before.
+    fn ask(&self, now: Time, key: &LockKey, want: Want) -> Asked {
         if let Some(nested) = self.enter_again(key) {
             return Asked::Known(nested);
         }
         if let Some(error) = self.manager.core().refusal() {
             return Asked::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
         }
-        let mut acquiring = driver::acquire(self.manager.alive(), key.shared().clone(), want.clone());
+        let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
             Some(answer) => Asked::Known(self.guard(answer, key.shared())),
             None => {
@@ -295,10 +303,10 @@ enum Asked {
 }
 
 /// `None`: the lock was lost before its guard existed, and the request may go on.
-fn usable(result: Result<Guard, LockError>, want: &Want) -> Option<Result<Guard, LockError>> {
+fn usable(result: Result<Guard, LockError>, wait_limit: WaitLimit) -> Option<Result<Guard, LockError>> {
     let guard = match result {
         Ok(guard) => guard,
-        Err(error) if want.wait_limit == WaitLimit::Once => return Some(Err(not_waited(error))),
+        Err(error) if wait_limit == WaitLimit::Once => return Some(Err(not_waited(error))),
         Err(error) => return Some(Err(error)),
     };
     // Each way to a guard has just checked whether the process was forked.
@@ -307,7 +315,7 @@ fn usable(result: Result<Guard, LockError>, want: &Want) -> Option<Result<Guard,
         return Some(Err(error));
     }
     drop(guard);
-    unused(lost, want.wait_limit).map(Err)
+    unused(lost, wait_limit).map(Err)
 }
 
 /// The round trip of a single attempt does not count as waiting.

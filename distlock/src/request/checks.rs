@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Lingering, LockRequest, Wait, single_attempt};
 use crate::backend::{Demand, Kind};
-use crate::clock;
+use crate::clock::Time;
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::key::LockKey;
@@ -19,9 +19,9 @@ pub(crate) const NO_WAITERS: &str =
 
 impl LockRequest {
     /// Its keys, and what it wants of them; or why it cannot be granted at all.
-    pub(super) fn checked(&self) -> Result<(&[LockKey], Want), LockError> {
+    pub(super) fn checked(&self, now: Time) -> Result<(&[LockKey], Want), LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
-        let mut want = self.want()?;
+        let mut want = self.want(now)?;
         self.check_kind(keys.len())?;
         want.linger = self.lingers(keys.len())?;
         if self.fenced && keys.len() > 1 {
@@ -79,7 +79,7 @@ impl LockRequest {
     }
 
     /// Checks the options and fills in the defaults.
-    fn want(&self) -> Result<Want, LockError> {
+    fn want(&self, now: Time) -> Result<Want, LockError> {
         let defaults = self.manager.defaults();
         let ttl = valid_ttl(self.ttl.unwrap_or(defaults.ttl))?;
         if self.max_hold.is_some_and(|hold| hold.is_zero()) {
@@ -95,10 +95,10 @@ impl LockRequest {
             ));
         }
         let (wait_limit, unavailable_after) = match self.wait {
-            Wait::Default => waiting(defaults.wait, defaults.unavailable_after),
-            Wait::For(wait) => waiting(wait, defaults.unavailable_after),
+            Wait::Default => waiting(now, defaults.wait, defaults.unavailable_after),
+            Wait::For(wait) => waiting(now, wait, defaults.unavailable_after),
             Wait::Forever => (WaitLimit::Forever, defaults.unavailable_after),
-            Wait::Retry(_) => waiting(Duration::ZERO, defaults.unavailable_after),
+            Wait::Retry(_) => waiting(now, Duration::ZERO, defaults.unavailable_after),
         };
         Ok(Want {
             kind: self.kind,
@@ -118,11 +118,11 @@ impl LockRequest {
 }
 
 /// A wait of zero is one attempt. The server has a short time to answer it.
-fn waiting(wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
+fn waiting(now: Time, wait: Duration, unavailable_after: Duration) -> (WaitLimit, Duration) {
     if wait.is_zero() {
         (WaitLimit::Once, single_attempt::reach(unavailable_after))
     } else {
-        (WaitLimit::Until(clock::now().after(wait)), unavailable_after.min(wait))
+        (WaitLimit::Until(now.after(wait)), unavailable_after.min(wait))
     }
 }
 

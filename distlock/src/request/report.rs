@@ -27,10 +27,14 @@ impl RequestReport {
         RequestReport { started: clock::now(), keys, pending }
     }
 
-    /// It has ended, and the caller reports how. Returns how long it has taken.
-    pub(crate) fn end(mut self) -> Duration {
-        self.pending = None;
-        self.waited()
+    /// When the request began.
+    pub(crate) fn started(&self) -> Time {
+        self.started
+    }
+
+    /// It has ended, and the caller reports how, unless nobody observes. Returns how long it has taken.
+    pub(crate) fn end(mut self) -> Option<Duration> {
+        self.pending.take().map(|_| self.waited())
     }
 
     pub(crate) fn not_acquired(mut self, error: &LockError) {

@@ -59,9 +59,9 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter_n: lua!("clock" "queue" "members" "join" "enter_n"),
     enter_all: lua!("clock" "queue" "enter_all"),
     enter_all_n: lua!("clock" "queue" "members" "join" "enter_all_n"),
-    leave: lua!("leave_fast" "clock" "queue" "members" "serve" "leave"),
+    leave: lua!("leave_fast" "clock" "gap" "hand_on" "queue" "members" "serve" "leave"),
     renew: lua!("clock" "renew"),
     renew_n: lua!("clock" "members" "renew_n"),
-    force: lua!("clock" "queue" "members" "serve" "force"),
+    force: lua!("clock" "gap" "queue" "members" "serve" "force"),
     fence: lua!("clock" "fence"),
 });

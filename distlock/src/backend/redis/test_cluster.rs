@@ -3,9 +3,9 @@
 use distlock_fixtures::ClusterServers;
 
 use super::slots::slot_of;
-use super::test_server::{Rig, TestServer};
+use super::test_server::{Rig, Seen, TestServer};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::Pushes;
+use crate::backend::{LinkEvent, Pushes};
 
 /// Three masters, and a replica of the first.
 pub(super) struct Cluster {
@@ -57,7 +57,14 @@ impl Cluster {
 
     pub(super) fn rig(&self, client: &str) -> Rig<ClusterBackend> {
         let rig = self.start_rig(client);
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        let (former_links_dead, pushes) = rig.wait_until_up();
+        assert!(former_links_dead);
+        // A busy machine may be slow to subscribe.
+        if pushes == Pushes::Off {
+            rig.wait_for("pushes", |seen| {
+                matches!(seen, Seen::Link(LinkEvent::Pushes(Pushes::On))).then_some(())
+            });
+        }
         rig
     }
 

@@ -26,7 +26,7 @@ impl<W> Shards<W> {
         let free = if want.fenced { 0 } else { keys.iter().take_while(is_free).count() };
         let mut tickets = Vec::with_capacity(free.max(1));
         let mut batch = Vec::with_capacity(free);
-        let mut effects = Effects { list: Vec::new(), rearm: false };
+        let mut effects = Effects::default();
         for key in keys.iter().take(if free > 1 { free } else { 0 }) {
             let place = if tickets.is_empty() { InBatch::First } else { InBatch::Behind };
             let (ticket, more) =
@@ -60,7 +60,7 @@ impl<W> Shards<W> {
 
     /// A command for several keys was answered, or failed.
     pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<BatchAnswer>) -> Effects<W> {
-        let mut effects = Effects { list: Vec::new(), rearm: false };
+        let mut effects = Effects::default();
         let mut all_held = true;
         for (context, asked, result) in answers {
             let (key, token) = (context.key.clone(), context.token);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::{Answer, Confirmation, Context, Effect, Machine, Outstanding, Release, Want};
+use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outstanding, Release, Want};
 use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
@@ -20,25 +20,23 @@ use crate::protocol::{Clocks, LinkEvent, Notice, OpError, Push, Time, Tuning};
 
 pub(crate) use acquire_all::BatchAnswer;
 
-/// How many lists are kept to be filled again, and of what capacity at most.
-const SPARE_LISTS: usize = 16;
-const LARGEST_SPARE_LIST: usize = 16;
-
 /// What to do after an event, in this order.
 #[derive(Debug)]
 pub(crate) struct Effects<W> {
-    pub(crate) list: Vec<Effect<W>>,
+    pub(crate) list: EffectList<W>,
     /// Something is due earlier than [`Shards::next_due`] returned: the driver must call it again.
     pub(crate) rearm: bool,
 }
 
+impl<W> Default for Effects<W> {
+    fn default() -> Self {
+        Effects { list: EffectList::default(), rearm: false }
+    }
+}
+
 impl<W> Effects<W> {
-    fn join(&mut self, more: Effects<W>) {
-        if self.list.is_empty() {
-            self.list = more.list;
-        } else {
-            self.list.extend(more.list);
-        }
+    pub(crate) fn join(&mut self, more: Effects<W>) {
+        self.list.extend(more.list);
         self.rearm |= more.rearm;
     }
 }
@@ -53,8 +51,6 @@ pub(crate) struct Shards<W> {
     server_clock: Mutex<ServerClock>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
-    /// Lists that were carried out, to be filled again.
-    spare: Mutex<Vec<Vec<Effect<W>>>>,
     /// When the driver will next check what is due.
     pub(crate) alarm: Alarm,
 }
@@ -71,7 +67,6 @@ impl<W> Shards<W> {
             seed,
             server_clock: Mutex::new(ServerClock::default()),
             clocks: tuning.clocks,
-            spare: Mutex::default(),
             alarm: Alarm::new(),
         }
     }
@@ -149,9 +144,7 @@ impl<W> Shards<W> {
                 let stepped = lock(&self.server_clock).received(*server_time, now);
                 self.allow_for(now, stepped)
             }
-            Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => {
-                Effects { list: Vec::new(), rearm: false }
-            }
+            Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => Effects::default(),
         };
         effects.join(self.enter(&key, |machine, out| machine.push(now, push, out)).1);
         effects
@@ -174,7 +167,7 @@ impl<W> Shards<W> {
             Some(Step::Backward(_)) => {
                 self.on_every_shard(|machine, out| machine.stepped(now, Duration::ZERO, out))
             }
-            Some(Step::Before(_)) | None => Effects { list: Vec::new(), rearm: false },
+            Some(Step::Before(_)) | None => Effects::default(),
         }
     }
 
@@ -291,33 +284,17 @@ impl<W> Shards<W> {
     fn enter<R>(
         &self,
         key: &Arc<str>,
-        event: impl FnOnce(&mut Machine<W>, &mut Vec<Effect<W>>) -> R,
+        event: impl FnOnce(&mut Machine<W>, &mut EffectList<W>) -> R,
     ) -> (R, Effects<W>) {
-        let mut list = self.spare_list();
+        let mut list = EffectList::default();
         let mut shard = lock(self.shard(key));
         let result = event(&mut shard, &mut list);
         let rearm = self.alarm.arm(shard.next_due());
         (result, Effects { list, rearm })
     }
 
-    /// Nobody waits for the mutex: a new list costs less than that.
-    fn spare_list(&self) -> Vec<Effect<W>> {
-        self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
-    }
-
-    /// Takes back the list of effects that were carried out.
-    pub(crate) fn recycle(&self, list: Vec<Effect<W>>) {
-        if list.is_empty()
-            && (1..=LARGEST_SPARE_LIST).contains(&list.capacity())
-            && let Ok(mut spare) = self.spare.try_lock()
-            && spare.len() < SPARE_LISTS
-        {
-            spare.push(list);
-        }
-    }
-
-    fn on_every_shard(&self, mut event: impl FnMut(&mut Machine<W>, &mut Vec<Effect<W>>)) -> Effects<W> {
-        let mut effects = Effects { list: Vec::new(), rearm: false };
+    fn on_every_shard(&self, mut event: impl FnMut(&mut Machine<W>, &mut EffectList<W>)) -> Effects<W> {
+        let mut effects = Effects::default();
         for shard in &self.shards {
             let mut shard = lock(shard);
             event(&mut shard, &mut effects.list);

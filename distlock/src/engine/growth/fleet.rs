@@ -8,7 +8,9 @@ use fastrand::Rng;
 
 use super::tally::{Purpose, Tally};
 use crate::backend::memory::server::{ModelServer, Note, Sender};
-use crate::engine::{Answer, Command, Context, Effect, Machine, Outcome, Renewal, WaitLimit, Want};
+use crate::engine::{
+    Answer, Command, Context, Effect, EffectList, Machine, Outcome, Renewal, WaitLimit, Want,
+};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::op::Ask;
 use crate::protocol::{Kind, LinkEvent, Push, Pushes, ServerTime, Time, Tuning};
@@ -223,9 +225,9 @@ impl Fleet {
     fn enter(
         &mut self,
         process: usize,
-        event: impl FnOnce(&mut Machine<usize>, Time, &mut Vec<Effect<usize>>),
+        event: impl FnOnce(&mut Machine<usize>, Time, &mut EffectList<usize>),
     ) {
-        let mut effects = Vec::new();
+        let mut effects = EffectList::default();
         event(&mut self.processes[process].machine, local(self.kernel.now), &mut effects);
         for effect in effects {
             match effect {

@@ -1,6 +1,6 @@
 //! A process: an engine, its clock, its connections, and the little that a driver does.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::answers::{failed, short};
@@ -360,7 +360,7 @@ impl World {
     pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
         let mut rearm = effects.rearm;
         let mut sends = Vec::new();
-        let mut todo = VecDeque::from(effects.list);
+        let mut todo = effects.list;
         let preempted = self.chance(self.cfg.preempt);
         while let Some(effect) = todo.pop_front() {
             match effect {

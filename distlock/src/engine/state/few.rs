@@ -13,6 +13,10 @@ pub(crate) enum Few<T> {
 
 impl<T> Few<T> {
     pub(crate) fn push(&mut self, item: T) {
+        if let Few::None = self {
+            *self = Few::One(item);
+            return;
+        }
         *self = match mem::replace(self, Few::None) {
             Few::None => Few::One(item),
             Few::One(first) => Few::Several(vec![first, item]),

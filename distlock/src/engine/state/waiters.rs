@@ -169,18 +169,23 @@ impl<W> Waiters<W> {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiter<W>> {
-        let ticket = self.front()?.ticket;
-        self.remove(ticket)
+        let waiter = self.queue.front_mut()?.waiter.take()?;
+        Some(self.gone(waiter))
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter<W>> {
         let place = place_of(&self.queue, ticket)?;
         let waiter = self.queue.get_mut(place)?.waiter.take()?;
+        Some(self.gone(waiter))
+    }
+
+    /// A waiter was taken out of its place.
+    fn gone(&mut self, waiter: Waiter<W>) -> Waiter<W> {
         self.fenced -= u32::from(waiter.want.fenced);
         self.once -= usize::from(waiter.want.wait_limit == WaitLimit::Once);
         self.len -= 1;
         self.tidy();
-        Some(waiter)
+        waiter
     }
 
     /// Takes out the waiters that have reached a limit, in order.

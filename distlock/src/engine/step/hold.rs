@@ -46,13 +46,42 @@ impl<W> Step<'_, W> {
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {
-            if self.state.waiters.any_impatient()
-                && let Some(holder) = self.held_here()
-            {
-                self.dismiss_impatient(&holder);
-            }
+            self.dismiss_impatient_behind_holder();
         } else {
             self.serve_here();
+        }
+    }
+
+    /// Gives an exclusive lease that nobody here holds any more to the first waiter, if it may be passed on and is
+    /// sufficient for that waiter. It comes to the same as [`Step::start`], but the lease stays where it is: on a key
+    /// that many tasks want, moving it takes a good part of the time.
+    pub(crate) fn hand_on(&mut self, token: Token) -> bool {
+        let now = self.now;
+        let Some(head) = self.state.waiters.front() else { return false };
+        let Some(lease) = self.state.leases.iter_mut().find(|lease| lease.grant.token == token) else {
+            return false;
+        };
+        let kinds = [head.want.kind, lease.grant.kind];
+        let is_sufficient = kinds == [Kind::Exclusive; 2]
+            && lasts(&lease.grant, head, now)
+            && (!head.want.fenced || !lease.grant.fences.is_empty());
+        if !is_sufficient || !lease.may_be_passed_on(now) || self.env.refusal.is_some() {
+            return false;
+        }
+        let Some(waiter) = self.state.waiters.pop() else { return false };
+        let fence = if waiter.want.fenced { lease.grant.fences.next() } else { None };
+        (lease.grant.how, lease.min_until, lease.renew_at) = (How::HandedOn, None, None);
+        self.take_hold(token, waiter, fence, How::HandedOn);
+        self.dismiss_impatient_behind_holder();
+        true
+    }
+
+    /// An exclusive lease has a holder: requests that do not wait learn of it.
+    fn dismiss_impatient_behind_holder(&mut self) {
+        if self.state.waiters.any_impatient()
+            && let Some(holder) = self.held_here()
+        {
+            self.dismiss_impatient(&holder);
         }
     }
 
@@ -118,14 +147,18 @@ impl<W> Step<'_, W> {
     }
 
     /// Lets waiting readers share a lease that readers of this process hold, for a short time after it was
-    /// acquired. After that time a writer may be waiting.
+    /// acquired. After that time a writer may be waiting: in another process, most likely, if the key was found busy a
+    /// moment ago. Then the time is shorter still.
     pub(crate) fn join_readers(&mut self) {
         let now = self.now;
+        let first = self.state.waiters.front().filter(|head| head.want.kind == Kind::Shared);
+        let contended = first.is_some() && self.env.hints.is_contended(self.key, now);
         while let Some(head) = self.state.waiters.front()
             && head.want.kind == Kind::Shared
         {
             let joinable = self.state.leases.iter().find(|lease| {
                 lease.grant.kind == Kind::Shared
+                    && now < rules::readers_may_join_until(lease.grant.entered, contended)
                     && lease.may_be_passed_on(now)
                     && lasts(&lease.grant, head, now)
             });

@@ -18,7 +18,7 @@ mod wait;
 use std::sync::Arc;
 
 use super::state::{Env, KeyState, PendingReleases, Waiter};
-use super::{Command, Context, Effect, Outcome};
+use super::{Command, Context, Effect, EffectList, Outcome};
 use crate::engine::rules;
 use crate::protocol::{Time, Token, shared_token_text};
 
@@ -29,7 +29,7 @@ pub(crate) struct Step<'a, W> {
     pub(crate) state: &'a mut KeyState<W>,
     pub(crate) env: &'a mut Env,
     pub(crate) pending: &'a mut PendingReleases,
-    pub(crate) out: &'a mut Vec<Effect<W>>,
+    pub(crate) out: &'a mut EffectList<W>,
 }
 
 impl<W> Step<'_, W> {

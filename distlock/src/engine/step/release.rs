@@ -64,8 +64,12 @@ impl<W> Step<'_, W> {
             lease.replan_renewal(now);
             return Release::HandedOn;
         }
-        let Some(mut lease) = self.state.take_lease(token) else { return Release::HandedOn };
         let keep_until = lease.min_until.filter(|until| *until > now);
+        if keep_until.is_none() && linger.is_none() && self.hand_on(token) {
+            self.serve_here();
+            return Release::HandedOn;
+        }
+        let Some(mut lease) = self.state.take_lease(token) else { return Release::HandedOn };
         let stays_until = match keep_until {
             None => self.stays_until(&mut lease.grant, linger),
             Some(_) => None,

@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{acquiring, granting, loss, session};
+use super::{acquiring, granting, loss, session, shared};
 use crate::protocol::mutant::{Mutant, switch};
 use crate::protocol::server_clock;
 use crate::protocol::session as sessions;
@@ -38,6 +38,11 @@ const CASES: &[(Mutant, fn())] = &[
     (
         Mutant::SessionLeaseLeftToItself,
         session::a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended,
+    ),
+    // The simulation promises a writer less: that it waits no longer than the chain.
+    (
+        Mutant::JoinedThoughContended,
+        shared::readers_join_for_a_shorter_time_where_another_process_was_in_the_way,
     ),
     // Leases are shortened more than necessary, which the promise after a clock step allows.
     (Mutant::ReplyBeforeStepIsAStep, server_clock::tests::a_reply_from_before_a_step_shows_no_other_step),

@@ -28,6 +28,22 @@ fn readers_who_come_later_ask_the_server() {
 }
 
 #[test]
+pub(super) fn readers_join_for_a_shorter_time_where_another_process_was_in_the_way() {
+    let mut desk = Desk::new();
+    let token = desk.queue(reader());
+    let granted = desk.server_time();
+    desk.grant(token, granted, None);
+    desk.acquired();
+    desk.pass(ms(4));
+    desk.acquire(1, reader());
+    assert_eq!(desk.acquired().token, token);
+    desk.pass(ms(1));
+    desk.acquire(2, reader());
+    desk.nobody_is_done();
+    assert_ne!(desk.next_enter().0.token, token);
+}
+
+#[test]
 fn no_reader_passes_a_writer_that_waits_here() {
     let mut desk = Desk::new();
     desk.hold(reader());

@@ -1,5 +1,5 @@
 -- Deletes a lock whichever token holds it, and serves the queue.
--- (Behind clock.lua, queue.lua, members.lua and serve.lua.)
+-- (Behind clock.lua, gap.lua, queue.lua, members.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   channel prefix  count  from (the last two as for leave)

@@ -1,5 +1,5 @@
 -- Library: grants a lock to as many from the front of the queue as are compatible with its holders: one exclusive,
--- or all readers at the front, or as many as the limit allows. (Behind clock.lua, queue.lua and members.lua.)
+-- or all readers at the front, or as many as the limit allows. (Behind clock.lua, gap.lua, queue.lua and members.lua.)
 --
 -- PUBLISH comes before SET, so a waiter that was told of a grant must then get it. A server that refuses writes for
 -- lack of memory, replicas or disk does so only at a script's first write. So the script must have written before
@@ -7,27 +7,6 @@
 --
 -- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is yours for your claim
 --         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
-
--- Where the gap of one interval of the clock lies. It is pseudo-random, because periodic gaps would always
--- miss a client that polls at a related interval. (The multiples of the golden ratio, with a growing step.)
-local function gap_at(number, poll_gap_interval)
-  local n = number % 65536
-  return (number + n * 0.6180339887498949 * (1 + n / 1000) % 1) * poll_gap_interval
-end
-
--- Whether a run of hand-offs that began then has to be interrupted by a gap now. Interval 0: always (a member
--- of a quorum, see below).
-local function gap_is_due(poll_gap, poll_gap_interval, handoffs_began, now)
-  if poll_gap == 0 or poll_gap_interval == 0 then
-    return poll_gap > 0
-  end
-  local number = math.floor(now / poll_gap_interval)
-  local latest = gap_at(number, poll_gap_interval)
-  if latest > now then
-    latest = gap_at(number - 1, poll_gap_interval)
-  end
-  return handoffs_began < latest
-end
 
 -- Whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
 local function has_room(members, held, kind)

@@ -10,6 +10,7 @@ use super::super::client::What;
 use super::super::workload::State;
 use super::super::world::World;
 use super::{Caller, Told, lock};
+use crate::clock;
 use crate::driver::{LeaseHandle, acquire, acquire_all, begin_hold, extend, release, report_acquired};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::CellState;
@@ -31,7 +32,7 @@ impl World {
         let Some(driver) = &mut self.clients[c].driver else { return };
         let (alive, told) = (driver.alive.clone(), driver.told.clone());
         let task = driver.tasks.spawn(Box::pin(async move {
-            let result = acquire(&alive, key, want).await;
+            let result = acquire(&alive, clock::now(), key, want).await;
             lock(&told).push(Told::One(index, result));
         }));
         driver.waiting.insert(Caller::Request(index), task);
