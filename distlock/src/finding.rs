@@ -65,8 +65,8 @@ impl Finding {
     /// ```
     /// use distlock::{Finding, Severity};
     ///
-    /// let finding = Finding::new(Severity::Warning, "db-1: clock", "it is 3 s behind").remedy("start its NTP service");
-    /// assert!(finding.remedy.is_some());
+    /// let finding = Finding::new(Severity::Warning, "db-1: clock", "it is 3 s behind");
+    /// assert!(finding.remedy("start its NTP service").remedy.is_some());
     /// ```
     #[must_use]
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
