@@ -1,19 +1,34 @@
-//! The same for threads.
-//!
-//! The runtime's futures need no executor of their own (connections and timers live on the manager's I/O
-//! thread), so a thread simply parks until one is ready. That works on any thread, also on a worker of a
-//! tokio runtime, which it blocks.
+//! Locks for programs without async: the same managers, requests and guards, whose methods block the thread.
 //!
 //! ```
 //! use distlock::blocking::LockManager;
 //!
-//! let manager = LockManager::in_memory();
+//! let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/")?
 //! let sum = manager.lock("order:42").run(|held| {
 //!     assert!(held.is_held());
 //!     40 + 2
 //! })?;
 //! # Ok::<(), distlock::LockError>(())
 //! ```
+//!
+//! The attribute works on a `fn` as it is: it uses the manager of [`init`](crate::init), or of
+//! [`with_manager`] here, or the one that it names.
+//!
+//! ```
+//! use distlock::blocking::{LockManager, with_manager};
+//! use distlock::{LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "order:<id>", wait = "3s")]
+//! fn pay(id: u64) -> Result<&'static str, LockError> {
+//!     Ok("paid")
+//! }
+//!
+//! assert_eq!(with_manager(LockManager::in_memory(), || pay(42))?, "paid");
+//! # Ok::<(), LockError>(())
+//! ```
+//!
+//! A thread that waits is parked until the manager's I/O thread wakes it; no runtime is needed. The methods may be
+//! called on every thread. On a worker of a tokio runtime they block that worker.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -24,9 +39,10 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::error::LockError;
+use crate::finding::Finding;
 use crate::held::Held;
 use crate::key::IntoLockKey;
-use crate::manager::{LockInfo, ShutdownReport};
+use crate::manager::{Health, LockClient, LockEntry, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::release::Release;
 use crate::request::Acquire;
 use crate::retry::Retry;
@@ -34,6 +50,17 @@ use crate::scope::{self, Add};
 use crate::section::{Holding, hold_here};
 
 /// A [`LockManager`](crate::LockManager) for threads. The two convert into each other and share everything.
+///
+/// ```
+/// use distlock::{LockManager, blocking};
+///
+/// let manager = LockManager::in_memory();
+/// let on_threads = blocking::LockManager::from(manager.clone());
+/// let guard = on_threads.lock("order:42").acquire()?;
+/// assert!(on_threads.lock("order:42").try_acquire()?.is_none());
+/// # drop((guard, manager));
+/// # Ok::<(), distlock::LockError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LockManager(crate::LockManager);
 
@@ -54,19 +81,55 @@ impl LockManager {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let manager = LockManager::connect("memory:")?; // or "redis://127.0.0.1/"
+    /// manager.lock("order:42").run(|_held| { /* the work */ })?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn connect(url: impl AsRef<str>) -> Result<Self, LockError> {
         block_on(crate::LockManager::connect(url)).map(LockManager)
+    }
+
+    /// More options: those of [`LockManagerBuilder`], whose
+    /// [`connect_blocking`](LockManagerBuilder::connect_blocking) makes a manager for threads.
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let manager = LockManager::builder().url("memory:").client_name("checkout").connect_blocking()?;
+    /// # drop(manager); Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn builder() -> LockManagerBuilder {
+        crate::LockManager::builder()
     }
 
     /// See [`connect_lazy`](crate::LockManager::connect_lazy).
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let manager = LockManager::connect_lazy("redis://127.0.0.1/")?;
+    /// assert!(!manager.health().is_ready()); // it connects on first use
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, LockError> {
         crate::LockManager::connect_lazy(url).map(LockManager)
     }
 
     /// See [`in_memory`](crate::LockManager::in_memory).
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// LockManager::in_memory().lock("order:42").run(|_held| { /* the work */ })?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn in_memory() -> Self {
         LockManager(crate::LockManager::in_memory())
@@ -76,6 +139,16 @@ impl LockManager {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// match LockManager::from_env() {
+    ///     Ok(manager) => manager.lock("order:42").run(|_held| { /* the work */ })?,
+    ///     Err(error) => println!("{error}"), // DISTLOCK_URL is missing
+    /// }
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn from_env() -> Result<Self, LockError> {
         block_on(crate::LockManager::from_env()).map(LockManager)
     }
@@ -84,16 +157,43 @@ impl LockManager {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// use distlock::blocking::{LockManager, with_manager};
+    ///
+    /// with_manager(LockManager::in_memory(), || {
+    ///     let manager = LockManager::current()?;
+    ///     // Another thread does not inherit it.
+    ///     let worker = std::thread::spawn(move || with_manager(manager, || { /* annotated functions */ }));
+    ///     worker.join().expect("it does not panic");
+    ///     Ok::<(), distlock::LockError>(())
+    /// })?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn current() -> Result<Self, LockError> {
         crate::LockManager::current().map(LockManager)
     }
 
     /// See [`lock`](crate::LockManager::lock).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// assert_eq!(guard.key(), "order:42");
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest(self.0.lock(key))
     }
 
     /// See [`lock_all`](crate::LockManager::lock_all).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let both = manager.lock_all(["account:1", "account:2"]).acquire()?;
+    /// assert_eq!(both.keys().count(), 2);
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn lock_all<K: IntoLockKey>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
         LockRequest(self.0.lock_all(keys))
     }
@@ -102,39 +202,198 @@ impl LockManager {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// let lock = manager.inspect("order:42")?.expect("it is held");
+    /// assert_eq!(lock.holder, guard.owner());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn inspect(&self, key: impl IntoLockKey) -> Result<Option<LockInfo>, LockError> {
         block_on(self.0.inspect(key))
+    }
+
+    /// See [`list`](crate::LockManager::list).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// for lock in manager.list("order:*") {
+    ///     println!("{}", lock?.key);
+    /// }
+    /// # drop(guard); Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn list(&self, pattern: impl AsRef<str>) -> Locks {
+        Locks(self.0.list(pattern))
+    }
+
+    /// See [`health`](crate::LockManager::health).
+    ///
+    /// ```
+    /// assert!(distlock::blocking::LockManager::in_memory().health().is_ready());
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// See [`diagnose`](crate::LockManager::diagnose).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// for finding in manager.diagnose()? {
+    ///     println!("{}: {}", finding.about, finding.text);
+    /// }
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn diagnose(&self) -> Result<Vec<Finding>, LockError> {
+        block_on(self.0.diagnose())
     }
 
     /// See [`force_release`](crate::LockManager::force_release).
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// assert!(manager.force_release("order:42")?);
+    /// assert!(guard.release().unwrap_err().is_lost());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn force_release(&self, key: impl IntoLockKey) -> Result<bool, LockError> {
         block_on(self.0.force_release(key))
     }
 
     /// See [`shutdown`](crate::LockManager::shutdown).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let report = manager.shutdown(Duration::from_secs(5));
+    /// assert_eq!(report.lost, 0);
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
         block_on(self.0.shutdown(grace))
     }
 }
 
+impl LockManagerBuilder {
+    /// [`connect`](LockManagerBuilder::connect) for programs without async: blocks the thread, and makes a manager
+    /// [for threads](crate::blocking).
+    ///
+    /// # Errors
+    /// As [`connect`](LockManagerBuilder::connect).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::LockManager;
+    ///
+    /// let builder = LockManager::builder().url("memory:").default_wait(Duration::from_secs(3));
+    /// let manager = builder.connect_blocking()?;
+    /// manager.lock("order:42").run(|_held| { /* the work */ })?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    #[doc(alias("sync", "synchronous"))]
+    pub fn connect_blocking(self) -> Result<LockManager, LockError> {
+        block_on(self.connect()).map(LockManager)
+    }
+}
+
+/// All locks, in the order of their keys, as an iterator; see [`LockManager::list`].
+///
+/// ```
+/// # let manager = distlock::blocking::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire()?;
+/// let locks: Vec<_> = manager.list("*").collect::<Result<_, _>>()?;
+/// assert_eq!(locks[0].key, "order:42");
+/// # drop(guard); Ok::<(), distlock::LockError>(())
+/// ```
+#[derive(Debug)]
+pub struct Locks(crate::Locks);
+
+impl Locks {
+    /// See [`clients`](crate::Locks::clients).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let mut locks = manager.list("*");
+    /// assert!(locks.next().is_none());
+    /// println!("{} clients have answered", locks.clients().len());
+    /// ```
+    pub fn clients(&self) -> &[LockClient] {
+        self.0.clients()
+    }
+
+    /// See [`unanswered`](crate::Locks::unanswered).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let mut locks = manager.list("*");
+    /// assert!(locks.next().is_none() && locks.unanswered().is_empty());
+    /// ```
+    pub fn unanswered(&self) -> &[String] {
+        self.0.unanswered()
+    }
+}
+
+impl Iterator for Locks {
+    type Item = Result<LockEntry, LockError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        block_on(self.0.next())
+    }
+}
+
 /// Runs `work` with `manager` as the default for annotated functions called on this thread.
+///
+/// ```
+/// use distlock::blocking::{LockManager, with_manager};
+/// use distlock::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "order:<id>")]
+/// fn pay(id: u64) -> Result<&'static str, LockError> {
+///     Ok("paid")
+/// }
+///
+/// assert_eq!(with_manager(LockManager::in_memory(), || pay(42))?, "paid");
+/// # Ok::<(), distlock::LockError>(())
+/// ```
 pub fn with_manager<T>(manager: impl Into<crate::LockManager>, work: impl FnOnce() -> T) -> T {
     let _entered = scope::enter_thread(Add::Manager(manager.into().handle()));
     work()
 }
 
 /// A [`LockRequest`](crate::LockRequest) for threads.
+///
+/// ```
+/// # let manager = distlock::blocking::LockManager::in_memory();
+/// use std::time::Duration;
+///
+/// let request = manager.lock("order:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(3));
+/// let guard = request.acquire()?;
+/// # drop(guard);
+/// # Ok::<(), distlock::LockError>(())
+/// ```
 #[must_use = "a request does nothing until it is acquired, tried or run"]
 #[derive(Debug)]
 pub struct LockRequest(crate::LockRequest);
 
 macro_rules! same_options {
-    ($($name:ident($($argument:ident: $type:ty)?)),* $(,)?) => {$(
-        #[doc = concat!("See [`", stringify!($name), "`](crate::LockRequest::", stringify!($name), ").")]
+    ($($name:ident($($argument:ident: $type:ty)?) => $example:literal,)*) => {$(
+        #[doc = concat!("See [`", stringify!($name), "`](crate::LockRequest::", stringify!($name), ").\n\n")]
+        #[doc = "```\n# use std::time::Duration;\n# use distlock::{Release, Retry};"]
+        #[doc = "# let manager = distlock::blocking::LockManager::in_memory();"]
+        #[doc = concat!("let guard = manager.lock(\"order:42\").", $example, ".acquire()?;")]
+        #[doc = "# drop(guard); Ok::<(), distlock::LockError>(())\n```"]
         pub fn $name(self $(, $argument: $type)?) -> Self {
             LockRequest(self.0.$name($($argument)?))
         }
@@ -143,29 +402,38 @@ macro_rules! same_options {
 
 impl LockRequest {
     same_options! {
-        ttl(ttl: Duration),
-        wait(wait: Duration),
-        no_wait(),
-        wait_forever(),
-        retry(retry: Retry),
-        no_renew(),
-        max_hold(max_hold: Duration),
-        min_hold(min_hold: Duration),
-        release(release: Release),
-        warn_wait(limit: Duration),
-        warn_hold(limit: Duration),
-        fenced(),
-        shared(),
-        max_holders(limit: u32),
-        max_waiters(most: u32),
-        reentrant(),
-        label(label: impl Into<Cow<'static, str>>),
+        ttl(ttl: Duration) => "ttl(Duration::from_secs(10))",
+        wait(wait: Duration) => "wait(Duration::from_secs(3))",
+        no_wait() => "no_wait()",
+        wait_forever() => "wait_forever()",
+        retry(retry: Retry) => "retry(Retry::times(3))",
+        no_renew() => "no_renew()",
+        max_hold(max_hold: Duration) => "max_hold(Duration::from_secs(600))",
+        min_hold(min_hold: Duration) => "min_hold(Duration::from_secs(1))",
+        release(release: Release) => "release(Release::Background)",
+        linger(linger: impl Into<Option<Duration>>) => "linger(Duration::from_millis(50))",
+        warn_wait(limit: Duration) => "warn_wait(Duration::from_secs(5))",
+        warn_hold(limit: Duration) => "warn_hold(Duration::from_secs(60))",
+        fenced() => "fenced()",
+        shared() => "shared()",
+        max_holders(limit: u32) => "max_holders(3)",
+        max_waiters(most: u32) => "max_waiters(1000)",
+        reentrant() => "reentrant()",
+        label(label: impl Into<Cow<'static, str>>) => "label(\"order\")",
     }
 
     /// See [`acquire`](crate::LockRequest::acquire).
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// // the critical section
+    /// guard.release()?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn acquire(self) -> Result<Guard, LockError> {
         block_on(self.0.acquire()).map(Guard)
     }
@@ -174,6 +442,15 @@ impl LockRequest {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// match manager.lock("order:42").try_acquire()? {
+    ///     Some(guard) => guard.release()?,
+    ///     None => println!("somebody else is at it"),
+    /// }
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn try_acquire(self) -> Result<Option<Guard>, LockError> {
         Ok(block_on(self.0.try_acquire())?.map(Guard))
     }
@@ -187,6 +464,19 @@ impl LockRequest {
     ///
     /// # Panics
     /// If the body does; the lock is released in the background.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let imported = manager.lock("import").run(|held| {
+    ///     let mut rows = 0;
+    ///     while rows < 1000 && held.is_held() {
+    ///         rows += 1; // one step of the work
+    ///     }
+    ///     rows
+    /// })?;
+    /// assert_eq!(imported, 1000);
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn run<T>(self, body: impl FnOnce(Held) -> T) -> Result<T, LockError> {
         let holding = holding(self.0)?;
         let held = holding.handle();
@@ -212,6 +502,14 @@ fn release_checked(holding: &Holding) -> Result<(), LockError> {
 }
 
 /// A [`Guard`](crate::Guard) for threads; dereferences to it.
+///
+/// ```
+/// # let manager = distlock::blocking::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire()?;
+/// guard.check()?; // between long steps, without I/O
+/// guard.release()?; // or drop it: then it is released in the background
+/// # Ok::<(), distlock::LockError>(())
+/// ```
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct Guard(crate::Guard);
@@ -221,6 +519,13 @@ impl Guard {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// guard.release()?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn release(self) -> Result<(), LockError> {
         block_on(self.0.release())
     }
@@ -229,6 +534,16 @@ impl Guard {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = manager.lock("import").ttl(Duration::from_secs(5)).acquire()?;
+    /// guard.extend(Duration::from_secs(60))?;
+    /// assert!(guard.remaining() > Duration::from_secs(50));
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         block_on(self.0.extend(ttl))
     }

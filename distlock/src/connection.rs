@@ -13,6 +13,18 @@ use crate::backend::BoxFuture;
 /// User and password of a server, or the token that stands for a password. `Debug` hides the password.
 ///
 /// Given by the function that [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) takes.
+///
+/// ```
+/// use distlock::{Credentials, LockManager};
+///
+/// # fn main() -> Result<(), distlock::LockError> {
+/// let manager = LockManager::builder()
+///     .url("redis://127.0.0.1/")
+///     .credentials(|| async { Ok::<_, std::io::Error>(Credentials::new("app", "token")) })
+///     .connect_lazy()?;
+/// # Ok(()) }
+/// ```
+#[doc(alias("password", "user", "IAM", "AUTH"))]
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) user: Option<String>,
@@ -22,12 +34,22 @@ pub struct Credentials {
 
 impl Credentials {
     /// A user and its password or token.
+    ///
+    /// ```
+    /// let credentials = distlock::Credentials::new("app", "secret");
+    /// assert!(!format!("{credentials:?}").contains("secret"));
+    /// ```
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Credentials { user: Some(user.into()), password: password.into(), valid_for: None }
     }
 
     /// The password of the server's default user.
+    ///
+    /// ```
+    /// let credentials = distlock::Credentials::password("secret");
+    /// assert!(!format!("{credentials:?}").contains("secret"));
+    /// ```
     #[must_use]
     pub fn password(password: impl Into<String>) -> Self {
         Credentials { user: None, password: password.into(), valid_for: None }
@@ -35,6 +57,14 @@ impl Credentials {
 
     /// They end after this time, counted from now. Before that (after three quarters of it) the function is
     /// asked again, and what it returns is shown on the connections that are open.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// // A token that ends after 15 minutes: the next one is asked for after 11.
+    /// let credentials = distlock::Credentials::new("app", "token").valid_for(Duration::from_secs(900));
+    /// # drop(credentials);
+    /// ```
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Credentials { valid_for: Some(time), ..self }
@@ -223,28 +253,56 @@ pub struct TlsOptions {
 #[cfg(any(feature = "tls", feature = "etcd"))]
 impl TlsOptions {
     /// The root certificates of the web are trusted, and no certificate is shown.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new();
+    /// # drop(tls);
+    /// ```
     pub fn new() -> Self {
         TlsOptions::default()
     }
 
     /// Trusts the authorities in this PEM file and no others. In the URL: `?ca=/path/ca.pem`.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().authority_file("/etc/redis/ca.pem");
+    /// # drop(tls);
+    /// ```
+    #[doc(alias("CA", "root certificate"))]
     pub fn authority_file(self, path: impl Into<PathBuf>) -> Self {
         TlsOptions { authority: Some(Pem::File(path.into())), ..self }
     }
 
     /// Trusts the authorities in this PEM text and no others.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().authority_pem("-----BEGIN CERTIFICATE-----\n…");
+    /// # drop(tls);
+    /// ```
     pub fn authority_pem(self, pem: impl AsRef<[u8]>) -> Self {
         TlsOptions { authority: Some(Pem::Text(pem.as_ref().into())), ..self }
     }
 
     /// Shows the certificate of this PEM file, with the key of that one, to servers that ask for one. In the URL:
     /// `?cert=/path/cert.pem&key=/path/key.pem`.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().client_certificate_files("/etc/app/cert.pem", "/etc/app/key.pem");
+    /// # drop(tls);
+    /// ```
+    #[doc(alias("mTLS"))]
     pub fn client_certificate_files(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let (certificate, key) = (Some(Pem::File(certificate.into())), Some(Pem::File(key.into())));
         TlsOptions { certificate, key, ..self }
     }
 
     /// Shows this certificate, with this key, both PEM texts, to servers that ask for one.
+    ///
+    /// ```
+    /// let (certificate, key) = ("-----BEGIN CERTIFICATE-----\n…", "-----BEGIN PRIVATE KEY-----\n…");
+    /// let tls = distlock::TlsOptions::new().client_certificate_pem(certificate, key);
+    /// assert!(!format!("{tls:?}").contains("PRIVATE"));
+    /// ```
     pub fn client_certificate_pem(self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         let text = |pem: &[u8]| Some(Pem::Text(pem.into()));
         TlsOptions { certificate: text(certificate.as_ref()), key: text(key.as_ref()), ..self }
@@ -253,17 +311,33 @@ impl TlsOptions {
     /// Expects servers to be certified for this name, and asks for it (SNI), instead of for the host that is
     /// connected: for servers that are reached by an address which is not in their certificates. In the URL:
     /// `?tls_name=redis.internal`.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().server_name("redis.internal");
+    /// # drop(tls);
+    /// ```
+    #[doc(alias("SNI"))]
     pub fn server_name(self, name: impl Into<String>) -> Self {
         TlsOptions { server_name: Some(name.into()), ..self }
     }
 
     /// Trusts the root certificates of the operating system (or of `SSL_CERT_FILE`) instead of those of the web
     /// that come with this crate. In the URL: `?roots=system`.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().system_roots();
+    /// # drop(tls);
+    /// ```
     pub fn system_roots(self) -> Self {
         TlsOptions { roots: Some(Roots::System), ..self }
     }
 
     /// Trusts the root certificates of the web that come with this crate: the default. In the URL: `?roots=web`.
+    ///
+    /// ```
+    /// let tls = distlock::TlsOptions::new().web_roots();
+    /// # drop(tls);
+    /// ```
     pub fn web_roots(self) -> Self {
         TlsOptions { roots: Some(Roots::Web), ..self }
     }

@@ -38,6 +38,7 @@ use crate::lock_key::LockKey;
 #[non_exhaustive]
 pub enum LockError {
     /// Somebody else holds the lock, and the wait (if any) is over. Nothing was run.
+    #[doc(alias("LockNotAcquired", "contention", "conflict", "LockFailedException"))]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -51,6 +52,7 @@ pub enum LockError {
         waited: Duration,
     },
     /// The lease ended while it was in use. What the body did before is not undone.
+    #[doc(alias("lock expired", "lease expired"))]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -240,6 +242,7 @@ impl LockError {
     /// assert_eq!(busy.retry_after(), Some(Duration::from_secs(5)));
     /// # holder.release().await }
     /// ```
+    #[doc(alias("Retry-After"))]
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -4,6 +4,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How the next request for a key ends; see [`fail_next`](crate::testing::fail_next).
+///
+/// ```
+/// use distlock::testing::{Fault, fail_next};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let manager = distlock::LockManager::in_memory();
+/// fail_next(&manager, "order:42", Fault::Lost);
+/// assert!(manager.lock("order:42").run(async |_held| {}).await.unwrap_err().is_lost());
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,6 +1,12 @@
 //! What an examination of a store finds.
 
 /// How bad a [`Finding`] is, the least first.
+///
+/// ```
+/// use distlock::Severity;
+///
+/// assert!(Severity::Fault > Severity::Warning && Severity::Warning > Severity::Note);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
@@ -15,6 +21,19 @@ pub enum Severity {
 }
 
 /// One thing that an examination of the store has found; see [`LockManager::diagnose`](crate::LockManager::diagnose).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// for finding in manager.diagnose().await? {
+///     println!("{}: {}", finding.about, finding.text);
+///     if let Some(remedy) = finding.remedy {
+///         println!("    {remedy}");
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -30,11 +49,25 @@ pub struct Finding {
 
 impl Finding {
     /// For stores: something that was found.
+    ///
+    /// ```
+    /// use distlock::{Finding, Severity};
+    ///
+    /// let finding = Finding::new(Severity::Warning, "db-1: clock", "it is 3 s behind");
+    /// assert_eq!(finding.remedy, None);
+    /// ```
     pub fn new(severity: Severity, about: impl Into<String>, text: impl Into<String>) -> Self {
         Finding { severity, about: about.into(), text: text.into(), remedy: None }
     }
 
     /// The same, with what to do about it.
+    ///
+    /// ```
+    /// use distlock::{Finding, Severity};
+    ///
+    /// let finding = Finding::new(Severity::Warning, "db-1: clock", "it is 3 s behind");
+    /// assert!(finding.remedy("start its NTP service").remedy.is_some());
+    /// ```
     #[must_use]
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
         Finding { remedy: Some(remedy.into()), ..self }

@@ -58,6 +58,7 @@ impl Drop for HeldLock {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("MutexGuard", "lease", "handle", "RLock"))]
 #[must_use = "a guard that is dropped at once protects nothing"]
 pub struct Guard {
     rest: Rest,
@@ -220,6 +221,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("fence"))]
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.cell().fence.map(FencingToken::new)
@@ -238,6 +240,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("ttl", "remainTimeToLive"))]
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.is_forked() {
@@ -266,6 +269,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("isHeldByCurrentThread", "is_locked", "owned"))]
     #[must_use]
     pub fn is_held(&self) -> bool {
         let now = clock::now();
@@ -290,6 +294,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("assertLocked", "valid"))]
     pub fn check(&self) -> Result<(), LockError> {
         if self.is_forked() {
             return Err(forked(self.cell()));
@@ -330,6 +335,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("signal", "aborted", "cancellation", "HandleLostToken"))]
     pub fn lost(&self) -> impl Future<Output = LockError> + Send + Sync + 'static {
         let ended = Ended::of(self);
         async move {
@@ -364,6 +370,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("renew", "refresh", "prolong", "touch", "PEXPIRE"))]
     pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), LockError>> + Send + Sync {
         Box::pin(self.extend_now(ttl))
     }
@@ -408,6 +415,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("unlock", "compare-and-delete"))]
     pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + Sync + 'static {
         ReleaseOwned { guard: Some(self), release: None }
     }

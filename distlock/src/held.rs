@@ -10,6 +10,17 @@ use crate::guard::Guard;
 ///
 /// It does not keep the lock: the lock is released when its section ends, is dropped or panics, even if
 /// clones of the handle exist. From then on they report it as not held.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// manager.lock("import").run(async |held| {
+///     let helper = held.clone();
+///     tokio::spawn(async move { helper.check() }).await.expect("it does not panic")
+/// }).await?
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Held(Arc<Opened>);
 

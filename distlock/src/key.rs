@@ -71,11 +71,36 @@ impl FromStr for LockKey {
 }
 
 /// What can name a lock: text of all kinds, a [`LockKey`], or a `Result` of one of them.
+///
+/// ```
+/// use distlock::{IntoLockKey, LockError, LockKey, LockManager, LockRequest};
+///
+/// /// A key that cannot be mixed up with those of other things.
+/// struct OrderId(u64);
+///
+/// impl IntoLockKey for OrderId {
+///     fn into_lock_key(self) -> Result<LockKey, LockError> {
+///         LockKey::new(format!("order:{}", self.0))
+///     }
+/// }
+///
+/// fn lock(manager: &LockManager, order: OrderId) -> LockRequest {
+///     manager.lock(order)
+/// }
+/// ```
 pub trait IntoLockKey {
     /// The checked key.
     ///
     /// # Errors
     /// [`LockError::InvalidKey`], or the error that stands in place of the key.
+    ///
+    /// ```
+    /// use distlock::IntoLockKey;
+    ///
+    /// assert_eq!("order:42".into_lock_key()?.as_str(), "order:42");
+    /// assert!("".into_lock_key().is_err());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     fn into_lock_key(self) -> Result<LockKey, LockError>;
 }
 

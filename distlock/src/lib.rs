@@ -1,18 +1,71 @@
-//! Distributed locks as an annotation: critical sections across processes and machines.
+//! Distributed locks as an annotation: critical sections across tasks, processes and machines.
 //!
+//! ```
+//! use distlock::{LockError, LockManager, distributed_lock};
+//!
+//! #[distributed_lock(key = "order:<user_id>", ttl = "10s", wait = "3s")]
+//! async fn place_order(user_id: u64, cart: Vec<String>) -> Result<usize, LockError> {
+//!     Ok(cart.len()) // one at a time per user, in all processes together
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), LockError> {
+//!     let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+//!     distlock::init(manager).expect("called once");
+//!     assert_eq!(place_order(42, vec!["tea".to_owned()]).await?, 1);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The attribute's page, [`distributed_lock`](macro@distributed_lock), lists all options, each with an example.
+//!
+//! # Without the attribute
 //! ```
 //! use std::time::Duration;
 //! use distlock::LockManager;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), distlock::LockError> {
-//! let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+//! # let manager = LockManager::in_memory();
+//! // A section: the lock is released when the body has ended, and the body is stopped if the lock is lost.
+//! let sum = manager.lock("order:42").run(async |_held| 40 + 2).await?;
+//!
+//! // Or a guard.
 //! let guard = manager.lock("order:42").ttl(Duration::from_secs(10)).acquire().await?;
-//! assert!(guard.is_held());
+//! guard.check()?; // without I/O: fails once the lease can no longer be relied on
 //! guard.release().await?;
+//! # assert_eq!(sum, 42);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Where to look
+//! | you want | look at |
+//! |---|---|
+//! | to annotate a function | [`distributed_lock`](macro@distributed_lock) |
+//! | to connect to Redis, PostgreSQL, etcd, ZooKeeper, MySQL, Memcached | [`LockManager::connect`], [`LockManagerBuilder`] |
+//! | a mutex, a read-write lock, a semaphore, several keys | [`LockManager::lock`], [`LockRequest::shared`], [`LockRequest::max_holders`], [`LockManager::lock_all`] |
+//! | to keep late writes out of a database | [`FencingToken`] |
+//! | one leader among many processes | [`leader`] |
+//! | what an error means, and which HTTP status fits | [`LockError`] |
+//! | to know who holds a lock | [`LockManager::inspect`], [`LockManager::list`], [`LockManager::events`] |
+//! | locks in a program without async | [`blocking`] |
+//! | to test a program | [`LockManager::in_memory`], [`with_manager`], feature `testing` |
+//! | to keep locks in a store of your own | [`store`] |
+//!
+//! # Features
+//! | feature | default | gives |
+//! |---|---|---|
+//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster and quorum (Redlock) |
+//! | `tracing` | yes | spans and events for the crate `tracing` |
+//! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
+//! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
+//! | `metrics` | | counters, gauges and histograms for the crate `metrics` |
+//! | `axum` | | [`LockError`] as a response, and a layer |
+//! | `testing` | | failures on order, and the suite for stores |
+//!
+//! A library that only annotates functions turns the default off: `default-features = false`. Then only `memory:` and
+//! [stores of one's own](store) are built, and the program that uses the library chooses the store.
 //!
 //! # What it guarantees
 //! - At most one holder per key, as long as the server keeps its data (no eviction, no restart without

@@ -25,6 +25,7 @@ use crate::lease_cell::LeaseCell;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("unlock", "async release"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Release {

@@ -20,6 +20,7 @@ use std::time::Duration;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("retryCount", "retryDelay", "backoff", "jitter"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     pub(crate) times: u32,

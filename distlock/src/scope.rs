@@ -157,6 +157,7 @@ pub(crate) fn set_global(manager: ManagerHandle) -> Result<(), ManagerHandle> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("LockAssert", "assertLocked", "isHeldByCurrentThread"))]
 #[must_use]
 pub fn is_held_here(key: impl AsRef<str>) -> bool {
     let key = key.as_ref();

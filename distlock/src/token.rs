@@ -15,6 +15,20 @@ use std::str::FromStr;
 /// Tokens are comparable per key and deployment. They are below 2^53 (exact as a floating-point number in
 /// other languages), come from the server's clock in microseconds joined with a counter, and go on increasing
 /// after a fail-over that lost writes. Consecutive acquisitions do not get consecutive numbers.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::FencingToken;
+///
+/// let guard = manager.lock("account:7").fenced().acquire().await?;
+/// let fence = guard.fencing_token().expect("it was asked for");
+/// let stored: FencingToken = "1790000000000000".parse().expect("a number"); // what the database has seen
+/// assert_ne!(fence, stored);
+/// # Ok(()) }
+/// ```
+#[doc(alias("fencing", "fence", "epoch", "sequencer", "generation"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(u64);
 

@@ -25,9 +25,39 @@ fn documents() -> Vec<PathBuf> {
 
 /// Pages of the book that include another document: their links are those of the document.
 fn included(page: &Path) -> Option<PathBuf> {
+    if page.extension().is_none_or(|extension| extension != "md") {
+        return None;
+    }
     let text = read(page);
     let inner = text.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned();
     Some(page.parent().expect("a file has a folder").join(inner))
+}
+
+/// In the book a document stands in another folder: what it links to has to stand there, too.
+#[test]
+fn what_the_book_includes_finds_its_links_there() {
+    let folder = root().join("docs/book/src");
+    let mut broken = Vec::new();
+    let mut found = 0;
+    for entry in fs::read_dir(&folder).expect("the book") {
+        let page = entry.expect("a page").path();
+        let Some(document) = included(&page) else { continue };
+        found += 1;
+        for line in Document::parse(&read(&document)).prose {
+            for target in link_targets(&line).into_iter().filter(|target| !target.contains("://")) {
+                let path = target.split('#').next().unwrap_or_default();
+                if !path.is_empty() && !folder.join(path).exists() {
+                    broken.push(format!("{}: {target}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 10, "{found} pages");
+    assert!(
+        broken.is_empty(),
+        "not to be reached from the book; name the address in the web:\n{}",
+        broken.join("\n")
+    );
 }
 
 fn has_anchor(file: &Path, wanted: &str) -> bool {
@@ -65,7 +95,7 @@ fn every_page_of_the_book_is_in_its_summary() {
     for entry in fs::read_dir(&folder).expect("the book") {
         let name = entry.expect("a page").file_name().into_string().expect("a plain name");
         assert!(
-            name == "SUMMARY.md" || summary.contains(&format!("({name})")),
+            name == "SUMMARY.md" || !name.ends_with(".md") || summary.contains(&format!("({name})")),
             "{name} is not in SUMMARY.md"
         );
     }

@@ -1,7 +1,10 @@
-//! The documents agree with each other: links lead somewhere, and the translations of README say what README says.
+//! The documents agree with each other: links lead somewhere, and the translations of README say what README says, the
+//! book lists every error.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod aliases;
+mod errors;
 mod links;
 mod markdown;
 mod translations;

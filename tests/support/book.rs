@@ -32,3 +32,6 @@ struct WebServices;
 
 #[doc = include_str!("../../docs/book/src/testing.md")]
 struct Testing;
+
+#[doc = include_str!("../../docs/book/src/observing.md")]
+struct Observing;

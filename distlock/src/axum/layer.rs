@@ -47,6 +47,7 @@ type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 ///
 /// Text from a request is a part of the key as it is: choose what stands before it such that no client can name the key
 /// of something else.
+#[doc(alias("middleware", "idempotency", "layer"))]
 #[derive(Clone)]
 pub struct OneAtATime {
     manager: LockManager,
@@ -56,6 +57,17 @@ pub struct OneAtATime {
 
 impl OneAtATime {
     /// Locks of `manager`, by the key of each request.
+    ///
+    /// ```
+    /// use distlock::LockManager;
+    /// use distlock::axum::OneAtATime;
+    ///
+    /// // One import at a time; everything else passes.
+    /// let layer = OneAtATime::new(LockManager::in_memory(), |request| {
+    ///     (request.uri.path() == "/import").then_some("import")
+    /// });
+    /// # drop(layer);
+    /// ```
     #[must_use]
     pub fn new<K: IntoLockKey>(
         manager: LockManager,
@@ -66,6 +78,16 @@ impl OneAtATime {
     }
 
     /// Options of the lock, such as its `wait`: without them, the manager's defaults.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::LockManager;
+    /// use distlock::axum::OneAtATime;
+    ///
+    /// let layer = OneAtATime::new(LockManager::in_memory(), |_request| Some("import"))
+    ///     .with(|request| request.ttl(Duration::from_secs(10)).no_wait());
+    /// # drop(layer);
+    /// ```
     #[must_use]
     pub fn with(self, options: impl Fn(LockRequest) -> LockRequest + Send + Sync + 'static) -> Self {
         OneAtATime { options: Arc::new(options), ..self }
@@ -92,6 +114,17 @@ impl<S> Layer<S> for OneAtATime {
 }
 
 /// A service below [`OneAtATime`].
+///
+/// ```
+/// use axum::routing::post;
+/// use distlock::LockManager;
+/// use distlock::axum::{Locked, OneAtATime};
+/// use tower_layer::Layer;
+///
+/// let layer = OneAtATime::new(LockManager::in_memory(), |_request| Some("import"));
+/// let service: Locked<axum::Router> = layer.layer(axum::Router::new().route("/import", post(async || "done")));
+/// # drop(service);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Locked<S> {
     service: S,

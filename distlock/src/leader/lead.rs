@@ -13,6 +13,17 @@ use crate::token::FencingToken;
 ///
 /// It does not keep the term: that ends when the body returns, is dropped or panics, or when the lease is lost. Tasks
 /// that the body has spawned go on; they await [`lost`](Guard::lost), or ask [`is_leader`](Lead::is_leader).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// manager.leader("mailer").run(async |lead| {
+///     let helper = lead.clone();
+///     tokio::spawn(async move { helper.is_leader() }).await.expect("it does not panic")
+/// }).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lead {
     held: Held,
@@ -27,12 +38,35 @@ impl Lead {
 
     /// The number of the term: greater than that of every leader before. Store it with what you write, and refuse
     /// writes with a smaller one; see [`FencingToken`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let first = manager.leader("mailer").run(async |lead| lead.term()).await?;
+    /// let second = manager.leader("mailer").run(async |lead| lead.term()).await?;
+    /// assert!(second > first);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.term
     }
 
     /// Whether this is certainly the leader at this moment. No I/O. Once it returns false, it never returns true again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// manager.leader("mailer").run(async |lead| {
+    ///     while lead.is_leader() {
+    ///         // one step of the work
+    ///         # break;
+    ///     }
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.held.is_held()
@@ -43,6 +77,20 @@ impl Lead {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// manager.leader("mailer").run(async |lead| {
+    ///     let stopping = manager.clone();
+    ///     tokio::spawn(async move { stopping.shutdown(Duration::from_secs(5)).await });
+    ///     lead.closing().await; // finish what was begun, then return
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.closed.clone();
         async move {

@@ -56,6 +56,18 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// One who stands for an office; see [`LockManager::leader`]. Clones are the same candidate: while
 /// [`run`](Candidate::run) is under way in one task, others ask their clones whether it leads.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let candidate = manager.leader("scheduler");
+/// let status = candidate.clone(); // for another task, such as the status page
+/// let led = candidate.run(async |_lead| status.is_leader()).await?;
+/// assert!(led && !status.is_leader());
+/// # Ok(()) }
+/// ```
+#[doc(alias("election", "leader election", "LeaderElector", "LeaderLatch"))]
 #[must_use = "a candidate does nothing until it runs"]
 #[derive(Clone)]
 pub struct Candidate {
@@ -74,6 +86,17 @@ impl LockManager {
     ///
     /// Each call makes another candidate, also under the same name. To ask in one task whether another one leads, give
     /// it a clone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler");
+    /// let term = candidate.run(async |lead| lead.term()).await?;
+    /// println!("it led in term {term}, and has resigned");
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("election", "leader election", "elect", "LeaderElector", "singleton"))]
     pub fn leader(&self, name: impl IntoLockKey) -> Candidate {
         let key = name.into_lock_key();
         let label = match &key {
@@ -105,11 +128,32 @@ impl Pause {
 impl Candidate {
     /// The lease time: for how long after a crash there is no leader. While the process lives, the lease is renewed.
     /// The manager's default, if it is not set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// // A crash of the leader is noticed after 5 s.
+    /// manager.leader("scheduler").ttl(Duration::from_secs(5)).run(async |_lead| { /* the work */ }).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn ttl(self, ttl: Duration) -> Self {
         Candidate { ttl: Some(ttl), ..self }
     }
 
     /// A name for traces and metrics, of bounded cardinality; the name of the office, if it is not set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let tenant = 7;
+    /// let candidate = manager.leader(format!("scheduler:{tenant}")).label("scheduler");
+    /// candidate.run(async |_lead| { /* the work */ }).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         Candidate { label: label.into(), ..self }
     }
@@ -181,18 +225,53 @@ impl Candidate {
 
     /// Whether this candidate certainly leads at this moment. No I/O: the local end of the lease lies before the
     /// store's. Between a loss and the next term it is false, also while a body that does not await runs on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler");
+    /// assert!(!candidate.is_leader());
+    /// candidate.run(async |_lead| assert!(candidate.is_leader())).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.state.lead().is_some()
     }
 
     /// The term in which this candidate leads at this moment.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler");
+    /// assert_eq!(candidate.term(), None);
+    /// candidate.run(async |lead| assert_eq!(candidate.term(), Some(lead.term()))).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn term(&self) -> Option<FencingToken> {
         self.state.lead().map(|lead| lead.term())
     }
 
     /// Watches who leads: this candidate, or another one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::leader::Leadership;
+    ///
+    /// let candidate = manager.leader("scheduler");
+    /// match candidate.watch().changed().await {
+    ///     Leadership::Here { term, .. } => println!("this process leads, in term {term}"),
+    ///     Leadership::Elsewhere { owner, .. } => println!("{owner} leads"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn watch(&self) -> LeaderWatch {
         LeaderWatch::new(self.manager.clone(), self.key.clone(), self.state.clone())

@@ -18,6 +18,17 @@ use crate::token::FencingToken;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Who leads, as far as is known.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::leader::Leadership;
+///
+/// let mut watch = manager.leader("scheduler").watch();
+/// assert_eq!(watch.changed().await, Leadership::Vacant);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leadership {
@@ -83,6 +94,21 @@ impl LeaderWatch {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::leader::Leadership;
+    ///
+    /// let candidate = manager.leader("scheduler");
+    /// let mut watch = candidate.watch();
+    /// assert_eq!(watch.changed().await, Leadership::Vacant);
+    /// candidate.run(async |_lead| {
+    ///     assert!(matches!(candidate.watch().changed().await, Leadership::Here { .. }));
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn changed(&mut self) -> Leadership {
         loop {
             self.terms.mark_unchanged();

@@ -35,6 +35,7 @@ use crate::store::LockStore;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("config", "configuration", "settings"))]
 #[must_use = "a builder does nothing until it connects"]
 #[derive(Clone, Debug)]
 pub struct LockManagerBuilder {
@@ -118,12 +119,34 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("redlock", "RedissonRedLock", "majority"))]
     pub fn quorum<U: Into<String>>(self, urls: impl IntoIterator<Item = U>) -> Self {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }
 
     /// Keeps the locks in a store of the program's own; see [`store`](crate::store). A store serves one
     /// manager: a clone of this builder can create another manager only with another store.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # #[derive(Debug)] struct MyStore;
+    /// # impl LockStore for MyStore {
+    /// #     fn describe(&self) -> String { "mine".into() }
+    /// #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+    /// #         Ok(AcquireReply::Acquired { fence: None })
+    /// #     }
+    /// #     async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+    /// #     async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
+    /// #     async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }
+    /// #     async fn force_release(&self, _: &str) -> Result<bool, StoreError> { Ok(false) }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder().store(MyStore).connect().await?;
+    /// manager.lock("order:42").run(async |_held| { /* the work */ }).await
+    /// # }
+    /// ```
+    #[doc(alias("backend", "custom store", "LockProvider"))]
     pub fn store(self, store: impl LockStore) -> Self {
         LockManagerBuilder { store: Some(StoreSlot::new(store)), ..self }
     }
@@ -151,6 +174,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("namespace", "lockKeyPrefix"))]
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
@@ -168,6 +192,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("lockWatchdogTimeout", "default_lock_at_most_for", "lease_time", "expire"))]
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self
@@ -186,6 +211,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("acquire_timeout", "wait_time"))]
     pub fn default_wait(mut self, wait: Duration) -> Self {
         self.defaults.wait = wait;
         self
@@ -251,6 +277,18 @@ impl LockManagerBuilder {
     /// How long this process keeps a lock after its last release, to come back in without a round trip: for requests
     /// that do not set it themselves, and for which it can be (exclusive, one key, no `min_hold`). Never if not set.
     /// See [`LockRequest::linger`](crate::LockRequest::linger), also for what it costs others.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .linger(Duration::from_millis(50))
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn linger(mut self, linger: Duration) -> Self {
         self.defaults.linger = Some(linger);
         self
@@ -347,6 +385,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("fair", "starvation", "polling"))]
     pub fn fairness_gap(self, gap: Duration) -> Self {
         LockManagerBuilder { gap, ..self }
     }
@@ -374,6 +413,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("WAIT", "min_replicas"))]
     pub fn replicas(self, replicas: u32) -> Self {
         LockManagerBuilder { replicas: Some(replicas), ..self }
     }
@@ -418,6 +458,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("command_timeout", "socket_timeout"))]
     #[cfg(feature = "_remote")]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
@@ -454,6 +495,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("password", "user", "IAM", "token", "AUTH"))]
     #[cfg(feature = "_remote")]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
@@ -467,6 +509,18 @@ impl LockManagerBuilder {
 
     /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
     /// precedence over the URL. Feature `tls` or `etcd`.
+    ///
+    /// ```
+    /// use distlock::{LockManager, TlsOptions};
+    ///
+    /// # #[cfg(feature = "tls")]
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let tls = TlsOptions::new().system_roots();
+    /// let manager = LockManager::builder().url("rediss://redis.example/").tls(tls).connect_lazy()?;
+    /// # Ok(()) }
+    /// # #[cfg(not(feature = "tls"))] fn main() {}
+    /// ```
+    #[doc(alias("ssl", "rustls", "certificate", "mTLS"))]
     #[cfg(any(feature = "tls", feature = "etcd"))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);

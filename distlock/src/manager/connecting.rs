@@ -50,6 +50,22 @@ impl LockManagerBuilder {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// use distlock::LockManager;
+    ///
+    /// let manager = LockManager::builder()
+    ///     .url("memory:") // or "redis://127.0.0.1/"
+    ///     .default_wait(Duration::from_secs(3))
+    ///     .connect()
+    ///     .await?;
+    /// manager.lock("order:42").run(async |_held| { /* the work */ }).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn connect(self) -> impl Future<Output = Result<LockManager, LockError>> + Send {
         Box::pin(self.connect_now())
     }
@@ -78,6 +94,16 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     /// As [`LockManager::connect_lazy`].
+    ///
+    /// ```
+    /// use distlock::LockManager;
+    ///
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// // The server may start later than this program.
+    /// let manager = LockManager::builder().url("redis://127.0.0.1/").connect_lazy()?;
+    /// assert!(!manager.health().is_ready());
+    /// # Ok(()) }
+    /// ```
     pub fn connect_lazy(self) -> Result<LockManager, LockError> {
         Ok(self.build(ConnectOn::FirstUse)?.manager)
     }

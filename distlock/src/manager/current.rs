@@ -7,6 +7,24 @@ use crate::scope::{self, Add};
 ///
 /// # Errors
 /// Returns the manager if there already is a default. The default stays as it is.
+///
+/// ```
+/// use distlock::{LockError, LockManager, distributed_lock};
+///
+/// #[distributed_lock(key = "order:<id>")]
+/// async fn pay(id: u64) -> Result<&'static str, LockError> {
+///     Ok("paid")
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), LockError> {
+///     let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+///     distlock::init(manager).expect("called once");
+///     assert_eq!(pay(42).await?, "paid");
+///     Ok(())
+/// }
+/// ```
+#[doc(alias("global", "static", "default manager", "set_default"))]
 pub fn init(manager: LockManager) -> Result<(), LockManager> {
     scope::set_global(manager.0).map_err(LockManager)
 }
@@ -29,6 +47,7 @@ pub fn init(manager: LockManager) -> Result<(), LockManager> {
 ///
 /// # Cancel safety
 /// As cancel-safe as `work`.
+#[doc(alias("scope", "tenant", "tests", "provide"))]
 pub async fn with_manager<F: Future>(manager: LockManager, work: F) -> F::Output {
     scope::scoped(Add::Manager(manager.0), work).await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::{Defaults, LockManager, connecting};
-use crate::backend::memory::MemoryStore;
+use crate::backend::memory::{Memory, MemoryStore};
 use crate::driver::Core;
 use crate::observe::Observers;
 
@@ -18,7 +18,8 @@ impl LockManager {
     /// A manager of `store`. Without `runtime` it has a thread of its own.
     pub(crate) fn of_shared_memory(store: Arc<MemoryStore>, runtime: Option<Handle>) -> Self {
         let (client, observers) = (connecting::client_id(None), Observers::standard());
-        LockManager::using_memory(client, store, Defaults::default(), |client, memory, tuning, seed| {
+        let memory = Memory::new(&client, String::new(), store);
+        LockManager::using_memory(client, memory, Defaults::default(), |client, memory, tuning, seed| {
             match runtime {
                 Some(runtime) => Core::start_on(runtime, client, memory, tuning, seed, observers),
                 None => Core::start(client, memory, tuning, seed, observers),

@@ -74,6 +74,7 @@ impl LockManager {
     ///
     /// A manager that connects on first use is not connected before. A service whose readiness depends on locks makes
     /// all of its instances unready while the store is away: use it where an instance can do nothing without locks.
+    #[doc(alias("readiness", "liveness", "ping", "is_connected"))]
     #[must_use]
     pub fn health(&self) -> Health {
         let core = self.core();
@@ -111,6 +112,7 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    #[doc(alias("doctor", "check"))]
     pub fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>, LockError>> + Send {
         Box::pin(async {
             let key = LockKey::from_shared("distlock".into());
@@ -142,6 +144,7 @@ impl LockManager {
     /// ```
     ///
     /// Events contain keys, which may be personal data.
+    #[doc(alias("listener", "subscribe", "audit", "alerts", "LockingTaskExecutorListener"))]
     #[must_use]
     pub fn events(&self) -> Events {
         self.core().observers.subscribe()

@@ -44,6 +44,7 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Cancel-safe.
+    #[doc(alias("isLocked", "holder", "owner", "who", "PTTL", "remainTimeToLive"))]
     pub fn inspect(
         &self,
         key: impl IntoLockKey,

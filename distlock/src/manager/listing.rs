@@ -34,6 +34,19 @@ const PAGE: (usize, usize) = (2 << 10, 64 << 10);
 const AHEAD: usize = 64;
 
 /// All locks, in the order of their keys; see [`LockManager::list`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// let mut locks = manager.list("*"); // also a `Stream` of the crate `futures`
+/// while let Some(lock) = locks.next().await {
+///     println!("{}", lock?.key);
+/// }
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 pub struct Locks {
     items: Receiver<Item>,
     clients: Vec<LockClient>,
@@ -87,6 +100,7 @@ impl LockManager {
     /// # Errors
     /// The stream ends with [`LockError::Unavailable`] if the server cannot be reached or refuses, and with
     /// [`LockError::InvalidOptions`] if the pattern is longer than 1 KiB or the store cannot list its locks.
+    #[doc(alias("ls", "SCAN", "all locks", "active locks"))]
     pub fn list(&self, pattern: impl AsRef<str>) -> Locks {
         let (sender, items) = mpsc::channel(AHEAD);
         let core = self.core().clone();
@@ -121,17 +135,59 @@ impl Locks {
     ///
     /// # Cancel safety
     /// Cancel-safe: no lock is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let mut locks = manager.list("*");
+    /// assert_eq!(locks.next().await.expect("one lock")?.key, "order:42");
+    /// assert!(locks.next().await.is_none());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<LockEntry, LockError>> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
     /// The clients that have answered so far, whether or not they hold a lock; this process is one of them. Complete
     /// when the first lock was read. A store that lists its locks itself tells of no others.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let mut locks = manager.list("*");
+    /// while let Some(lock) = locks.next().await {
+    ///     lock?;
+    /// }
+    /// for client in locks.clients() {
+    ///     println!("{} on {:?}", client.id, client.host);
+    /// }
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn clients(&self) -> &[LockClient] {
         &self.clients
     }
 
     /// The ids of the clients that have not answered so far. Complete when the stream has ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let mut locks = manager.list("*");
+    /// while let Some(lock) = locks.next().await {
+    ///     println!("{}", lock?.key);
+    /// }
+    /// if !locks.unanswered().is_empty() {
+    ///     println!("there may be more: {:?} did not answer", locks.unanswered());
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn unanswered(&self) -> &[String] {
         &self.unanswered
     }

@@ -11,6 +11,19 @@ use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, clie
 /// A process that holds a lock or waits for it, as it tells of itself.
 ///
 /// One that does not answer (because it runs an earlier version, or has died) is known by its id alone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// let lock = manager.inspect("order:42").await?.expect("it is held");
+/// let client = lock.holders[0].client.as_ref().expect("one of this library");
+/// println!("{:?} on {:?}, process {:?}", client.program, client.host, client.pid);
+/// assert_eq!(client.pid, Some(std::process::id()));
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockClient {
@@ -32,6 +45,19 @@ pub struct LockClient {
 }
 
 /// One holder of a lock.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").label("checkout").acquire().await?;
+/// let lock = manager.inspect("order:42").await?.expect("it is held");
+/// for holder in &lock.holders {
+///     println!("{:?} has held it for {:?}, {:?} are left", holder.label, holder.since, holder.remaining);
+/// }
+/// assert_eq!(lock.holders[0].token, guard.owner());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
@@ -50,6 +76,24 @@ pub struct LockHolder {
 }
 
 /// A process that waits for a lock.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// let next = tokio::spawn(manager.lock("order:42").label("refund").acquire());
+/// # while manager.inspect("order:42").await?.is_none_or(|lock| lock.waiters_here == 0) {
+/// #     tokio::task::yield_now().await;
+/// # }
+/// let lock = manager.inspect("order:42").await?.expect("it is held");
+/// let first = &lock.waiting[0];
+/// println!("{:?} has waited for {:?}", first.label, first.since);
+/// assert_eq!((first.label.as_deref(), first.requests), (Some("refund"), Some(1)));
+/// # guard.release().await?;
+/// # next.await.expect("it does not panic")?.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockWaiter {
@@ -66,6 +110,18 @@ pub struct LockWaiter {
 }
 
 /// The holders of a lock, and who waits for it; see [`LockManager::inspect`](crate::LockManager::inspect).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("exports").max_holders(3).acquire().await?;
+/// let lock = manager.inspect("exports").await?.expect("it is held");
+/// assert_eq!(lock.kind, distlock::LockKind::Limited { max_holders: 3 });
+/// assert_eq!((lock.holders.len(), lock.waiting.len()), (1, 0));
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -97,6 +153,17 @@ pub struct LockInfo {
 }
 
 /// A lock that is held or waited for; see [`LockManager::list`](crate::LockManager::list).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// let lock = manager.list("order:*").next().await.expect("one lock")?;
+/// assert_eq!((lock.key.as_str(), lock.holders.len()), ("order:42", 1));
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockEntry {

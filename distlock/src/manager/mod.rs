@@ -11,22 +11,19 @@ mod health;
 mod inspecting;
 mod listing;
 mod lock_info;
+mod memory;
 mod operations;
 mod schemes;
 mod store_slot;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::backend::memory::{Memory, MemoryStore};
 use crate::backend::{Backend, Tuning};
-use crate::driver::{Alive, Core};
+use crate::driver::Core;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager_handle::{Defaults, ManagerHandle};
-#[cfg(test)]
-use crate::observe::Observer;
 use crate::observe::Observers;
 use crate::request::{Keys, LockRequest};
 use crate::scope;
@@ -68,6 +65,7 @@ pub use operations::ShutdownReport;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("lock provider", "RedissonClient", "Redsync", "locker", "lock client"))]
 #[derive(Clone)]
 pub struct LockManager(ManagerHandle);
 
@@ -135,6 +133,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("open", "redis", "valkey", "postgres", "etcd", "zookeeper", "mysql", "memcached"))]
     pub fn connect(url: impl AsRef<str>) -> impl Future<Output = Result<Self, LockError>> + Send {
         LockManager::builder().url(url.as_ref()).connect()
     }
@@ -176,72 +175,9 @@ impl LockManager {
         LockManagerBuilder::default()
     }
 
-    /// Locks in this process's memory, separate from those of every other manager: for development, unit
-    /// tests, and programs that are one process.
-    ///
-    /// Time is real here too. Acquiring a free lock and handing it on need no timer and no other thread, so
-    /// they work under a paused clock (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`). But a
-    /// `wait`, a ttl and renewal use the suspend-proof clock of the operating system, on the manager's own
-    /// thread: a lease that a test could stop or skip would not be the lease that the program relies on, and
-    /// tokio does not tell other threads when it skips time. A test that waits for a busy lock takes as long
-    /// as its `wait`, so choose a short one, like `wait(Duration::from_millis(20))`. Under a paused clock, a
-    /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits
-    /// for another thread.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), distlock::LockError> {
-    /// # let manager = distlock::LockManager::in_memory();
-    /// let (one, other) = (distlock::LockManager::in_memory(), distlock::LockManager::in_memory());
-    /// let _first = one.lock("k").acquire().await?;
-    /// let _second = other.lock("k").acquire().await?; // another manager, another memory
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn in_memory() -> Self {
-        let client = connecting::client_id(None);
-        LockManager::memory(client, Defaults::default())
-    }
-
-    fn memory(client: Arc<str>, defaults: Defaults) -> Self {
-        LockManager::observed_memory(client, defaults, Observers::standard())
-    }
-
-    fn observed_memory(client: Arc<str>, defaults: Defaults, observers: Observers) -> Self {
-        let store = MemoryStore::new(LockManager::memory_tuning());
-        LockManager::using_memory(client, store, defaults, |client, memory, tuning, seed| {
-            Core::start(client, memory, tuning, seed, observers)
-        })
-    }
-
-    /// No other process can use these locks, so there is no poller to leave gaps for.
-    fn memory_tuning() -> Tuning {
-        Tuning { poll_gap: Duration::ZERO, ..Tuning::default() }
-    }
-
-    fn using_memory(
-        client: Arc<str>,
-        store: Arc<MemoryStore>,
-        defaults: Defaults,
-        start: impl FnOnce(Arc<str>, Arc<Memory>, &Tuning, u64) -> Arc<Alive>,
-    ) -> Self {
-        let memory = Memory::new(&client, store);
-        let alive = start(client, memory.clone(), &LockManager::memory_tuning(), fastrand::u64(..));
-        memory.deliver_to(alive.core());
-        ManagerHandle::new(alive, defaults).into()
-    }
-
     fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
         let alive = Core::start(client, backend, tuning, fastrand::u64(..), Observers::standard());
         ManagerHandle::new(alive, defaults).into()
-    }
-
-    /// [`in_memory`](LockManager::in_memory), and what happens in it is told to `observer`.
-    #[cfg(test)]
-    pub(crate) fn in_memory_observed_by(observer: Arc<dyn Observer>) -> Self {
-        let observers = Observers::standard().and(observer);
-        LockManager::observed_memory(connecting::client_id(None), Defaults::default(), observers)
     }
 
     /// Connects to the URL in the environment variable `DISTLOCK_URL`.
@@ -259,6 +195,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("DISTLOCK_URL", "environment"))]
     pub fn from_env() -> impl Future<Output = Result<Self, LockError>> + Send {
         Box::pin(async {
             match std::env::var("DISTLOCK_URL") {
@@ -306,6 +243,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("mutex", "getLock", "NewMutex", "RLock", "SET NX PX", "setnx", "advisory lock"))]
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }
@@ -326,6 +264,7 @@ impl LockManager {
     /// assert_eq!(both.keys().count(), 2);
     /// # both.release().await }
     /// ```
+    #[doc(alias("multi lock", "getMultiLock", "MultiLock"))]
     pub fn lock_all<K: IntoLockKey>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
         let keys: Result<Vec<LockKey>, LockError> =
             keys.into_iter().map(IntoLockKey::into_lock_key).collect();

@@ -73,6 +73,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("forceUnlock", "unlock", "break lock", "DEL"))]
     pub fn force_release(
         &self,
         key: impl IntoLockKey,
@@ -130,6 +131,7 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("close", "graceful shutdown", "stop"))]
     pub fn shutdown(&self, grace: Duration) -> impl Future<Output = ShutdownReport> + Send {
         Box::pin(self.shut_down(grace))
     }

@@ -15,6 +15,7 @@ use crate::backend::mysql::{MysqlConfig, MysqlStore};
 use crate::backend::postgres::{PostgresConfig, PostgresStore};
 use crate::error::LockError;
 use crate::nearest::nearest;
+use crate::observe::Observers;
 
 #[cfg(feature = "etcd")]
 use crate::backend::etcd::EtcdStore;
@@ -168,7 +169,8 @@ fn open_memory(
     _connect: ConnectOn,
 ) -> Result<Built, LockError> {
     no_replicas(&builder)?;
-    Ok(Built::at_once(LockManager::memory(client.clone(), builder.defaults)))
+    let LockManagerBuilder { prefix, defaults, .. } = builder;
+    Ok(Built::at_once(LockManager::memory(client.clone(), prefix, defaults, Observers::standard())))
 }
 
 fn no_replicas(builder: &LockManagerBuilder) -> Result<(), LockError> {

@@ -7,6 +7,21 @@ use super::{Event, Lock, Observer};
 use crate::lease_cell::How;
 
 /// What was counted for a key.
+///
+/// ```
+/// use distlock::testing::Sections;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let manager = distlock::LockManager::in_memory();
+/// let sections = Sections::of([&manager]);
+/// for _ in 0..3 {
+///     manager.lock("order:42").run(async |_held| {}).await?;
+/// }
+/// let orders = sections.count("order:42");
+/// assert_eq!((orders.begun, orders.running, orders.most_at_once, orders.lost), (3, 0, 1, 0));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionCount {

@@ -21,6 +21,27 @@ const KEPT: usize = 1024;
 /// Within one manager, each request ends with one of [`Acquired`](LockEvent::Acquired) (one for each of its keys),
 /// [`NotAcquired`](LockEvent::NotAcquired) and [`Abandoned`](LockEvent::Abandoned), and each acquired lock with one
 /// [`Released`](LockEvent::Released), after a [`Lost`](LockEvent::Lost) if it was lost.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::LockEvent;
+///
+/// let mut events = manager.events();
+/// manager.lock("order:42").label("order").run(async |_held| {}).await?;
+/// while let Some(event) = events.next().await {
+///     match event {
+///         LockEvent::Released { label, held, .. } => {
+///             println!("{label} was held for {held:?}");
+///             break;
+///         }
+///         LockEvent::Lost { label, key, reason, .. } => eprintln!("{label}: {key} was lost: {reason}"),
+///         _ => {}
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
@@ -247,6 +268,16 @@ impl Observer for Readers {
 }
 
 /// What happens in a manager from now on; see [`LockManager::events`](crate::LockManager::events).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// let mut events = manager.events();
+/// manager.lock("order:42").run(async |_held| {}).await?;
+/// println!("{:?}", events.next().await);
+/// # Ok(()) }
+/// ```
 pub struct Events(Receiver<LockEvent>);
 
 impl Events {
@@ -255,6 +286,23 @@ impl Events {
     ///
     /// # Cancel safety
     /// Cancel-safe: no event is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::LockEvent;
+    ///
+    /// let mut events = manager.events();
+    /// let _guard = manager.lock("order:42").acquire().await?;
+    /// loop {
+    ///     match events.next().await.expect("the manager lives") {
+    ///         LockEvent::Acquired { key, .. } => break assert_eq!(key, "order:42"),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn next(&mut self) -> Option<LockEvent> {
         match self.0.recv().await {
             Ok(event) => Some(event),

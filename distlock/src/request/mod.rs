@@ -77,6 +77,7 @@ impl Keys {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("mutex", "options"))]
 #[must_use = "a request does nothing until it is acquired, tried or run"]
 #[derive(Debug)]
 pub struct LockRequest {
@@ -133,6 +134,16 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias(
+        "lease",
+        "lease_time",
+        "leaseTime",
+        "expire",
+        "expiry",
+        "expiration",
+        "PX",
+        "lock_at_most_for"
+    ))]
     pub fn ttl(self, ttl: Duration) -> Self {
         LockRequest { ttl: Some(ttl), ..self }
     }
@@ -150,6 +161,14 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias(
+        "timeout",
+        "wait_time",
+        "waitTime",
+        "acquire_timeout",
+        "acquireTimeout",
+        "blocking_timeout"
+    ))]
     pub fn wait(self, wait: Duration) -> Self {
         LockRequest { wait: Wait::For(wait), ..self }
     }
@@ -165,6 +184,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("tryLock", "try_lock", "NX", "non-blocking"))]
     pub fn no_wait(self) -> Self {
         self.wait(Duration::ZERO)
     }
@@ -179,6 +199,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("blocking", "lockInterruptibly"))]
     pub fn wait_forever(self) -> Self {
         LockRequest { wait: Wait::Forever, ..self }
     }
@@ -193,6 +214,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("retry_count", "retryCount", "retryDelay", "retryJitter", "backoff", "WithTries"))]
     pub fn retry(self, retry: Retry) -> Self {
         LockRequest { wait: Wait::Retry(retry), ..self }
     }
@@ -210,6 +232,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("watchdog", "auto_renew", "auto_extend", "heartbeat", "automaticExtensionThreshold"))]
     pub fn no_renew(self) -> Self {
         LockRequest { renewal: Renewal::Never, ..self }
     }
@@ -227,6 +250,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("lock_at_most_for", "lockAtMostFor", "deadline"))]
     pub fn max_hold(self, max_hold: Duration) -> Self {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
@@ -248,6 +272,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("lock_at_least_for", "lockAtLeastFor", "throttle", "debounce", "cron"))]
     pub fn min_hold(self, min_hold: Duration) -> Self {
         LockRequest { min_hold: Some(min_hold), ..self }
     }
@@ -266,6 +291,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("queue limit", "load shedding"))]
     pub fn max_waiters(self, most: u32) -> Self {
         LockRequest { max_waiters: Some(most), ..self }
     }
@@ -281,6 +307,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("fencing", "fence", "getFencedLock"))]
     pub fn fenced(self) -> Self {
         LockRequest { fenced: true, ..self }
     }
@@ -297,6 +324,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("rwlock", "read lock", "readLock", "ReadWriteLock", "getReadWriteLock"))]
     pub fn shared(self) -> Self {
         LockRequest { kind: Kind::Shared, ..self }
     }
@@ -313,6 +341,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("semaphore", "permits", "getSemaphore", "PermitExpirableSemaphore", "limit"))]
     pub fn max_holders(self, limit: u32) -> Self {
         LockRequest { kind: Kind::Limited(limit), ..self }
     }
@@ -330,6 +359,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("recursive", "ReentrantLock"))]
     pub fn reentrant(self) -> Self {
         LockRequest { reentrant: true, ..self }
     }
@@ -405,6 +435,7 @@ impl LockRequest {
     ///
     /// Only for an exclusive lock of one key, without [`min_hold`](LockRequest::min_hold), and not on a quorum of
     /// servers: otherwise the request fails with [`LockError::InvalidOptions`].
+    #[doc(alias("keep", "sticky", "cache"))]
     pub fn linger(self, linger: impl Into<Option<Duration>>) -> Self {
         LockRequest { linger: linger.into().map_or(Lingering::Never, Lingering::For), ..self }
     }
@@ -419,6 +450,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("name", "metric label"))]
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         LockRequest { label: label.into(), ..self }
     }
@@ -496,6 +528,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("lock", "SET NX PX", "LockContext"))]
     pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> + Send + Sync + 'static {
         Acquire::new(self)
     }
@@ -520,6 +553,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("tryLock", "try_lock"))]
     pub fn try_acquire(
         self,
     ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + Sync + 'static {
@@ -551,6 +585,7 @@ impl LockRequest {
     ///
     /// # Panics
     /// If the body does; the lock is released in the background, as if the future were dropped.
+    #[doc(alias("using", "with_lock", "executeWithLock", "critical section"))]
     pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
     where
         F: FnOnce(Held) -> Fut,

@@ -46,6 +46,13 @@ pub struct Abilities {
 }
 
 /// What a store may lack: see [`Abilities::lacks`].
+///
+/// ```
+/// use distlock::store::{Abilities, Ability};
+///
+/// let abilities = Abilities::default().lacks(Ability::Shared, "an item has one owner");
+/// # drop(abilities);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ability {
@@ -81,48 +88,104 @@ impl Default for Abilities {
 
 impl Abilities {
     /// It keeps [shared](LockKind::Shared) locks, too.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().shared();
+    /// assert!(abilities.keeps(distlock::LockKind::Shared));
+    /// ```
     #[must_use]
     pub fn shared(self) -> Self {
         Abilities { shared: true, ..self }
     }
 
     /// It keeps [limited](LockKind::Limited) locks (semaphores), too.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().limited();
+    /// assert!(abilities.keeps(distlock::LockKind::Limited { max_holders: 3 }));
+    /// ```
     #[must_use]
     pub fn limited(self) -> Self {
         Abilities { limited: true, ..self }
     }
 
     /// A release can leave the key taken for a while: [`Release::keep`](super::Release::keep).
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().min_hold();
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn min_hold(self) -> Self {
         Abilities { min_hold: true, ..self }
     }
 
     /// Exclusive locks have fencing tokens if that is asked for.
+    ///
+    /// ```
+    /// use distlock::store::{Abilities, Fencing};
+    ///
+    /// let abilities = Abilities::default().fencing(Fencing::Blocks);
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn fencing(self, fencing: Fencing) -> Self {
         Abilities { fencing: Some(fencing), ..self }
     }
 
     /// How waiters learn that a lock is free.
+    ///
+    /// ```
+    /// use distlock::store::{Abilities, Waiting};
+    ///
+    /// let abilities = Abilities::default().waiting(Waiting::Notified);
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn waiting(self, waiting: Waiting) -> Self {
         Abilities { waiting, ..self }
     }
 
     /// What ends the lease of a holder that has died.
+    ///
+    /// ```
+    /// use distlock::store::{Abilities, LeaseRule};
+    ///
+    /// let abilities = Abilities::default().lease(LeaseRule::Session);
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn lease(self, lease: LeaseRule) -> Self {
         Abilities { lease, ..self }
     }
 
     /// The longest ttl that it can keep. Nothing is subtracted: what is rounded up must still fit.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().longest_ttl(std::time::Duration::from_secs(30 * 24 * 3600));
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn longest_ttl(self, longest: Duration) -> Self {
         Abilities { longest_ttl: Some(longest), ..self }
     }
 
     /// Which keys it can keep. The manager's prefix counts as a part of the key.
+    ///
+    /// ```
+    /// use distlock::store::{Abilities, KeyRules};
+    ///
+    /// let abilities = Abilities::default().keys(KeyRules::any().at_most(250));
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn keys(self, keys: KeyRules) -> Self {
         Abilities { keys, ..self }
@@ -130,12 +193,26 @@ impl Abilities {
 
     /// [`LockStore::acquire_all`](super::LockStore::acquire_all) takes so many keys by one command. Requests
     /// for several keys need no ability: a store without this one is asked for one key after the other.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().acquires_together(100);
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn acquires_together(self, most: usize) -> Self {
         Abilities { acquires_together: most.max(1), ..self }
     }
 
     /// [`LockStore::renew_all`](super::LockStore::renew_all) renews so many leases by one command.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().renews_together(100);
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn renews_together(self, most: usize) -> Self {
         Abilities { renews_together: most.max(1), ..self }
@@ -143,6 +220,13 @@ impl Abilities {
 
     /// Why it does not have `ability`: the error of a request that needs it says so. A part of a sentence that
     /// follows a colon, without a full stop. Without meaning if it has the ability.
+    ///
+    /// ```
+    /// use distlock::store::{Abilities, Ability};
+    ///
+    /// let abilities = Abilities::default().lacks(Ability::MinHold, "an item that was deleted is gone");
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn lacks(mut self, ability: Ability, reason: &'static str) -> Self {
         self.lacks.retain(|(other, _)| *other != ability);
@@ -152,6 +236,13 @@ impl Abilities {
 
     /// How long one attempt to connect may take: [`LockManager::connect`](crate::LockManager::connect) does not give
     /// up earlier. It tries for 5 s at least.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().connects_within(std::time::Duration::from_secs(10));
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn connects_within(self, limit: Duration) -> Self {
         Abilities { connects_within: Some(limit), ..self }
@@ -164,12 +255,27 @@ impl Abilities {
     }
 
     /// [`LockStore::list`](super::LockStore::list) lists all locks.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default().lists();
+    /// # drop(abilities);
+    /// ```
     #[must_use]
     pub fn lists(self) -> Self {
         Abilities { lists: true, ..self }
     }
 
     /// Whether it keeps locks of this kind.
+    ///
+    /// ```
+    /// use distlock::store::Abilities;
+    ///
+    /// let abilities = Abilities::default();
+    /// assert!(abilities.keeps(distlock::LockKind::Exclusive));
+    /// assert!(!abilities.keeps(distlock::LockKind::Shared));
+    /// ```
     #[must_use]
     pub fn keeps(&self, kind: LockKind) -> bool {
         match kind {
@@ -181,6 +287,13 @@ impl Abilities {
 }
 
 /// How a store makes fencing tokens.
+///
+/// ```
+/// use distlock::store::{Abilities, Fencing};
+///
+/// let abilities = Abilities::default().fencing(Fencing::OneByOne);
+/// # drop(abilities);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fencing {
@@ -193,6 +306,13 @@ pub enum Fencing {
 }
 
 /// How waiters learn that a lock is free.
+///
+/// ```
+/// use distlock::store::{Abilities, Waiting};
+///
+/// let abilities = Abilities::default().waiting(Waiting::Queued);
+/// # drop(abilities);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -210,6 +330,16 @@ pub enum Waiting {
 }
 
 /// What ends the lease of a holder that has died.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Abilities, LeaseRule};
+///
+/// // A store that counts in whole seconds.
+/// let rule = LeaseRule::PerLock { granularity: Duration::from_secs(1) };
+/// let abilities = Abilities::default().lease(rule);
+/// # drop(abilities);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseRule {
@@ -233,6 +363,13 @@ pub enum LeaseRule {
 }
 
 /// Which keys a store can keep, prefix included.
+///
+/// ```
+/// use distlock::store::KeyRules;
+///
+/// let rules = KeyRules::any().at_most(250).without(char::is_whitespace, "white space");
+/// # drop(rules);
+/// ```
 #[derive(Clone)]
 pub struct KeyRules {
     at_most: Option<usize>,
@@ -244,12 +381,26 @@ type Refused = (fn(char) -> bool, &'static str);
 
 impl KeyRules {
     /// Every key: up to 1 280 bytes of UTF-8 with any characters in them.
+    ///
+    /// ```
+    /// use distlock::store::KeyRules;
+    ///
+    /// let rules = KeyRules::any();
+    /// # drop(rules);
+    /// ```
     #[must_use]
     pub fn any() -> Self {
         KeyRules { at_most: None, refuses: None }
     }
 
     /// No key of more than so many bytes.
+    ///
+    /// ```
+    /// use distlock::store::KeyRules;
+    ///
+    /// let rules = KeyRules::any().at_most(250);
+    /// # drop(rules);
+    /// ```
     #[must_use]
     pub fn at_most(self, bytes: usize) -> Self {
         KeyRules { at_most: Some(bytes), ..self }
@@ -257,6 +408,13 @@ impl KeyRules {
 
     /// No key with a character for which `refuses` is true; `which` names them in the error, as in "white
     /// space".
+    ///
+    /// ```
+    /// use distlock::store::KeyRules;
+    ///
+    /// let rules = KeyRules::any().without(char::is_control, "control characters");
+    /// # drop(rules);
+    /// ```
     #[must_use]
     pub fn without(self, refuses: fn(char) -> bool, which: &'static str) -> Self {
         KeyRules { refuses: Some((refuses, which)), ..self }

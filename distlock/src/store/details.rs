@@ -19,26 +19,51 @@ pub struct OwnerDetails(pub(crate) Details);
 
 impl OwnerDetails {
     /// For how long it has held the lock, or has waited for it.
+    ///
+    /// ```
+    /// let details = distlock::store::OwnerDetails::default().since(std::time::Duration::from_secs(12));
+    /// # drop(details);
+    /// ```
     pub fn since(self, since: Duration) -> Self {
         OwnerDetails(Details { since: Some(since), ..self.0 })
     }
 
     /// The label of its request.
+    ///
+    /// ```
+    /// let details = distlock::store::OwnerDetails::default().label("checkout");
+    /// # drop(details);
+    /// ```
     pub fn label(self, label: impl Into<String>) -> Self {
         OwnerDetails(Details { label: Some(label.into()), ..self.0 })
     }
 
     /// The machine that its process runs on.
+    ///
+    /// ```
+    /// let details = distlock::store::OwnerDetails::default().host("web-1");
+    /// # drop(details);
+    /// ```
     pub fn host(self, host: impl Into<String>) -> Self {
         self.who(|who| Who { host: Some(host.into()), ..who })
     }
 
     /// The id of its process.
+    ///
+    /// ```
+    /// let details = distlock::store::OwnerDetails::default().pid(4711);
+    /// # drop(details);
+    /// ```
     pub fn pid(self, pid: u32) -> Self {
         self.who(|who| Who { pid: Some(pid), ..who })
     }
 
     /// The program that its process runs.
+    ///
+    /// ```
+    /// let details = distlock::store::OwnerDetails::default().program("shop");
+    /// # drop(details);
+    /// ```
     pub fn program(self, program: impl Into<String>) -> Self {
         self.who(|who| Who { program: Some(program.into()), ..who })
     }

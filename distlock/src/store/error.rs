@@ -15,6 +15,20 @@ use crate::protocol::Failure;
 /// | [`later`](StoreError::later) | did nothing; the store refuses for now | it is repeated, less and less often | the same |
 /// | [`unknown`](StoreError::unknown) | was carried out, or is, or will be within 5 s, or never | it is repeated, and what it may have done is undone | – |
 /// | [`refused`](StoreError::refused) | did nothing or a part, and will be refused again | the request fails at once, and what may have been done is undone | requests fail that might have gone through |
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use distlock::store::StoreError;
+///
+/// /// Of a client that tells what kind of failure it was.
+/// fn store_error(error: std::io::Error) -> StoreError {
+///     match error.kind() {
+///         ErrorKind::ConnectionRefused => StoreError::not_sent(error),
+///         ErrorKind::PermissionDenied => StoreError::refused(error),
+///         _ => StoreError::unknown(error), // when in doubt
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StoreError {
     /// What the error says about its command.
@@ -24,23 +38,43 @@ pub struct StoreError {
 
 impl StoreError {
     /// There is no connection: the command has not left this process, and never will.
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::not_sent("not connected");
+    /// assert_eq!(error.to_string(), "not connected");
+    /// ```
     pub fn not_sent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         StoreError::new(Failure::NotSent, source)
     }
 
     /// The store has refused for now, and has done nothing: it starts, it is overloaded, a transaction lost
     /// against another one and was rolled back.
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::later("the server is starting");
+    /// assert_eq!(error.to_string(), "the server is starting");
+    /// ```
     pub fn later(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         StoreError::new(Failure::Later, source)
     }
 
     /// The connection broke, the answer did not come or was not understood. The command may have been carried
     /// out, or may still be.
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::unknown("the connection was reset");
+    /// assert_eq!(error.to_string(), "the connection was reset");
+    /// ```
     pub fn unknown(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         StoreError::new(Failure::Unknown, source)
     }
 
     /// The store has refused, and will refuse again: no permission, a wrong password, a table that is missing.
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::refused("the table `locks` is missing");
+    /// assert_eq!(error.to_string(), "the table `locks` is missing");
+    /// ```
     pub fn refused(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         StoreError::new(Failure::Refused, source)
     }

@@ -14,6 +14,13 @@ use crate::clock::{self, Time};
 const MOST_HINTS: usize = 1 << 16;
 
 /// Whether commands of earlier connections may still be carried out.
+///
+/// ```no_run
+/// # use distlock::store::*;
+/// # async fn run(events: StoreEvents) {
+/// events.up(EarlierCommands::MayArrive);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlierCommands {
@@ -24,6 +31,13 @@ pub enum EarlierCommands {
 }
 
 /// Whether what the store reports by itself reaches this process.
+///
+/// ```no_run
+/// # use distlock::store::*;
+/// # async fn run(events: StoreEvents) {
+/// events.notifications(Notifications::Off);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notifications {
@@ -47,6 +61,36 @@ pub(crate) enum Report {
 
 /// Where [`LockStore::run`](super::LockStore::run) reports what it sees. May be cloned and used on any thread;
 /// reports are taken in the order in which they are made, on the manager's own thread.
+///
+/// ```no_run
+/// use distlock::store::{EarlierCommands, StoreError, StoreEvents};
+/// # struct Connection;
+/// # impl Connection {
+/// #     async fn open() -> Result<Connection, std::io::Error> { Ok(Connection) }
+/// #     async fn next_released_key(&mut self) -> Result<String, std::io::Error> { Ok("k".into()) }
+/// # }
+///
+/// /// What `LockStore::run` of a store with notifications does.
+/// async fn run(events: StoreEvents) {
+///     loop {
+///         events.wanted().await;
+///         let cause = match Connection::open().await {
+///             Ok(mut connection) => {
+///                 events.up(EarlierCommands::MayArrive);
+///                 loop {
+///                     match connection.next_released_key().await {
+///                         Ok(key) => events.released(&key),
+///                         Err(error) => break error,
+///                     }
+///                 }
+///             }
+///             Err(error) => error,
+///         };
+///         events.down(StoreError::not_sent(cause));
+///         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct StoreEvents {
     client: Arc<str>,
@@ -67,6 +111,13 @@ impl StoreEvents {
     }
 
     /// This process, as its owners name it: [`Owner::client`](super::Owner::client).
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// println!("connected as {}", events.client());
+    /// # }
+    /// ```
     #[must_use]
     pub fn client(&self) -> &str {
         &self.client
@@ -74,6 +125,14 @@ impl StoreEvents {
 
     /// Becomes ready when somebody needs the store: at once, unless the manager was made by `connect_lazy`; then
     /// with the first request. Await it before connecting. Cancel-safe.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.wanted().await;
+    /// // connect
+    /// # }
+    /// ```
     pub async fn wanted(&self) {
         let mut wanted = self.wanted.clone();
         // The manager's end drops this future too.
@@ -90,11 +149,25 @@ impl StoreEvents {
     ///
     /// Everybody who waits asks again, and every lease is renewed: what was reported in between may have been
     /// missed.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.up(EarlierCommands::Ended);
+    /// # }
+    /// ```
     pub fn up(&self, earlier: EarlierCommands) {
         self.report(Report::Up(earlier));
     }
 
     /// The connection is lost, or could not be made. Leases go on until their deadlines.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.down(StoreError::not_sent("connection refused"));
+    /// # }
+    /// ```
     pub fn down(&self, cause: StoreError) {
         self.report(Report::Down(cause));
     }
@@ -104,12 +177,26 @@ impl StoreEvents {
     /// while the store is [`down`](Self::down).
     ///
     /// When it comes again everybody who waits asks once: what was reported in between has been missed.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.notifications(Notifications::On);
+    /// # }
+    /// ```
     pub fn notifications(&self, notifications: Notifications) {
         self.report(Report::Notifications(notifications));
     }
 
     /// `key` (with its prefix) may be free. A hint: it may be late, doubled, or missing, and is ignored where
     /// nobody waits for the key.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.released("shop:order:42");
+    /// # }
+    /// ```
     pub fn released(&self, key: &str) {
         self.hint(Report::Released { key: key.to_owned() });
     }
@@ -117,6 +204,14 @@ impl StoreEvents {
     /// The store has given `key` (with its prefix) to `owner`, who stood in its queue, for the claim time. A hint:
     /// it may be late, doubled, or missing, and is ignored if the owner is of another process. A grant that nobody
     /// waits for any more is released.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// let owner = "dl1:checkout.0a1b:7"; // as the server reports it
+    /// events.granted("shop:order:42", owner, Grant::new().fence(1_790_000_000_000_000));
+    /// # }
+    /// ```
     pub fn granted(&self, key: &str, owner: &str, grant: Grant) {
         let made = grant.age.map(|age| clock::now().before(age));
         let Grant { fence, .. } = grant;
@@ -125,12 +220,31 @@ impl StoreEvents {
 
     /// Begins a heartbeat of the session. Call it before the heartbeat is sent, and
     /// [`answered`](Heartbeat::answered) when the store has confirmed it.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// # async fn ask_the_server() -> Result<(), StoreError> { Ok(()) }
+    /// let heartbeat = events.heartbeat();
+    /// if ask_the_server().await.is_ok() {
+    ///     heartbeat.answered(std::time::Duration::from_secs(10));
+    /// }
+    /// # }
+    /// ```
     #[must_use = "a heartbeat counts when it is answered"]
     pub fn heartbeat(&self) -> Heartbeat {
         Heartbeat { sent: clock::now(), reports: self.reports.clone() }
     }
 
     /// The session has ended, or may have: every lock is lost. To be said before a new session is begun.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.session_lost();
+    /// // begin the next session
+    /// # }
+    /// ```
     pub fn session_lost(&self) {
         // Heartbeats that are begun from now on are the next session's, whenever this is read.
         self.report(Report::SessionLost { at: clock::now() });
@@ -157,6 +271,14 @@ impl fmt::Debug for StoreEvents {
 }
 
 /// How [`StoreEvents::granted`] tells of a grant.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::Grant;
+///
+/// let grant = Grant::new().fence(17).at_most_old(Duration::from_millis(3));
+/// assert_ne!(grant, Grant::new());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Grant {
@@ -166,6 +288,11 @@ pub struct Grant {
 
 impl Grant {
     /// A grant of unknown age: its owner asks the store before it believes it, which costs a round trip.
+    ///
+    /// ```
+    /// let grant = distlock::store::Grant::new();
+    /// # let _ = grant;
+    /// ```
     pub fn new() -> Self {
         Grant::default()
     }
@@ -173,6 +300,11 @@ impl Grant {
     /// The first of the fencing tokens that were reserved, as in
     /// [`AcquireReply::Acquired`](super::AcquireReply::Acquired): as many as the owner asked for when it last
     /// queued.
+    ///
+    /// ```
+    /// let grant = distlock::store::Grant::new().fence(17);
+    /// # let _ = grant;
+    /// ```
     pub fn fence(self, first: u64) -> Self {
         Grant { fence: Some(first), ..self }
     }
@@ -183,12 +315,26 @@ impl Grant {
     /// An age that is too small makes two holders: the claim ends in the store while its owner relies on it. Take
     /// it from one clock, or from two whose difference is bounded, as [`ServerClock`](super::ServerClock) does. An age
     /// that is too large costs a round trip.
+    ///
+    /// ```
+    /// let grant = distlock::store::Grant::new().at_most_old(std::time::Duration::from_millis(3));
+    /// # let _ = grant;
+    /// ```
     pub fn at_most_old(self, age: Duration) -> Self {
         Grant { age: Some(age), ..self }
     }
 }
 
 /// A heartbeat of the session, on its way.
+///
+/// ```no_run
+/// # use distlock::store::*;
+/// # async fn run(events: StoreEvents) {
+/// let heartbeat = events.heartbeat(); // before it is sent
+/// // … the server has answered:
+/// heartbeat.answered(std::time::Duration::from_secs(10));
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a heartbeat counts when it is answered"]
 pub struct Heartbeat {
@@ -201,6 +347,13 @@ impl Heartbeat {
     /// at least. Each heartbeat may name another time-out, as the server grants it.
     ///
     /// A time-out longer than the store's makes two holders.
+    ///
+    /// ```no_run
+    /// # use distlock::store::*;
+    /// # async fn run(events: StoreEvents) {
+    /// events.heartbeat().answered(std::time::Duration::from_secs(10));
+    /// # }
+    /// ```
     pub fn answered(self, timeout: Duration) {
         drop(self.reports.send(Report::HeartbeatAnswered { sent: self.sent, timeout }));
     }

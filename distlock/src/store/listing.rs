@@ -3,6 +3,14 @@
 use super::StoredLock;
 
 /// What [`LockStore::list`](super::LockStore::list) is asked for: some of the locks that are held or waited for.
+///
+/// ```
+/// use distlock::store::List;
+///
+/// let first = List::new("shop:", None, 100);
+/// let second = List::new("shop:", Some("shop:order:42".to_owned()), 100);
+/// assert_eq!((first.most, second.after.as_deref()), (100, Some("shop:order:42")));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct List {
@@ -17,6 +25,10 @@ pub struct List {
 
 impl List {
     /// For tests of a store by itself.
+    ///
+    /// ```
+    /// assert_eq!(distlock::store::List::new("shop:", None, 100).beginning, "shop:");
+    /// ```
     #[must_use]
     pub fn new(beginning: impl Into<String>, after: Option<String>, most: usize) -> Self {
         List { beginning: beginning.into(), after, most }
@@ -42,17 +54,38 @@ pub struct StoredPage {
 
 impl StoredPage {
     /// Without locks, and the last one.
+    ///
+    /// ```
+    /// let nothing = distlock::store::StoredPage::new();
+    /// # drop(nothing);
+    /// ```
     pub fn new() -> Self {
         StoredPage::default()
     }
 
     /// With this lock: its key with the prefix, and who has it.
+    ///
+    /// ```
+    /// use distlock::LockKind;
+    /// use distlock::store::{StoredLock, StoredPage};
+    ///
+    /// let page = StoredPage::new().lock("shop:order:42", StoredLock::new(LockKind::Exclusive));
+    /// # drop(page);
+    /// ```
     pub fn lock(mut self, key: impl Into<String>, lock: StoredLock) -> Self {
         self.locks.push((key.into(), lock));
         self
     }
 
     /// There may be more behind the last key of this page. (On a page without locks it says nothing.)
+    ///
+    /// ```
+    /// use distlock::LockKind;
+    /// use distlock::store::{StoredLock, StoredPage};
+    ///
+    /// let page = StoredPage::new().lock("shop:order:42", StoredLock::new(LockKind::Exclusive)).and_more();
+    /// # drop(page);
+    /// ```
     pub fn and_more(self) -> Self {
         StoredPage { more: true, ..self }
     }

@@ -88,6 +88,98 @@ pub use server_clock::{Asking, ServerClock};
 /// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
 /// - Keys come with the manager's prefix, and events name them with it.
 /// - [`close`](LockStore::close) is called once, when nothing is held or asked for any more.
+///
+/// # Example
+/// A whole store: exclusive locks in a map of this process. A real one keeps the map on a server.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::{Mutex, MutexGuard};
+/// use std::time::Instant;
+///
+/// use distlock::store::*;
+/// use distlock::{LockKind, LockManager};
+///
+/// /// Who holds what, and until when.
+/// type Leases = HashMap<String, (Owner, Instant)>;
+///
+/// #[derive(Debug, Default)]
+/// struct MapStore(Mutex<Leases>);
+///
+/// impl MapStore {
+///     /// The leases that have not ended.
+///     fn leases(&self) -> MutexGuard<'_, Leases> {
+///         let mut leases = self.0.lock().expect("nothing panics inside");
+///         let now = Instant::now();
+///         leases.retain(|_, (_, end)| *end > now);
+///         leases
+///     }
+/// }
+///
+/// impl LockStore for MapStore {
+///     fn describe(&self) -> String {
+///         "a map".to_owned()
+///     }
+///
+///     async fn acquire(&self, Acquire { key, owner, ttl, .. }: &Acquire) -> Result<AcquireReply, StoreError> {
+///         let (now, mut leases) = (Instant::now(), self.leases());
+///         Ok(match leases.get_mut(&**key) {
+///             None => {
+///                 leases.insert(key.to_string(), (owner.clone(), now + *ttl));
+///                 AcquireReply::Acquired { fence: None }
+///             }
+///             // Repeated, because the reply was lost: it must not be told that it is in its own way.
+///             Some((holder, end)) if holder == owner => {
+///                 *end = (*end).max(now + *ttl);
+///                 AcquireReply::AlreadyHeld { fence: None }
+///             }
+///             Some((holder, end)) => AcquireReply::Busy(Busy::by(holder.as_str()).remaining(*end - now)),
+///         })
+///     }
+///
+///     async fn renew(&self, Renew { key, owner, ttl, .. }: &Renew) -> Result<RenewReply, StoreError> {
+///         Ok(match self.leases().get_mut(&**key) {
+///             Some((holder, end)) if holder == owner => {
+///                 *end = (*end).max(Instant::now() + *ttl);
+///                 RenewReply::Renewed
+///             }
+///             _ => RenewReply::NotHeld,
+///         })
+///     }
+///
+///     async fn release(&self, Release { key, owner, .. }: &Release) -> Result<ReleaseReply, StoreError> {
+///         let mut leases = self.leases();
+///         Ok(match leases.get(&**key) {
+///             Some((holder, _)) if holder == owner => {
+///                 leases.remove(&**key);
+///                 ReleaseReply::Released
+///             }
+///             _ => ReleaseReply::NotHeld,
+///         })
+///     }
+///
+///     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+///         let leases = self.leases();
+///         Ok(leases.get(key).map(|(holder, end)| {
+///             let left = end.saturating_duration_since(Instant::now());
+///             StoredLock::new(LockKind::Exclusive).holder(holder.as_str(), Some(left))
+///         }))
+///     }
+///
+///     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+///         Ok(self.leases().remove(key).is_some())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// let manager = LockManager::builder().store(MapStore::default()).connect().await?;
+/// let guard = manager.lock("order:42").acquire().await?;
+/// assert!(manager.lock("order:42").try_acquire().await?.is_none());
+/// guard.release().await
+/// # }
+/// ```
+#[doc(alias("backend", "provider", "driver"))]
 pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// What it can do. Asked once, when the manager is made.
     fn abilities(&self) -> Abilities {

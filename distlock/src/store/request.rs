@@ -11,6 +11,13 @@ use crate::lock_kind::LockKind;
 /// may compare it and do nothing else with it.
 ///
 /// Its text reads `dl1:<client>:<number>`, in letters, digits, `.`, `_`, `-` and `:`, at most 128 bytes.
+///
+/// ```
+/// use distlock::store::Owner;
+///
+/// let owner = Owner::new("checkout-7.0a", 42);
+/// assert_eq!((owner.as_str(), owner.client()), ("dl1:checkout-7.0a:42", "checkout-7.0a"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     text: Arc<str>,
@@ -19,6 +26,12 @@ pub struct Owner {
 
 impl Owner {
     /// The owner `number` of a client. For tests of a store by itself.
+    ///
+    /// ```
+    /// use distlock::store::Owner;
+    ///
+    /// assert_ne!(Owner::new("one", 1), Owner::new("one", 2));
+    /// ```
     #[must_use]
     pub fn new(client: &str, number: u64) -> Self {
         Owner { text: format!("{MARK}{client}:{number}").into(), client: client.len() }
@@ -29,6 +42,10 @@ impl Owner {
     }
 
     /// What to write into the store, and to compare.
+    ///
+    /// ```
+    /// assert_eq!(distlock::store::Owner::new("one", 1).as_str(), "dl1:one:1");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -36,6 +53,10 @@ impl Owner {
 
     /// The process that it belongs to; what
     /// [`StoreEvents::client`](super::StoreEvents::client) says there.
+    ///
+    /// ```
+    /// assert_eq!(distlock::store::Owner::new("one", 1).client(), "one");
+    /// ```
     #[must_use]
     pub fn client(&self) -> &str {
         self.text.get(MARK.len()..MARK.len() + self.client).unwrap_or_default()
@@ -55,6 +76,16 @@ impl fmt::Debug for Owner {
 }
 
 /// What [`LockStore::acquire`](super::LockStore::acquire) is asked for.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Acquire, Owner};
+///
+/// let owner = Owner::new("one", 1);
+/// let mut request = Acquire::new("order:42", &owner, Duration::from_secs(10));
+/// request.fences = 1;
+/// assert!(request.queue.is_none());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Acquire {
@@ -78,6 +109,14 @@ pub struct Acquire {
 ///
 /// Whether an owner that asks while others wait is let in past them when the key is free is up to the store: it decides
 /// how fair the lock is, and nothing else.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::Queue;
+///
+/// let queue = Queue::new(Duration::from_secs(3), Duration::from_secs(6));
+/// assert_eq!(queue.claim, Duration::from_secs(3));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Queue {
@@ -91,6 +130,14 @@ pub struct Queue {
 impl Acquire {
     /// An exclusive, unfenced lock, without a place in the queue. For tests of a store by itself; change the
     /// fields for more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Acquire, Owner};
+    ///
+    /// let request = Acquire::new("order:42", &Owner::new("one", 1), Duration::from_secs(10));
+    /// assert_eq!((request.fences, request.queue), (0, None));
+    /// ```
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, owner: &Owner, ttl: Duration) -> Self {
         let kind = LockKind::Exclusive;
@@ -100,6 +147,13 @@ impl Acquire {
 
 impl Queue {
     /// A place. For tests of a store by itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let queue = distlock::store::Queue::new(Duration::from_secs(3), Duration::from_secs(6));
+    /// assert_eq!(queue.entry_ttl, Duration::from_secs(6));
+    /// ```
     #[must_use]
     pub fn new(claim: Duration, entry_ttl: Duration) -> Self {
         Queue { claim, entry_ttl }
@@ -107,6 +161,15 @@ impl Queue {
 }
 
 /// What [`LockStore::renew`](super::LockStore::renew) is asked for.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Renew, Owner};
+///
+/// let owner = Owner::new("one", 1);
+/// let request = Renew::new("order:42", &owner, Duration::from_secs(10));
+/// assert_eq!(request.owner, owner);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Renew {
@@ -122,6 +185,14 @@ pub struct Renew {
 
 impl Renew {
     /// For tests of a store by itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Owner, Renew};
+    ///
+    /// let request = Renew::new("order:42", &Owner::new("one", 1), Duration::from_secs(10));
+    /// assert_eq!(&*request.key, "order:42");
+    /// ```
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, owner: &Owner, ttl: Duration) -> Self {
         Renew { key: key.into(), owner: owner.clone(), ttl, kind: LockKind::Exclusive }
@@ -129,6 +200,13 @@ impl Renew {
 }
 
 /// What [`LockStore::release`](super::LockStore::release) is asked for.
+///
+/// ```
+/// use distlock::store::{Owner, Release};
+///
+/// let request = Release::new("order:42", &Owner::new("one", 1));
+/// assert_eq!((&*request.key, request.keep), ("order:42", None));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Release {
@@ -143,6 +221,13 @@ pub struct Release {
 
 impl Release {
     /// For tests of a store by itself.
+    ///
+    /// ```
+    /// use distlock::store::{Owner, Release};
+    ///
+    /// let request = Release::new("order:42", &Owner::new("one", 1));
+    /// assert_eq!(request.keep, None);
+    /// ```
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, owner: &Owner) -> Self {
         Release { key: key.into(), owner: owner.clone(), keep: None }

@@ -33,24 +33,57 @@ pub struct ServerClock(Mutex<server_clock::ServerClock>);
 
 impl ServerClock {
     /// Nothing is known of the server's clock.
+    ///
+    /// ```
+    /// let clock = distlock::store::ServerClock::new();
+    /// # drop(clock);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         ServerClock::default()
     }
 
     /// Call it before a request is sent whose answer will tell the server's time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// let asking = clock.asking(); // before the request is sent
+    /// asking.answered(Duration::from_secs(1_000));
+    /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
     pub fn asking(&self) -> Asking<'_> {
         Asking { clock: self, sent: clock::now() }
     }
 
     /// A grant that the server made when its clock showed this, as passed to [`Asking::answered`]: of an age that is
     /// known, if the clock is, and else of unknown age.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new()); // of unknown age
+    /// ```
     pub fn grant(&self, made: Duration) -> Grant {
         let grant = Grant::new();
         self.age(made).map_or(grant, |age| grant.at_most_old(age))
     }
 
     /// The next answer comes from another server, or from the same one after a restart.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// clock.asking().answered(Duration::from_secs(1_000));
+    /// clock.forget(); // another server was connected
+    /// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
     pub fn forget(&self) {
         self.lock().forget();
     }
@@ -74,6 +107,17 @@ impl ServerClock {
 }
 
 /// A request that is being answered with the server's time.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Grant, ServerClock};
+///
+/// let clock = ServerClock::new();
+/// let asking = clock.asking();
+/// // … the server answers, and says what its clock shows
+/// asking.answered(Duration::from_secs(1_000));
+/// # let _: Grant = clock.grant(Duration::from_secs(1_000));
+/// ```
 #[derive(Debug)]
 #[must_use = "the clocks are compared when the request is answered"]
 pub struct Asking<'a> {
@@ -84,6 +128,15 @@ pub struct Asking<'a> {
 impl Asking<'_> {
     /// The server's clock showed this while it carried the request out: the time since any moment that stays the
     /// same. A moment before the request was sent makes two holders.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// clock.asking().answered(Duration::from_secs(1_000));
+    /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
     pub fn answered(self, server_time: Duration) {
         // A step that it shows changes what is known; nothing else counts on the former bounds.
         let _ = self.clock.lock().observe(self::server_time(server_time), self.sent, clock::now());

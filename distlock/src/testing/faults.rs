@@ -25,6 +25,19 @@ pub fn fail_next(manager: &LockManager, key: impl AsRef<str>, fault: Fault) {
 }
 
 /// How many faults of [`fail_next`] have not happened yet: none, at the end of a test that has met them all.
+///
+/// ```
+/// use distlock::testing::{Fault, fail_next, planned};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let manager = distlock::LockManager::in_memory();
+/// fail_next(&manager, "order:42", Fault::Busy);
+/// assert_eq!(planned(&manager), 1);
+/// manager.lock("order:42").acquire().await.unwrap_err();
+/// assert_eq!(planned(&manager), 0);
+/// # }
+/// ```
 #[must_use]
 pub fn planned(manager: &LockManager) -> usize {
     manager.core().faults.left()

@@ -34,6 +34,19 @@ impl Sections {
     ///
     /// # Panics
     /// If the sections of one of them are counted already.
+    ///
+    /// ```
+    /// use distlock::LockManager;
+    /// use distlock::testing::Sections;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = LockManager::in_memory();
+    /// let sections = Sections::of([&manager]);
+    /// manager.lock("order:42").run(async |_held| {}).await?;
+    /// assert_eq!(sections.count("order:42").begun, 1);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn of<'a>(managers: impl IntoIterator<Item = &'a LockManager>) -> Self {
         let counts = Arc::new(Counts::default());
@@ -46,6 +59,18 @@ impl Sections {
     }
 
     /// Of one key.
+    ///
+    /// ```
+    /// use distlock::testing::Sections;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::in_memory();
+    /// let sections = Sections::of([&manager]);
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert_eq!((sections.count("order:42").running, sections.count("order:43").begun), (1, 0));
+    /// # drop(guard); Ok(()) }
+    /// ```
     #[must_use]
     pub fn count(&self, key: impl AsRef<str>) -> SectionCount {
         self.0.of(key.as_ref())

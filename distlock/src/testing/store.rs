@@ -39,6 +39,13 @@ struct Paused {
 
 impl TestStore {
     /// A store without locks.
+    ///
+    /// ```
+    /// use distlock::testing::TestStore;
+    ///
+    /// let (staging, production) = (TestStore::new(), TestStore::new()); // they share nothing
+    /// # drop((staging, production));
+    /// ```
     #[expect(clippy::new_without_default, reason = "it is not a value, but a place")]
     pub fn new() -> Self {
         TestStore { store: LockManager::shared_memory(), paused: None }
@@ -87,6 +94,19 @@ impl TestStore {
     }
 
     /// A manager, as another process would have it: with a name, a queue, and leases of its own.
+    ///
+    /// ```
+    /// use distlock::testing::TestStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let store = TestStore::new();
+    /// let (one, other) = (store.process(), store.process());
+    /// let guard = one.lock("order:42").acquire().await?;
+    /// let seen = other.inspect("order:42").await?.expect("it is held");
+    /// assert_eq!(seen.holder, guard.owner());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn process(&self) -> LockManager {
         let runtime = self.paused.as_ref().map(|paused| paused.runtime.clone());

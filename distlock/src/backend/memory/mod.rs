@@ -59,14 +59,16 @@ impl MemoryStore {
 /// What one manager uses of it.
 pub(crate) struct Memory {
     client: Arc<str>,
+    /// Shown to those who look at a lock. The locks are nobody else's, so no key needs it.
+    prefix: String,
     store: Arc<MemoryStore>,
     events: OnceCell<Weak<dyn Events>>,
 }
 
 impl Memory {
-    pub(crate) fn new(client: &Arc<str>, store: Arc<MemoryStore>) -> Arc<Self> {
+    pub(crate) fn new(client: &Arc<str>, prefix: String, store: Arc<MemoryStore>) -> Arc<Self> {
         store.server().subscribe(client);
-        Arc::new(Memory { client: client.clone(), store, events: OnceCell::new() })
+        Arc::new(Memory { client: client.clone(), prefix, store, events: OnceCell::new() })
     }
 
     /// The receiver of pushes. They are delivered on the thread whose operation caused them. The link is up
@@ -186,6 +188,6 @@ impl Backend for Memory {
     }
 
     fn prefix(&self) -> &str {
-        ""
+        &self.prefix
     }
 }

@@ -1,0 +1,257 @@
+//! The book lists every error with its cause and its remedy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use distlock::{LockError, LockKey, LockManager, LostReason};
+
+use crate::markdown::{Document, Table, code_spans};
+use crate::{read, root};
+
+fn book(page: &str) -> String {
+    read(&root().join("docs/book/src").join(page))
+}
+
+/// Whether `text` is what `pattern` says, in which `…` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('…');
+    let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
+    let mut last = None;
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else { return false };
+        last = Some(piece);
+        rest = &rest[at + piece.len()..];
+    }
+    rest.is_empty() || last.is_some_and(|piece| piece.is_empty() || rest.ends_with(piece))
+}
+
+/// Source files below `folder`, without the tests in files of their own.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The names of the variants of an enum of `error.rs`.
+fn variants(name: &str) -> Vec<String> {
+    let source = read(&root().join("distlock/src/error.rs"));
+    let body = source.split_once(&format!("pub enum {name} {{\n")).expect("the enum").1;
+    let body = body.split_once("\n}").expect("its end").0;
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let named = lines.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    named.map(|line| line.chars().take_while(|char| char.is_alphanumeric()).collect()).collect()
+}
+
+/// The first cells of all rows of `tables`.
+fn first_cells(tables: &[Table]) -> Vec<String> {
+    tables.iter().flatten().map(|row| row[0].clone()).collect()
+}
+
+#[test]
+fn every_kind_of_error_and_every_reason_of_a_loss_has_a_row() {
+    let cells = first_cells(&Document::parse(&book("errors.md")).tables);
+    let (errors, reasons) = (variants("LockError"), variants("LostReason"));
+    assert!(errors.len() >= 9 && reasons.len() >= 5, "{errors:?} {reasons:?}");
+    for name in errors.iter().chain(&reasons) {
+        let begins = format!("`{name}`");
+        assert!(cells.iter().any(|cell| cell.starts_with(&begins)), "errors.md has no row for {name}");
+    }
+}
+
+/// One error of each kind, as programs meet it.
+async fn one_of_each() -> Vec<LockError> {
+    let manager = LockManager::in_memory();
+    let held = manager.lock("k").acquire().await.expect("it is free");
+    let shared = manager.lock("k").shared().no_wait();
+    let export = manager.lock("exports").max_holders(3).acquire().await.expect("it is free");
+    let nested = manager.clone();
+    let once_more = manager.lock("n").run(async |_held| nested.lock("n").acquire().await.map(drop));
+    let mut errors = vec![
+        manager.lock("k").wait(Duration::from_millis(1)).acquire().await.expect_err("it is held"),
+        shared.acquire().await.expect_err("it is held"),
+        LockError::lost("k"),
+        LockError::unavailable("k", "connection refused"),
+        LockError::unavailable("", "connection refused"),
+        manager.lock("exports").acquire().await.expect_err("it is a semaphore"),
+        once_more.await.expect("the outer one").expect_err("it is held"),
+        LockKey::new("").expect_err("it is empty"),
+        manager.lock("k").ttl(Duration::ZERO).acquire().await.expect_err("it is no ttl"),
+        LockManager::current().expect_err("there is none"),
+    ];
+    manager.force_release("k").await.expect("it is in memory");
+    errors.push(held.release().await.expect_err("it was taken away"));
+    let handle = manager.lock("section").run(async |held| held).await.expect("it is free");
+    errors.push(handle.check().expect_err("the section has ended"));
+    drop(export);
+    manager.shutdown(Duration::ZERO).await;
+    errors.push(manager.lock("k").acquire().await.expect_err("it is shut down"));
+    errors
+}
+
+#[tokio::test]
+async fn every_message_stands_in_a_heading_and_every_heading_is_a_message() {
+    let headings = Document::parse(&book("errors.md")).headings;
+    let patterns: Vec<String> = headings.iter().flat_map(|(_, heading)| code_spans(heading)).collect();
+    let errors = one_of_each().await;
+    let messages: Vec<String> = errors.iter().map(|error| error.to_string().replace('`', "")).collect();
+    for message in &messages {
+        let found = patterns.iter().any(|pattern| fits(pattern, message));
+        assert!(found, "errors.md has no heading for: {message}");
+    }
+    for pattern in &patterns {
+        let met = messages.iter().any(|message| fits(pattern, message));
+        assert!(met, "no error reads like the heading: {pattern}");
+    }
+}
+
+#[test]
+fn every_reason_of_a_loss_is_quoted() {
+    let page = book("errors.md");
+    for reason in [
+        LostReason::Expired,
+        LostReason::Taken,
+        LostReason::MaxHold,
+        LostReason::Shutdown,
+        LostReason::Released,
+    ] {
+        let text = reason.to_string().replace('`', "");
+        assert!(page.replace('`', "").contains(&text), "errors.md does not quote: {text}");
+    }
+}
+
+/// The text of the Rust string literal at the beginning of `source`, without what `{}` stand for.
+fn literal(source: &str) -> Option<String> {
+    let inside = source.trim_start().strip_prefix('"')?;
+    let mut text = String::new();
+    let mut chars = inside.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(text),
+            '\\' => match chars.next()? {
+                // The line goes on behind the white space.
+                '\n' => {
+                    let rest = chars.as_str().trim_start();
+                    chars = rest.chars();
+                }
+                escaped => text.push(escaped),
+            },
+            '{' if chars.as_str().starts_with('{') => text.push(chars.next()?),
+            '{' => {
+                chars.by_ref().take_while(|char| *char != '}').for_each(drop);
+                text.push('…');
+            }
+            '}' if chars.as_str().starts_with('}') => text.push(chars.next()?),
+            other => text.push(other),
+        }
+    }
+}
+
+/// The longest piece of a message that is the same whatever the values in it are.
+fn fixed_part(message: &str) -> &str {
+    message.split('…').max_by_key(|piece| piece.len()).unwrap_or(message).trim()
+}
+
+#[test]
+fn what_is_wrong_with_options_and_keys_is_listed() {
+    let page = book("errors.md").replace('`', "");
+    let (mut messages, mut missing) = (0, Vec::new());
+    for path in sources(&root().join("distlock/src")) {
+        let source = read(&path);
+        let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for call in ["LockError::options(", "LockError::key("] {
+            for after in source.split(call).skip(1) {
+                let after = after.trim_start();
+                let after = after.strip_prefix("format!(").unwrap_or(after);
+                let Some(message) = literal(after) else { continue };
+                messages += 1;
+                let fixed = fixed_part(&message).replace('`', "");
+                if !page.contains(&fixed) {
+                    missing.push(format!("{}: {message}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(messages > 25, "{messages} messages: the search finds too little");
+    assert!(missing.is_empty(), "errors.md does not list:\n{}", missing.join("\n"));
+}
+
+/// The replies of a Redis server that have a remedy.
+#[test]
+fn every_reply_of_redis_that_has_a_remedy_has_a_row() {
+    let source = read(&root().join("distlock/src/backend/redis/errors.rs"));
+    let body = source.split_once("fn error_meaning").expect("the table of replies").1;
+    let body = body.split_once("_ => return None").expect("its end").0;
+    let codes: Vec<&str> = body
+        .split('"')
+        .filter(|text| text.len() > 2 && text.chars().all(|char| char.is_ascii_uppercase()))
+        .collect();
+    assert!(codes.len() >= 12, "{codes:?}");
+    let cells = first_cells(&Document::parse(&book("errors.md")).tables);
+    for code in codes {
+        let has = cells.iter().any(|cell| code_spans(cell).iter().any(|span| span == code));
+        assert!(has, "errors.md has no row for {code}");
+    }
+}
+
+/// What the compiler says of a mistake, by the snapshots of tests/ui. `None`: words of its own.
+fn message_of(snapshot: &Path) -> Option<String> {
+    let text = read(snapshot);
+    let line = text.lines().find(|line| line.starts_with("error"))?;
+    let (kind, message) = line.split_once(": ")?;
+    // The others are the compiler's own. E0277 has our words, where a trait of ours is missing.
+    let ours = kind == "error" || (kind == "error[E0277]" && !message.contains("trait bound"));
+    (ours && !message.contains("std::fmt::Display")).then(|| message.replace('`', ""))
+}
+
+#[test]
+fn every_message_of_the_attribute_has_a_row_and_every_row_a_message() {
+    let mut messages = Vec::new();
+    for folder in fs::read_dir(root().join("tests/ui")).expect("the snapshots") {
+        let folder = folder.expect("a folder").path();
+        // Mistakes in the body, of which the compiler speaks.
+        if !folder.is_dir() || folder.ends_with("own_code") {
+            continue;
+        }
+        for snapshot in fs::read_dir(folder).expect("a folder of snapshots") {
+            let path = snapshot.expect("a snapshot").path();
+            if path.extension().is_some_and(|extension| extension == "stderr") {
+                messages.extend(message_of(&path));
+            }
+        }
+    }
+    assert!(messages.len() > 100, "{} messages", messages.len());
+    let rows = first_cells(&Document::parse(&book("compile-errors.md")).tables);
+    let patterns: Vec<String> = rows.iter().flat_map(|cell| code_spans(cell)).collect();
+    for message in &messages {
+        let listed = patterns.iter().any(|pattern| fits(pattern, message));
+        assert!(listed, "compile-errors.md has no row for: {message}");
+    }
+    for pattern in &patterns {
+        let met = messages.iter().any(|message| fits(pattern, message));
+        assert!(met, "no mistake in tests/ui leads to: {pattern}");
+    }
+}
+
+#[test]
+fn patterns_fit_what_they_say() {
+    assert!(fits("unknown option …", "unknown option wiat"));
+    assert!(fits("… is zero", "ttl is zero"));
+    assert!(fits("lock … is busy; …", "lock k is busy; try again"));
+    assert!(!fits("… is zero", "ttl is zero now"));
+    assert!(!fits("empty key", "empty keys"));
+}
+
+#[test]
+fn literals_are_read_as_rust_reads_them() {
+    assert_eq!(literal("\"a {b:?} c\\\n      d {{e}}\")").as_deref(), Some("a … cd {e}"));
+    assert_eq!(literal("reason)"), None);
+    assert_eq!(fixed_part("a ttl of … is too short: the least is …"), "is too short: the least is");
+}
