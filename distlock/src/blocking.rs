@@ -15,6 +15,11 @@
 //! # Ok::<(), distlock::LockError>(())
 //! ```
 
+mod leader;
+mod looking;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::pin::pin;
@@ -24,14 +29,17 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::error::LockError;
+use crate::finding::Finding;
 use crate::held::Held;
 use crate::key::IntoLockKey;
-use crate::manager::{LockInfo, ShutdownReport};
+use crate::manager::{Health, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::release::Release;
 use crate::request::Acquire;
 use crate::retry::Retry;
 use crate::scope::{self, Add};
 use crate::section::{Holding, hold_here};
+pub use leader::{Candidate, LeaderWatch};
+pub use looking::{Events, Locks};
 
 /// A [`LockManager`](crate::LockManager) for threads. The two convert into each other and share everything.
 #[derive(Clone, Debug)]
@@ -64,6 +72,24 @@ impl LockManager {
     /// The same.
     pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, LockError> {
         crate::LockManager::connect_lazy(url).map(LockManager)
+    }
+
+    /// Connects as a [builder](crate::LockManager::builder) says; see
+    /// [`LockManagerBuilder::connect`](crate::LockManagerBuilder::connect).
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let builder = distlock::LockManager::builder().url("memory:").client_name("import");
+    /// let manager = LockManager::connect_with(builder)?;
+    /// # assert!(manager.health().is_ready());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The same.
+    pub fn connect_with(builder: LockManagerBuilder) -> Result<Self, LockError> {
+        block_on(builder.connect()).map(LockManager)
     }
 
     /// See [`in_memory`](crate::LockManager::in_memory).
@@ -104,6 +130,50 @@ impl LockManager {
     /// The same.
     pub fn inspect(&self, key: impl IntoLockKey) -> Result<Option<LockInfo>, LockError> {
         block_on(self.0.inspect(key))
+    }
+
+    /// See [`list`](crate::LockManager::list).
+    ///
+    /// ```
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let manager = LockManager::in_memory();
+    /// let _guard = manager.lock("order:42").acquire()?;
+    /// let mut locks = manager.list("order:*");
+    /// for lock in locks.by_ref() {
+    ///     let lock = lock?;
+    ///     println!("{}: {} holders, {} processes wait", lock.key, lock.holders.len(), lock.waiting.len());
+    /// }
+    /// assert!(locks.unanswered().is_empty());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn list(&self, pattern: impl AsRef<str>) -> Locks {
+        Locks::new(self.0.list(pattern))
+    }
+
+    /// See [`health`](crate::LockManager::health).
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// See [`diagnose`](crate::LockManager::diagnose).
+    ///
+    /// # Errors
+    /// The same.
+    pub fn diagnose(&self) -> Result<Vec<Finding>, LockError> {
+        block_on(self.0.diagnose())
+    }
+
+    /// See [`events`](crate::LockManager::events).
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events::new(self.0.events())
+    }
+
+    /// See [`leader`](crate::LockManager::leader).
+    pub fn leader(&self, name: impl IntoLockKey) -> Candidate {
+        Candidate::new(self.0.leader(name))
     }
 
     /// See [`force_release`](crate::LockManager::force_release).
@@ -152,6 +222,7 @@ impl LockRequest {
         max_hold(max_hold: Duration),
         min_hold(min_hold: Duration),
         release(release: Release),
+        linger(linger: impl Into<Option<Duration>>),
         warn_wait(limit: Duration),
         warn_hold(limit: Duration),
         fenced(),

@@ -59,6 +59,7 @@ const ROOMS: &[Room] = &[
         7,
         &[
             "blocking.rs",
+            "blocking/",
             "guard.rs",
             "held.rs",
             "leader/",
