@@ -58,7 +58,6 @@ const ROOMS: &[Room] = &[
         "surface",
         7,
         &[
-            "blocking.rs",
             "blocking/",
             "guard.rs",
             "held.rs",
