@@ -9,6 +9,7 @@ use crate::args::{General, Ls, Sort};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::rates::host;
 use crate::words::{Parties, kind, shown, time_or_dash};
 
 /// The columns, and how wide they are at least.
@@ -54,10 +55,6 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
 
 async fn next(locks: &mut Locks) -> Result<Option<LockEntry>, Exit> {
     locks.next().await.transpose().map_err(|error| Exit::told(&error))
-}
-
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Where the lines go. An error: nobody reads them any more, as behind `| head`.

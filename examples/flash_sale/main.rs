@@ -14,15 +14,23 @@ use std::{
     time::Duration,
 };
 
+use clap::Parser;
 use distlock::{LockError, LockManager, distributed_lock};
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, Side, Store, count, instances, run, table};
 use tokio::task::JoinSet;
 
-const HELP: &str = "\
-usage: flash_sale [options]
-  --url URL    where the locks are kept: memory: (default), redis://host:port/, ...
-  --orders N   orders for each product (default 50)
-  --stock N    pieces of each product (default 10)";
+/// A flash sale: more orders than there are goods, at several instances of a shop at the same moment
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Orders for each product
+    #[arg(long, default_value = "50", value_parser = count())]
+    orders: usize,
+    /// Pieces of each product
+    #[arg(long, default_value = "10", value_parser = count())]
+    stock: usize,
+}
 
 const PRODUCTS: [&str; 3] = ["kettle", "lamp", "radio"];
 const INSTANCES: usize = 4;
@@ -100,18 +108,18 @@ struct Sale {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run(HELP, &["--url", "--orders", "--stock"], compare).await
+    run(compare).await
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let (orders, stock) = (args.number("--orders", 50)?, args.number("--stock", 10)?);
-    let managers = instances(args.url(), INSTANCES).await?;
-    let mut table = Table::new(["", "orders", "in stock", "sold", "sold out", "errors", "lowest stock"]);
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { store, orders, stock } = options;
+    let managers = instances(&store.url, INSTANCES).await?;
+    let mut table = table(["", "orders", "in stock", "sold", "sold out", "errors", "lowest stock"]);
     let mut sale = Sale::default();
-    for (name, guarded) in [("unguarded", false), ("#[distributed_lock]", true)] {
-        sale = sell(&managers, orders, i64::try_from(stock)?, guarded).await;
-        table.row([
-            name.to_owned(),
+    for side in Side::BOTH {
+        sale = sell(&managers, orders, i64::try_from(stock)?, side).await;
+        table.add_row([
+            side.name().to_owned(),
             (orders * PRODUCTS.len()).to_string(),
             (stock * PRODUCTS.len()).to_string(),
             sale.sold.to_string(),
@@ -128,7 +136,7 @@ async fn compare(args: Args) -> Result<Comparison, AnyError> {
     })
 }
 
-async fn sell(managers: &[LockManager], orders: usize, pieces: i64, guarded: bool) -> Sale {
+async fn sell(managers: &[LockManager], orders: usize, pieces: i64, side: Side) -> Sale {
     let warehouse = Warehouse::stocked_with(pieces);
     let mut flying = JoinSet::new();
     for (number, locks) in (0..orders).zip(managers.iter().cycle()) {
@@ -137,7 +145,10 @@ async fn sell(managers: &[LockManager], orders: usize, pieces: i64, guarded: boo
             flying.spawn(async move {
                 // Not all customers are equally quick.
                 tokio::time::sleep(Duration::from_micros(number as u64 * 10)).await;
-                if guarded { shop.buy(product).await } else { shop.buy_unguarded(product).await }
+                match side {
+                    Side::Guarded => shop.buy(product).await,
+                    Side::Unguarded => shop.buy_unguarded(product).await,
+                }
             });
         }
     }
@@ -159,8 +170,11 @@ mod tests {
     #[tokio::test]
     async fn the_guarded_sale_sells_what_is_there() {
         let managers = instances("memory:", INSTANCES).await.unwrap();
-        let sale = sell(&managers, 20, 5, true).await;
+        let sale = sell(&managers, 20, 5, Side::Guarded).await;
         assert_eq!((sale.sold, sale.sold_out, sale.least), (15, 45, 0));
-        assert!(sell(&managers, 20, 5, false).await.least < 0, "without the lock nothing protects it");
+        assert!(
+            sell(&managers, 20, 5, Side::Unguarded).await.least < 0,
+            "without the lock nothing protects it"
+        );
     }
 }

@@ -14,15 +14,30 @@ use std::{
     time::Duration,
 };
 
+use clap::Parser;
 use distlock::{FencingToken, LockError, LockManager, leader::Lead};
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, Store, count, instances, run, table};
 use tokio::task::JoinSet;
 
-const HELP: &str = "\
-usage: leader [options]
-  --url URL        where the office is kept: memory: (default), redis://host:port/, ...
-  --instances N    instances of the service, which are restarted one after the other (default 4)
-  --mails N        mails that are due (default 80)";
+/// Mails that are due, sent by one instance of a service at a time, although every instance could
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Instances of the service, which are restarted one after the other
+    #[arg(long, default_value = "4", value_parser = count())]
+    instances: usize,
+    /// Mails that are due
+    #[arg(long, default_value = "80", value_parser = count())]
+    mails: usize,
+}
+
+/// Who sends mails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Senders {
+    Everybody,
+    TheLeader,
+}
 
 #[derive(Debug, thiserror::Error)]
 enum MailError {
@@ -110,17 +125,18 @@ struct Outcome {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run(HELP, &["--url", "--instances", "--mails"], compare).await
+    run(compare).await
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let (count, due) = (args.number("--instances", 4)?, args.number("--mails", 80)?);
-    let managers = instances(args.url(), count).await?;
-    let mut table = Table::new(["", "due", "sent", "sent twice or more", "leaders", "errors"]);
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { store, instances: count, mails: due } = options;
+    let managers = instances(&store.url, count).await?;
+    let mut table = table(["", "due", "sent", "sent twice or more", "leaders", "errors"]);
     let mut outcome = Outcome::default();
-    for (name, with_leader) in [("everybody sends", false), ("the leader sends", true)] {
-        outcome = send_all(&managers, due, with_leader).await;
-        table.row([
+    for (name, senders) in [("everybody sends", Senders::Everybody), ("the leader sends", Senders::TheLeader)]
+    {
+        outcome = send_all(&managers, due, senders).await;
+        table.add_row([
             name.to_owned(),
             due.to_string(),
             outcome.sent.to_string(),
@@ -138,14 +154,20 @@ async fn compare(args: Args) -> Result<Comparison, AnyError> {
     })
 }
 
-async fn send_all(managers: &[LockManager], due: usize, with_leader: bool) -> Outcome {
+async fn send_all(managers: &[LockManager], due: usize, senders: Senders) -> Outcome {
     let outbox = Outbox::new(due);
     let mut working = JoinSet::new();
     for locks in managers {
-        let lives_for = if with_leader { due.div_ceil(managers.len()) } else { due };
+        let lives_for = match senders {
+            Senders::Everybody => due,
+            Senders::TheLeader => due.div_ceil(managers.len()),
+        };
         let instance = Instance { locks: locks.clone(), outbox: outbox.clone(), lives_for };
         working.spawn(async move {
-            if with_leader { instance.lead().await } else { instance.send_what_is_due(None).await }
+            match senders {
+                Senders::Everybody => instance.send_what_is_due(None).await,
+                Senders::TheLeader => instance.lead().await,
+            }
         });
     }
     let mut errors = 0;
@@ -168,8 +190,11 @@ mod tests {
     #[tokio::test]
     async fn one_leader_after_the_other_sends_each_mail_once() {
         let managers = instances("memory:", 4).await.unwrap();
-        let outcome = send_all(&managers, 40, true).await;
+        let outcome = send_all(&managers, 40, Senders::TheLeader).await;
         assert_eq!((outcome.sent, outcome.repeated, outcome.leaders, outcome.errors), (40, 0, 4, 0));
-        assert!(send_all(&managers, 40, false).await.repeated > 0, "without a leader everybody sends");
+        assert!(
+            send_all(&managers, 40, Senders::Everybody).await.repeated > 0,
+            "without a leader everybody sends"
+        );
     }
 }

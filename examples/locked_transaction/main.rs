@@ -12,15 +12,25 @@ mod shop;
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use distlock::LockManager;
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, count, instances, run, table};
 use shop::{PRICE, RedeemError, Shop};
 use tokio::task::JoinSet;
 
-const HELP: &str = "\
-usage: locked_transaction --url postgres://user@host/database [options]
-  --instances N    instances of the service (default 4)
-  --requests N     redemptions at the same moment (default 100)";
+/// Points, gifts and the lock that protects them in one PostgreSQL database
+#[derive(Debug, Parser)]
+struct Options {
+    /// The database, for the lock and the data: postgres://user@host/database
+    #[arg(long)]
+    url: String,
+    /// Instances of the service
+    #[arg(long, default_value = "4", value_parser = count())]
+    instances: usize,
+    /// Redemptions at the same moment
+    #[arg(long, default_value = "100", value_parser = count())]
+    requests: usize,
+}
 
 const USER: i64 = 42;
 /// What the account begins with pays for so many gifts.
@@ -28,33 +38,31 @@ const ALLOWED: i64 = 5;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run(HELP, &["--url", "--instances", "--requests"], compare).await
+    run(compare).await
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let (count, requests) = (args.number("--instances", 4)?, args.number("--requests", 100)?);
-    if !args.url().starts_with("postgres") {
-        return Err(
-            format!("the lock and the data are in one database: `--url postgres://…`\n\n{HELP}").into()
-        );
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { url, instances: count, requests } = options;
+    if !url.starts_with("postgres") {
+        return Err("the lock and the data are in one database: `--url postgres://…`".into());
     }
-    let managers = instances(args.url(), count).await?;
+    let managers = instances(&url, count).await?;
     let mut shops = Vec::new();
     for locks in managers {
-        shops.push(Shop::open(args.url(), locks).await?);
+        shops.push(Shop::open(&url, locks).await?);
     }
     shops[0].make_tables().await?;
 
-    let mut table = Table::new(["", "gifts allowed", "gifts given", "refused by the database"]);
+    let mut table = table(["", "gifts allowed", "gifts given", "refused by the database"]);
     let (given, refused) = at_once(&shops, requests).await?;
     let row = |name: &str, allowed: i64, given: i64, refused: usize| {
         [name.to_owned(), allowed.to_string(), given.to_string(), refused.to_string()]
     };
-    table.row(row("many at once", ALLOWED, given, refused));
+    table.add_row(row("many at once", ALLOWED, given, refused));
     let (late, _) = comes_late(&shops, Write::Plain).await?;
-    table.row(row("a holder comes late, plain transaction", 1, late, 0));
+    table.add_row(row("a holder comes late, plain transaction", 1, late, 0));
     let (asserted, late_refused) = comes_late(&shops, Write::Asserted).await?;
-    table.row(row("a holder comes late, asserted", 1, asserted, late_refused));
+    table.add_row(row("a holder comes late, asserted", 1, asserted, late_refused));
     shops[0].drop_tables().await?;
 
     Ok(Comparison {
@@ -136,10 +144,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn only_who_holds_the_lock_commits() {
         let server = PostgresServer::start();
-        let url = server.url();
-        let words = ["--url", &url, "--instances", "3", "--requests", "40"].map(str::to_owned);
-        let args = Args::parse(words.into_iter(), &["--url", "--instances", "--requests"]).unwrap();
-        let came_of_it = compare(args).await.unwrap();
+        let options = Options { url: server.url(), instances: 3, requests: 40 };
+        let came_of_it = compare(options).await.unwrap();
         assert!(came_of_it.kept, "{}", came_of_it.table);
     }
 }

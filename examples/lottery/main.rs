@@ -15,15 +15,23 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use clap::Parser;
 use distlock::{LockError, LockManager, distributed_lock};
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, Side, Store, count, instances, run, table};
 use tokio::task::JoinSet;
 
-const HELP: &str = "\
-usage: lottery [options]
-  --url URL    where the locks are kept: memory: (default), redis://host:port/, ...
-  --users N    users (default 20)
-  --taps N     how often each of them taps the button (default 5)";
+/// A lottery: one draw per user and day, whatever the user's fingers do
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Users
+    #[arg(long, default_value = "20", value_parser = count())]
+    users: usize,
+    /// How often each of them taps the button
+    #[arg(long, default_value = "5", value_parser = count())]
+    taps: usize,
+}
 
 const INSTANCES: usize = 4;
 
@@ -122,19 +130,18 @@ struct Taps {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run(HELP, &["--url", "--users", "--taps"], compare).await
+    run(compare).await
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let (users, taps) = (args.number("--users", 20)?, args.number("--taps", 5)?);
-    let managers = instances(args.url(), INSTANCES).await?;
-    let mut table =
-        Table::new(["", "taps", "users", "draws", "come tomorrow", "busy", "errors", "most per user"]);
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { store, users, taps } = options;
+    let managers = instances(&store.url, INSTANCES).await?;
+    let mut table = table(["", "taps", "users", "draws", "come tomorrow", "busy", "errors", "most per user"]);
     let mut all = Taps::default();
-    for (name, guarded) in [("unguarded", false), ("#[distributed_lock]", true)] {
-        all = tap(&managers, users, taps, guarded).await;
-        table.row([
-            name.to_owned(),
+    for side in Side::BOTH {
+        all = tap(&managers, users, taps, side).await;
+        table.add_row([
+            side.name().to_owned(),
             (users * taps).to_string(),
             users.to_string(),
             all.draws.to_string(),
@@ -152,7 +159,7 @@ async fn compare(args: Args) -> Result<Comparison, AnyError> {
     })
 }
 
-async fn tap(managers: &[LockManager], users: usize, taps: usize, guarded: bool) -> Taps {
+async fn tap(managers: &[LockManager], users: usize, taps: usize, side: Side) -> Taps {
     let (draws, today) = (Draws::default(), Day::today());
     let mut flying = JoinSet::new();
     for (number, locks) in (0..taps).zip(managers.iter().cycle()) {
@@ -161,10 +168,9 @@ async fn tap(managers: &[LockManager], users: usize, taps: usize, guarded: bool)
             flying.spawn(async move {
                 // As fast as fingers in a hurry.
                 tokio::time::sleep(Duration::from_millis(number as u64)).await;
-                if guarded {
-                    lottery.draw(user, today).await
-                } else {
-                    lottery.draw_unguarded(user, today).await
+                match side {
+                    Side::Guarded => lottery.draw(user, today).await,
+                    Side::Unguarded => lottery.draw_unguarded(user, today).await,
                 }
             });
         }
@@ -188,8 +194,11 @@ mod tests {
     #[tokio::test]
     async fn the_guarded_lottery_lets_nobody_draw_twice() {
         let managers = instances("memory:", INSTANCES).await.unwrap();
-        let all = tap(&managers, 10, 5, true).await;
+        let all = tap(&managers, 10, 5, Side::Guarded).await;
         assert_eq!((all.draws, all.most, all.errors), (10, 1, 0));
-        assert!(tap(&managers, 10, 5, false).await.most > 1, "without the lock nothing prevents it");
+        assert!(
+            tap(&managers, 10, 5, Side::Unguarded).await.most > 1,
+            "without the lock nothing prevents it"
+        );
     }
 }

@@ -14,16 +14,24 @@
 use std::{process::ExitCode, time::Duration};
 
 use axum::{Router, routing::get};
+use clap::Parser;
 use distlock::LockManager;
-use distlock_examples::{AnyError, Args};
+use distlock_examples::{AnyError, Store};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{net::TcpListener, task::JoinSet};
 
-const HELP: &str = "\
-usage: metrics [options]
-  --url URL        where the locks are kept: memory: (default), redis://host:port/, ...
-  --port N         where the metrics are served, on 127.0.0.1 (default 9464)
-  --seconds N      for how long (default 10)";
+/// Metrics of locks, served to Prometheus
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Where the metrics are served, on 127.0.0.1
+    #[arg(long, default_value_t = 9464)]
+    port: u16,
+    /// For how long
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
 
 /// From half a millisecond to a minute.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
@@ -41,12 +49,7 @@ fn routes(metrics: PrometheusHandle) -> Router {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let asked = || std::env::args().skip(1);
-    if asked().any(|arg| arg == "-h" || arg == "--help") {
-        println!("{HELP}");
-        return ExitCode::SUCCESS;
-    }
-    match serve(asked()).await {
+    match serve(Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -55,16 +58,14 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(asked: impl Iterator<Item = String>) -> Result<(), AnyError> {
-    let args = Args::parse(asked, &["--url", "--port", "--seconds"])?;
-    let (port, seconds) = (args.number("--port", 9464)?, args.number("--seconds", 10)?);
+async fn serve(options: Options) -> Result<(), AnyError> {
+    let Options { store, port, seconds } = options;
     let metrics = install()?;
-    let manager = LockManager::connect(args.url()).await?;
-    let listener = TcpListener::bind(("127.0.0.1", u16::try_from(port)?)).await?;
+    let manager = LockManager::connect(&store.url).await?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("metrics: http://{}/metrics", listener.local_addr()?);
     let server = tokio::spawn(async move { axum::serve(listener, routes(metrics)).await });
-    let time = Duration::from_secs(seconds as u64);
-    drop(tokio::time::timeout(time, work(&manager, usize::MAX)).await);
+    drop(tokio::time::timeout(Duration::from_secs(seconds), work(&manager, usize::MAX)).await);
     server.abort();
     Ok(())
 }

@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     AnyError,
-    args::{Compare, Place, Serve, is_memory},
+    args::{Compare, Serve, is_memory},
     service,
     shop::Shop,
     store::Store,
@@ -33,18 +33,18 @@ impl Fleet {
     pub(crate) async fn start(options: &Compare, database: &Path) -> Result<Self, AnyError> {
         let mut fleet = Self { addresses: vec![], tasks: vec![], managers: vec![], processes: vec![] };
         // The embedded backend lives in one manager, so its instances share that; with a server each has its own.
-        let embedded = is_memory(&options.url).then(LockManager::in_memory);
-        for number in 1..=options.instances {
-            match options.place {
-                Place::Here => {
-                    let locks = match &embedded {
-                        Some(manager) => manager.clone(),
-                        None => connect(&options.url, &format!("points-{number}")).await?,
-                    };
-                    fleet.start_here(locks, database).await?;
-                }
-                Place::Processes => fleet.start_process(&options.url, database).await?,
+        let url = &options.store.url;
+        let embedded = is_memory(url).then(LockManager::in_memory);
+        for number in 1..=options.count() {
+            if options.processes.is_some() {
+                fleet.start_process(url, database).await?;
+                continue;
             }
+            let locks = match &embedded {
+                Some(manager) => manager.clone(),
+                None => connect(url, &format!("points-{number}")).await?,
+            };
+            fleet.start_here(locks, database).await?;
         }
         Ok(fleet)
     }
@@ -101,9 +101,10 @@ impl Fleet {
 
 /// Runs one service until ctrl-c, or until standard input ends where that is asked for.
 pub(crate) async fn serve(options: Serve) -> Result<(), AnyError> {
-    let locks = match is_memory(&options.url) {
+    let url = &options.store.url;
+    let locks = match is_memory(url) {
         true => LockManager::in_memory(),
-        false => connect(&options.url, "points").await?,
+        false => connect(url, "points").await?,
     };
     let store = Store::open(&options.database).await?;
     let listener = TcpListener::bind(options.listen).await?;

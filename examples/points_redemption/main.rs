@@ -22,7 +22,8 @@ mod store;
 
 use std::{error::Error, process::ExitCode};
 
-use args::{Command, Compare};
+use args::{Cli, Command, Compare};
+use clap::Parser;
 use fleet::Fleet;
 use report::{Report, Run};
 use store::Store;
@@ -33,14 +34,11 @@ const USER: u64 = 42;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let done = match args::parse(std::env::args().skip(1)) {
-        Ok(Command::Help) => {
-            println!("{}", args::HELP);
-            Ok(ExitCode::SUCCESS)
+    let done = match Cli::parse() {
+        Cli { command: Some(Command::Serve(options)), .. } => {
+            fleet::serve(options).await.map(|()| ExitCode::SUCCESS)
         }
-        Ok(Command::Serve(options)) => fleet::serve(options).await.map(|()| ExitCode::SUCCESS),
-        Ok(Command::Compare(options)) => compare(options).await,
-        Err(mistake) => Err(format!("{mistake}\n\n{}", args::HELP).into()),
+        Cli { compare: options, .. } => compare(options).await,
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -50,6 +48,11 @@ async fn main() -> ExitCode {
 
 /// The same requests against the same service, first without the lock, then with it.
 async fn compare(options: Compare) -> Result<ExitCode, AnyError> {
+    if options.processes.is_some() && args::is_memory(&options.store.url) {
+        return Err(
+            "`--processes` needs a lock server that processes can share: `--url redis://127.0.0.1/`".into()
+        );
+    }
     let directory = tempfile::tempdir()?;
     let database = options.database.clone().unwrap_or_else(|| directory.path().join("points.db"));
     let store = Store::open(&database).await?;

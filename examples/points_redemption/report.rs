@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use distlock_examples::Table;
+use comfy_table::Table;
+use distlock_examples::{Side, table};
 
-use crate::{
-    args::{Compare, Output, Place},
-    load::Answers,
-    shop::PRICE,
-    store::Account,
-};
+use crate::{args::Compare, load::Answers, shop::PRICE, store::Account};
 
 /// What one run did to the account.
 #[derive(Debug)]
@@ -37,7 +33,7 @@ impl Report {
 
     /// The scheme of the URL.
     fn backend(&self) -> &str {
-        self.options.url.split(':').next().unwrap_or_default()
+        self.options.store.url.split(':').next().unwrap_or_default()
     }
 
     /// One line; the order of the fields is part of it.
@@ -47,7 +43,7 @@ impl Report {
         format!(
             r#"{{"backend": "{}", "instances": {}, "requests": {}, "allowed": {}, "unguarded": {{"gifts": {}, "points": {}}}, "guarded": {{"gifts": {}, "points": {}, "busy": {busy}, "errors": {errors}}}}}"#,
             self.backend(),
-            self.options.instances,
+            self.options.count(),
             self.options.requests,
             self.allowed(),
             unguarded.gifts,
@@ -58,7 +54,7 @@ impl Report {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
+        let mut table = table([
             "",
             "requests",
             "gifts allowed",
@@ -69,10 +65,10 @@ impl Report {
             "errors",
             "time",
         ]);
-        for (name, run) in [("unguarded", &self.unguarded), ("#[distributed_lock]", &self.guarded)] {
+        for (side, run) in [(Side::Unguarded, &self.unguarded), (Side::Guarded, &self.guarded)] {
             let Answers { refused, busy, errors, time, .. } = run.answers;
-            table.row([
-                name.to_owned(),
+            table.add_row([
+                side.name().to_owned(),
                 self.options.requests.to_string(),
                 self.allowed().to_string(),
                 run.account.gifts.to_string(),
@@ -89,20 +85,22 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.options.output == Output::Json {
+        if self.options.json {
             return write!(f, "{}", self.json());
         }
-        let place =
-            if self.options.place == Place::Processes { "processes" } else { "instances in one process" };
+        let place = match self.options.processes {
+            Some(_) => "processes",
+            None => "instances in one process",
+        };
         writeln!(
             f,
             "{} redemptions of one user's {} points at {} service {place}, locks in {}; a gift costs {PRICE}\n",
             self.options.requests,
             self.options.points,
-            self.options.instances,
+            self.options.count(),
             self.backend(),
         )?;
-        writeln!(f, "{}", self.table())?;
+        writeln!(f, "{}\n", self.table().trim_fmt())?;
         let gifts = |run: &Run| run.account.gifts - self.allowed();
         match (gifts(&self.unguarded), gifts(&self.guarded)) {
             (over, 0) => write!(

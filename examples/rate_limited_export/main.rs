@@ -16,14 +16,20 @@ use std::{
     time::Duration,
 };
 
+use clap::Parser;
 use distlock::{LockError, LockManager, distributed_lock};
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, Side, Store, count, instances, run, table};
 use tokio::task::JoinSet;
 
-const HELP: &str = "\
-usage: rate_limited_export [options]
-  --url URL      where the locks are kept: memory: (default), redis://host:port/, ...
-  --exports N    exports that are due at the same moment (default 40)";
+/// Exports to a provider that takes three at a time and turns away the others
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Exports that are due at the same moment
+    #[arg(long, default_value = "40", value_parser = count())]
+    exports: usize,
+}
 
 const INSTANCES: usize = 4;
 /// What the contract with the provider allows.
@@ -91,19 +97,18 @@ struct Exports {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    run(HELP, &["--url", "--exports"], compare).await
+    run(compare).await
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let due = args.number("--exports", 40)?;
-    let managers = instances(args.url(), INSTANCES).await?;
-    let mut table =
-        Table::new(["", "due", "done", "turned away", "errors", "allowed at a time", "at a time"]);
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { store, exports: due } = options;
+    let managers = instances(&store.url, INSTANCES).await?;
+    let mut table = table(["", "due", "done", "turned away", "errors", "allowed at a time", "at a time"]);
     let mut exports = Exports::default();
-    for (name, guarded) in [("unguarded", false), ("#[distributed_lock]", true)] {
-        exports = export_all(&managers, due, guarded).await;
-        table.row([
-            name.to_owned(),
+    for side in Side::BOTH {
+        exports = export_all(&managers, due, side).await;
+        table.add_row([
+            side.name().to_owned(),
             due.to_string(),
             exports.done.to_string(),
             exports.turned_away.to_string(),
@@ -122,13 +127,16 @@ async fn compare(args: Args) -> Result<Comparison, AnyError> {
     })
 }
 
-async fn export_all(managers: &[LockManager], due: usize, guarded: bool) -> Exports {
+async fn export_all(managers: &[LockManager], due: usize, side: Side) -> Exports {
     let provider = Provider::default();
     let mut flying = JoinSet::new();
     for locks in managers.iter().cycle().take(due) {
         let exporter = Exporter { locks: locks.clone(), provider: provider.clone() };
         flying.spawn(async move {
-            if guarded { exporter.export().await } else { exporter.export_unguarded().await }
+            match side {
+                Side::Guarded => exporter.export().await,
+                Side::Unguarded => exporter.export_unguarded().await,
+            }
         });
     }
     let mut exports = Exports::default();
@@ -149,10 +157,10 @@ mod tests {
     #[tokio::test]
     async fn guarded_exports_are_never_turned_away() {
         let managers = instances("memory:", INSTANCES).await.unwrap();
-        let exports = export_all(&managers, 20, true).await;
+        let exports = export_all(&managers, 20, Side::Guarded).await;
         assert_eq!((exports.done, exports.most), (20, AT_A_TIME as usize));
         assert!(
-            export_all(&managers, 20, false).await.turned_away > 0,
+            export_all(&managers, 20, Side::Unguarded).await.turned_away > 0,
             "without the lock nothing holds them back"
         );
     }

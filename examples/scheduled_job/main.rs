@@ -15,25 +15,51 @@ mod ledger;
 mod schedule;
 
 use std::{
+    path::PathBuf,
     process::{ExitCode, Stdio},
     time::Duration,
 };
 
+use clap::{Parser, ValueEnum};
 use distlock::{LockError, LockManager, distributed_lock};
-use distlock_examples::{AnyError, Args, Comparison, Table, instances, run};
+use distlock_examples::{AnyError, Comparison, Side, Store, count, instances, run, table};
 use ledger::Ledger;
 use schedule::{EVERY, Schedule};
 use tokio::{process::Command, task::JoinSet};
 
-const HELP: &str = "\
-usage: scheduled_job [options]
-  --url URL        where the locks are kept: memory: (default), redis://host:port/, ...
-  --instances N    instances in this process (default 4)
-  --processes N    instances as processes of their own; needs a --url that they can share
-  --intervals N    for how many intervals of half a second (default 5)";
+/// A job that every instance of a service has in its schedule, and that must run once per interval
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Instances in this process
+    #[arg(long, default_value = "4", value_parser = count())]
+    instances: usize,
+    /// Instances as processes of their own; needs a --url that they can share
+    #[arg(long, conflicts_with = "instances", value_parser = count())]
+    processes: Option<usize>,
+    /// For how many intervals of half a second
+    #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..))]
+    intervals: u64,
+}
 
-const NAMES: [&str; 7] =
-    ["--url", "--instances", "--processes", "--intervals", "--worker", "--first", "--ledger"];
+/// What an instance that is a process of its own is told.
+#[derive(Debug, Parser)]
+struct Worker {
+    #[command(flatten)]
+    store: Store,
+    #[arg(long)]
+    side: Side,
+    #[arg(long)]
+    first: u64,
+    #[arg(long)]
+    intervals: u64,
+    #[arg(long)]
+    ledger: PathBuf,
+}
+
+/// The first word of such an instance's command line.
+const WORKER: &str = "worker";
 
 /// Time for processes to start and connect before the first interval.
 const HEAD_START: u64 = 3;
@@ -74,15 +100,14 @@ impl Instance {
     }
 
     /// Follows the schedule to its end.
-    async fn work(self, schedule: Schedule, guarded: bool) -> Result<(), JobError> {
+    async fn work(self, schedule: Schedule, side: Side) -> Result<(), JobError> {
         for interval in schedule.intervals() {
             if !schedule::begin_of(interval).await {
                 continue;
             }
-            if guarded {
-                self.send_report(interval).await?;
-            } else {
-                self.send_report_unguarded(interval).await?;
+            match side {
+                Side::Guarded => self.send_report(interval).await?,
+                Side::Unguarded => self.send_report_unguarded(interval).await?,
             }
         }
         Ok(())
@@ -91,52 +116,53 @@ impl Instance {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = Args::parse(std::env::args().skip(1), &NAMES);
-    match args {
-        Ok(args) if args.text("--worker").is_some() => match worker(&args).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::from(2)
-            }
-        },
-        _ => run(HELP, &NAMES[..4], compare).await,
+    let mut words = std::env::args().skip(1).peekable();
+    if words.peek().is_none_or(|first| first != WORKER) {
+        return run(compare).await;
+    }
+    match worker(Worker::parse_from(words)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
     }
 }
 
-async fn compare(args: Args) -> Result<Comparison, AnyError> {
-    let processes = args.text("--processes").is_some();
-    if processes && args.url().starts_with("memory:") {
+async fn compare(options: Options) -> Result<Comparison, AnyError> {
+    let Options { store: Store { url }, instances, processes, intervals } = options;
+    if processes.is_some() && url.starts_with("memory:") {
         return Err(
             "`--processes` needs a lock server that they can share: `--url redis://127.0.0.1/`".into()
         );
     }
-    let count = args.number(if processes { "--processes" } else { "--instances" }, 4)?;
-    let intervals = args.number("--intervals", 5)? as u64;
     let directory = tempfile::tempdir()?;
 
-    let mut table = Table::new(["", "intervals", "reports", "sent twice or more", "left out"]);
+    let mut table = table(["", "intervals", "reports", "sent twice or more", "left out"]);
     let mut runs = ledger::Runs::default();
-    for (name, guarded) in [("unguarded", false), ("#[distributed_lock]", true)] {
-        let ledger = Ledger::new(directory.path().join(name));
-        let schedule = Schedule::starting_in(if processes { HEAD_START } else { 1 }, intervals);
-        if processes {
-            in_processes(&args, count, &ledger, schedule, guarded).await?;
-        } else {
-            in_tasks(args.url(), count, &ledger, schedule, guarded).await?;
+    for side in Side::BOTH {
+        let ledger = Ledger::new(directory.path().join(side.name()));
+        let ahead = if processes.is_some() { HEAD_START } else { 1 };
+        let schedule = Schedule::starting_in(ahead, intervals);
+        match processes {
+            Some(count) => in_processes(&url, count, &ledger, schedule, side).await?,
+            None => in_tasks(&url, instances, &ledger, schedule, side).await?,
         }
         runs = ledger.runs(schedule.intervals())?;
-        table.row([
-            name.to_owned(),
+        table.add_row([
+            side.name().to_owned(),
             intervals.to_string(),
             runs.total.to_string(),
             runs.repeated.to_string(),
             runs.left_out.to_string(),
         ]);
     }
-    let place = if processes { "processes" } else { "instances in one process" };
+    let instances = match processes {
+        Some(count) => format!("{count} processes"),
+        None => format!("{instances} instances in one process"),
+    };
     Ok(Comparison {
-        title: format!("{count} {place} with the same schedule: one report every {EVERY:?}"),
+        title: format!("{instances} with the same schedule: one report every {EVERY:?}"),
         table,
         verdict: format!("With the lock {} intervals have more than one report.", runs.repeated),
         kept: runs.repeated == 0 && runs.total > 0,
@@ -148,11 +174,11 @@ async fn in_tasks(
     count: usize,
     ledger: &Ledger,
     schedule: Schedule,
-    guarded: bool,
+    side: Side,
 ) -> Result<(), AnyError> {
     let mut working = JoinSet::new();
     for locks in instances(url, count).await? {
-        working.spawn(Instance { locks, ledger: ledger.clone() }.work(schedule, guarded));
+        working.spawn(Instance { locks, ledger: ledger.clone() }.work(schedule, side));
     }
     while let Some(ended) = working.join_next().await {
         ended??;
@@ -161,16 +187,17 @@ async fn in_tasks(
 }
 
 async fn in_processes(
-    args: &Args,
+    url: &str,
     count: usize,
     ledger: &Ledger,
     schedule: Schedule,
-    guarded: bool,
+    side: Side,
 ) -> Result<(), AnyError> {
+    let side = side.to_possible_value().ok_or("both sides have names")?;
     let mut working = Vec::new();
     for _ in 0..count {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--worker", if guarded { "guarded" } else { "unguarded" }, "--url", args.url()]);
+        command.args([WORKER, "--side", side.get_name(), "--url", url]);
         command.args(["--first", &schedule.first.to_string(), "--intervals", &schedule.count.to_string()]);
         command.arg("--ledger").arg(ledger.path());
         working.push(command.stdin(Stdio::null()).kill_on_drop(true).spawn()?);
@@ -185,15 +212,11 @@ async fn in_processes(
 }
 
 /// One instance as a process of its own.
-async fn worker(args: &Args) -> Result<(), AnyError> {
-    let ledger = Ledger::new(args.text("--ledger").ok_or("`--ledger` is missing")?.into());
-    let schedule = Schedule {
-        first: args.text("--first").ok_or("`--first` is missing")?.parse()?,
-        count: args.number("--intervals", 1)? as u64,
-    };
-    let locks = LockManager::connect(args.url()).await?;
-    let instance = Instance { locks: locks.clone(), ledger };
-    instance.work(schedule, args.text("--worker") == Some("guarded")).await?;
+async fn worker(told: Worker) -> Result<(), AnyError> {
+    let Worker { store, side, first, intervals: count, ledger } = told;
+    let locks = LockManager::connect(&store.url).await?;
+    let instance = Instance { locks: locks.clone(), ledger: Ledger::new(ledger) };
+    instance.work(Schedule { first, count }, side).await?;
     locks.shutdown(Duration::from_secs(1)).await;
     Ok(())
 }
@@ -205,13 +228,13 @@ mod tests {
     #[tokio::test]
     async fn the_guarded_job_runs_once_per_interval() {
         let directory = tempfile::tempdir().unwrap();
-        for guarded in [false, true] {
-            let ledger = Ledger::new(directory.path().join(guarded.to_string()));
+        for side in Side::BOTH {
+            let ledger = Ledger::new(directory.path().join(side.name()));
             let schedule = Schedule::starting_in(1, 2);
-            in_tasks("memory:", 3, &ledger, schedule, guarded).await.unwrap();
+            in_tasks("memory:", 3, &ledger, schedule, side).await.unwrap();
             let runs = ledger.runs(schedule.intervals()).unwrap();
             assert!(runs.total > 0);
-            assert_eq!(runs.repeated == 0, guarded, "{runs:?}");
+            assert_eq!(runs.repeated == 0, side == Side::Guarded, "{runs:?}");
         }
     }
 }

@@ -1,56 +1,17 @@
-//! A command line of `--name value` pairs.
+//! Options that several examples have.
 
-use std::collections::BTreeMap;
+use clap::builder::RangedU64ValueParser;
 
-/// What the caller of an example asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Args {
-    values: BTreeMap<String, String>,
+/// Where the locks are kept.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Store {
+    /// Where the locks are kept: memory:, redis://host:port/, postgres://user@host/database, ...
+    #[arg(long, default_value = "memory:")]
+    pub url: String,
 }
 
-impl Args {
-    /// Reads pairs of one of `names` and a value.
-    ///
-    /// # Errors
-    /// What to tell the caller.
-    pub fn parse(args: impl Iterator<Item = String>, names: &[&str]) -> Result<Self, String> {
-        // `--name=value` reads like `--name value`.
-        let mut args = args.flat_map(|arg| match arg.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => vec![name.to_owned(), value.to_owned()],
-            _ => vec![arg],
-        });
-        let mut values = BTreeMap::new();
-        while let Some(name) = args.next() {
-            if !names.contains(&name.as_str()) {
-                return Err(format!("unknown argument `{name}`"));
-            }
-            let value = args.next().ok_or_else(|| format!("`{name}` needs a value"))?;
-            values.insert(name, value);
-        }
-        Ok(Self { values })
-    }
-
-    /// The value of `name`, if it was given.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
-    }
-
-    /// Where the locks are kept.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        self.text("--url").unwrap_or("memory:")
-    }
-
-    /// A positive number.
-    ///
-    /// # Errors
-    /// What to tell the caller.
-    pub fn number(&self, name: &str, default: usize) -> Result<usize, String> {
-        match self.text(name).map(str::parse) {
-            None => Ok(default),
-            Some(Ok(number @ 1..)) => Ok(number),
-            Some(_) => Err(format!("`{name}` must be a number from 1 on")),
-        }
-    }
+/// For `#[arg(value_parser = count())]`: a number from 1 on.
+#[must_use]
+pub fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }

@@ -1,12 +1,14 @@
-//! What the examples share: the command line, the table, and the service instances. The functions to copy are in the
-//! examples themselves, so that each of them reads on its own.
+//! What the examples share: options, the table, and the service instances. The functions to copy are in the examples
+//! themselves, so that each of them reads on its own.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod run;
+mod side;
 mod table;
 
-pub use args::Args;
+pub use args::{Store, count};
 pub use run::{AnyError, Comparison, instances, run};
-pub use table::Table;
+pub use side::Side;
+pub use table::table;

@@ -2,9 +2,9 @@
 
 use std::{error::Error, process::ExitCode};
 
+use clap::Parser;
+use comfy_table::Table;
 use distlock::{LockError, LockManager};
-
-use crate::{Args, Table};
 
 /// Whatever went wrong.
 pub type AnyError = Box<dyn Error + Send + Sync>;
@@ -22,25 +22,12 @@ pub struct Comparison {
     pub kept: bool,
 }
 
-/// Runs an example, prints what came of it, and makes that the exit status: 1 if the guarded function broke its rule,
-/// 2 if there was nothing to compare.
-pub async fn run(
-    help: &str,
-    names: &[&str],
-    compare: impl AsyncFnOnce(Args) -> Result<Comparison, AnyError>,
-) -> ExitCode {
-    let asked = || std::env::args().skip(1);
-    if asked().any(|arg| arg == "-h" || arg == "--help") {
-        println!("{help}");
-        return ExitCode::SUCCESS;
-    }
-    let done = match Args::parse(asked(), names) {
-        Ok(args) => compare(args).await,
-        Err(mistake) => Err(format!("{mistake}\n\n{help}").into()),
-    };
-    match done {
+/// Runs an example with the options of the command line, prints what came of it, and makes that the exit status: 1 if the
+/// guarded function broke its rule, 2 if there was nothing to compare.
+pub async fn run<A: Parser>(compare: impl AsyncFnOnce(A) -> Result<Comparison, AnyError>) -> ExitCode {
+    match compare(A::parse()).await {
         Ok(Comparison { title, table, verdict, kept }) => {
-            println!("{title}\n\n{table}");
+            println!("{title}\n\n{}\n", table.trim_fmt());
             println!("{}{verdict}", if kept { "" } else { "THE LOCK FAILED. " });
             if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

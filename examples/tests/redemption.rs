@@ -2,23 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
+mod example;
+
 use std::process::Command;
 
 use distlock_fixtures::{EtcdServers, PostgresServer};
 
-/// The example is built with all targets of this package: `cargo test -p distlock-examples --features etcd`.
-fn example() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(|deps| deps.parent()).expect("a test lies in target/*/deps");
-    let example = target.join("examples/points_redemption");
-    assert!(example.exists(), "{} is not built: run `cargo test -p distlock-examples`", example.display());
-    example
-}
-
 fn redeems_what_the_points_pay_for(url: &str) {
     let words = ["--url", url, "--processes", "4", "--requests", "80", "--points", "700", "--json"];
-    let output = Command::new(example()).args(words).output().unwrap();
+    let output = Command::new(example::path("points_redemption")).args(words).output().unwrap();
     let (said, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{complaint}");

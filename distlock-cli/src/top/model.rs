@@ -1,12 +1,12 @@
 //! What the screen shows, and what the keys do.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use distlock::{LockClient, LockEntry};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::rates::{Meter, Rates};
 use crate::words::Parties;
 
 /// What was found at one look.
@@ -51,19 +51,13 @@ pub(super) enum Order {
     Key,
 }
 
-/// So many in a second, since the look before.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Rates {
-    pub(super) busy: f64,
-    pub(super) lost: f64,
-}
-
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) pattern: String,
     pub(super) look: Option<Look>,
     /// `None`: nobody tells, or it is the first look.
     pub(super) rates: Option<Rates>,
+    meter: Meter,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) order: Order,
@@ -77,6 +71,8 @@ impl Model {
             pattern,
             look: None,
             rates: None,
+            // Since the look before.
+            meter: Meter::new(Duration::ZERO),
             filter: String::new(),
             mode: Mode::Browse,
             order: Order::Waiters,
@@ -92,7 +88,7 @@ impl Model {
                 if self.look.is_none() {
                     self.message = None;
                 }
-                self.rates = self.look.as_ref().and_then(|before| rates(before, &look));
+                self.rates = self.meter.look(look.at, &look.clients);
                 self.look = Some(look);
             }
             Err(error) => self.message = Some(error),
@@ -206,24 +202,6 @@ impl Model {
     }
 }
 
-/// How often requests were busy, and holds lost, at the clients that tell it.
-fn rates(before: &Look, now: &Look) -> Option<Rates> {
-    let seconds = now.at.duration_since(before.at).as_secs_f64();
-    let known: HashMap<&str, &LockClient> =
-        before.clients.iter().map(|client| (&*client.id, client)).collect();
-    let (mut busy, mut lost, mut any) = (0, 0, false);
-    for client in &now.clients {
-        let Some(earlier) = known.get(&*client.id) else { continue };
-        if let (Some(new), Some(old)) = (client.busy.zip(client.lost), earlier.busy.zip(earlier.lost)) {
-            busy += new.0.saturating_sub(old.0);
-            lost += new.1.saturating_sub(old.1);
-            any = true;
-        }
-    }
-    let each_second = |count: u64| u32::try_from(count).map_or(f64::INFINITY, f64::from) / seconds;
-    (any && seconds > 0.0).then(|| Rates { busy: each_second(busy), lost: each_second(lost) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,18 +266,5 @@ mod tests {
         assert_eq!(press(&mut model, "ky"), Action::Release { key, token });
         let mut empty = Model::new("*".to_owned());
         assert_eq!(press(&mut empty, "ky"), Action::Nothing);
-    }
-
-    #[tokio::test]
-    async fn rates_are_those_of_clients_that_were_there_before() {
-        let (model, _guards) = model().await;
-        let before = model.look.unwrap();
-        let mut now = before.clone();
-        now.at += std::time::Duration::from_secs(2);
-        now.clients[0].busy = now.clients[0].busy.map(|busy| busy + 5);
-        let mut newcomer = now.clients[0].clone();
-        newcomer.id.push('x');
-        now.clients.push(newcomer);
-        assert_eq!(rates(&before, &now), Some(Rates { busy: 2.5, lost: 0.0 }));
     }
 }

@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::view::{self, Loss, MOST_HOLDERS, Silent};
+use crate::rates::{Meter, Rates};
 
 /// The pause between two looks: what happens is seen within a second.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Busy and lost in a second are those of so much time.
+const RATES_OVER: Duration = Duration::from_secs(5);
 /// So many pages may be open.
 const MOST_VIEWERS: usize = 32;
 /// So many locks are shown.
@@ -56,13 +59,14 @@ struct Seen {
 type Holders = BTreeMap<(String, String), Seen>;
 
 /// What is remembered from one look to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Memory {
     holders: Holders,
     losses: VecDeque<Loss>,
     lost: u64,
     /// How many holds each client says that it has lost.
     lost_by: BTreeMap<String, u64>,
+    meter: Meter,
 }
 
 /// What one look has found.
@@ -75,6 +79,7 @@ struct Found {
     waiting: u64,
     hidden: u64,
     notes: Vec<String>,
+    rates: Option<Rates>,
     /// How many holds each client has lost since the last look, as far as no holder was found for them.
     lost_by: BTreeMap<String, u64>,
 }
@@ -103,11 +108,12 @@ impl Feed {
 
     /// Works while somebody looks, without end.
     pub(super) async fn run(&self) {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new();
         loop {
             if self.latest.receiver_count() == 0 {
                 // Nobody has seen what happens until the next one comes.
                 memory.holders.clear();
+                memory.meter = Meter::new(RATES_OVER);
                 self.wanted.notified().await;
             }
             let text = self.look(&mut memory).await;
@@ -168,6 +174,7 @@ impl Feed {
                 }
             }
         }
+        found.rates = memory.meter.look(Instant::now(), locks.clients());
         let tell = |client: &LockClient| Some((client.id.clone(), client.lost?));
         let lost_by: BTreeMap<String, u64> = locks.clients().iter().filter_map(tell).collect();
         for (client, lost) in &lost_by {
@@ -241,10 +248,24 @@ impl Feed {
             "awaited": found.awaited,
             "waiting": found.waiting,
             "lost": memory.lost,
+            "busy_per_second": found.rates.map(|rates| rates.busy),
+            "lost_per_second": found.rates.map(|rates| rates.lost),
             "losses": losses,
             "notes": found.notes,
         })
         .to_string()
+    }
+}
+
+impl Memory {
+    fn new() -> Self {
+        Memory {
+            holders: Holders::new(),
+            losses: VecDeque::new(),
+            lost: 0,
+            lost_by: BTreeMap::new(),
+            meter: Meter::new(RATES_OVER),
+        }
     }
 }
 

@@ -16,6 +16,11 @@ function span(millis) {
   return Math.floor(seconds / 86400) + " d";
 }
 
+// Of the last seconds; none if no client tells.
+function rate(each) {
+  return each === null ? "–" : each.toFixed(1);
+}
+
 function cell(row, name, text, kind) {
   const made = row.insertCell();
   made.textContent = text;
@@ -115,6 +120,8 @@ function show() {
   at("waiting").textContent = latest.waiting;
   at("oldest").textContent = ages.length > 0 ? span(Math.max(...ages) + age) : "–";
   at("lost").textContent = latest.lost;
+  at("busy-rate").textContent = rate(latest.busy_per_second);
+  at("lost-rate").textContent = rate(latest.lost_per_second);
   at("note").textContent = latest.notes.join(" ");
   at("note").hidden = latest.notes.length === 0;
   const late = age > 5000;

@@ -134,6 +134,23 @@ fn it_shows_how_often_locks_are_busy() {
     asks.abort();
 }
 
+/// The same of holds that their process knows to be lost.
+#[test]
+fn it_shows_how_often_locks_are_lost() {
+    let server = RedisServer::start();
+    let manager = distlock::blocking::LockManager::connect(server.url()).unwrap();
+    let terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("0.0 busy/s  0.0 lost/s");
+    eventually_blocking("it is seen", || {
+        let guard = manager.lock("k").acquire().unwrap();
+        manager.force_release("k").unwrap();
+        eventually_blocking("it is lost", || !guard.is_held());
+        let shown = terminal.shown();
+        shown.contains(" lost/s") && !shown.contains(" 0.0 lost/s") && !shown.contains(" - lost/s")
+    });
+    assert!(terminal.shown().contains(" 0.0 busy/s"));
+}
+
 #[test]
 fn without_a_terminal_it_says_what_to_use_instead() {
     let server = RedisServer::start();

@@ -72,6 +72,32 @@ fn a_holder_its_waiter_and_its_loss_are_shown() {
     drop(waiter);
 }
 
+/// What the clients count of themselves; this process is one of them.
+#[test]
+fn requests_that_are_busy_and_holds_that_are_lost_are_counted_by_the_second() {
+    let store = RedisServer::start();
+    let page = Page::serve(&store, &[]);
+    let browser = Browser::start();
+    browser.go(&page.url);
+    let figure = |id: &str| browser.text(&format!("document.getElementById('{id}').textContent"));
+    eventually_blocking("nobody tells yet", || figure("held") == "0");
+    assert_eq!((&*figure("busy-rate"), &*figure("lost-rate")), ("–", "–"));
+    let manager = LockManager::connect(store.url()).unwrap();
+    let guard = manager.lock("k").acquire().unwrap();
+    eventually_blocking("it tells", || figure("busy-rate") == "0.0" && figure("lost-rate") == "0.0");
+    let is_more = |id: &str| figure(id).parse::<f64>().is_ok_and(|rate| rate > 0.0);
+    eventually_blocking("busy", || {
+        assert!(manager.lock("k").no_wait().acquire().unwrap_err().is_busy());
+        is_more("busy-rate")
+    });
+    assert_eq!(figure("lost-rate"), "0.0");
+    manager.force_release("k").unwrap();
+    eventually_blocking("it is lost", || !guard.is_held());
+    eventually_blocking("lost", || is_more("lost-rate"));
+    // Nothing happens any more.
+    eventually_blocking("quiet", || figure("busy-rate") == "0.0" && figure("lost-rate") == "0.0");
+}
+
 #[test]
 fn a_key_is_text_whatever_it_says() {
     let store = RedisServer::start();

@@ -72,6 +72,12 @@ impl Lead {
         self.held.is_held()
     }
 
+    /// Whether the manager is being shut down: for bodies that cannot await [`closing`](Lead::closing), as on threads.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// Becomes ready when the manager is shut down: time to finish and return. The term then ends with the grace
     /// period at the latest.
     ///

@@ -26,8 +26,8 @@ use crate::protocol::{Account, Failure, LONGEST_PATTERN, OpError, Pattern};
 
 /// How long a client is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What all answers together may take.
-const MEMORY: usize = 8 << 20;
+/// What all answers together may take, as text. In memory they need about seven times as much.
+const MEMORY: usize = 4 << 20;
 /// What one answer may take.
 const PAGE: (usize, usize) = (2 << 10, 64 << 10);
 /// So many entries are ready before somebody takes them.

@@ -115,7 +115,7 @@ impl Answer {
         // The mark is set at the end.
         let head = format!("a {} {number} ", Field(client));
         let lines = format!("\nc {}", who_text(who));
-        AnswerText { head, lines }
+        AnswerText { head, lines, tells: false }
     }
 
     fn read(rest: &str) -> Option<Answer> {
@@ -157,11 +157,25 @@ impl Answer {
 pub(crate) struct AnswerText {
     head: String,
     lines: String,
+    /// Whether there is an account in it.
+    tells: bool,
+}
+
+/// Whether an answer has room for one account more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    Full,
 }
 
 impl AnswerText {
-    /// Adds an account if there is room for it. The first one always has room.
-    pub(crate) fn add(&mut self, account: &Account, room: usize, is_first: bool) -> bool {
+    /// Whether there is an account in it. An account without holds and waits is none.
+    pub(crate) fn tells(&self) -> bool {
+        self.tells
+    }
+
+    /// Adds an account if there is room for it. The first one always has room: a list goes on behind it.
+    pub(crate) fn add(&mut self, account: &Account, room: usize) -> Room {
         let before = self.lines.len();
         let key = Field(&account.key);
         for HoldAccount { token, kind, users, label, since, left } in &account.holds {
@@ -177,11 +191,12 @@ impl AnswerText {
             let line = format_args!("\nw {key} {kind} {token} {requests} {since} {behind} {label}");
             push(&mut self.lines, line);
         }
-        let fits = is_first || self.head.len() + 1 + self.lines.len() <= room;
-        if !fits {
+        if self.tells && self.head.len() + 1 + self.lines.len() > room {
             self.lines.truncate(before);
+            return Room::Full;
         }
-        fits
+        self.tells |= self.lines.len() > before;
+        Room::Enough
     }
 
     pub(crate) fn end(self, rest: Rest) -> String {
@@ -376,7 +391,7 @@ mod tests {
         };
         let mut text = Answer::begin("checkout.0a", 5, &who);
         for account in accounts() {
-            assert!(text.add(&account, usize::MAX, false));
+            assert_eq!(text.add(&account, usize::MAX), Room::Enough);
         }
         let answer =
             Answer { client: "checkout.0a".into(), number: 5, rest: Rest::More, who, accounts: accounts() };
@@ -401,8 +416,10 @@ mod tests {
     fn an_account_that_has_no_room_is_left_out() {
         let all = accounts();
         let mut text = Answer::begin("c", 1, &Who::default());
-        assert!(text.add(&all[0], 10, true), "else there would be no end");
-        assert!(!text.add(&all[1], 10, false));
+        let released = Account { holds: Vec::new(), wait: None, ..all[2].clone() };
+        assert_eq!((text.add(&released, 10), text.tells()), (Room::Enough, false));
+        assert_eq!(text.add(&all[0], 10), Room::Enough, "else there would be no end");
+        assert_eq!((text.add(&all[1], 10), text.tells()), (Room::Full, true));
         let Some(Message::Answer(answer)) = Message::read(&text.end(Rest::End)) else { panic!("an answer") };
         assert_eq!((answer.accounts, answer.rest), (vec![all[0].clone()], Rest::End));
     }

@@ -58,7 +58,7 @@ const ROOMS: &[Room] = &[
         "surface",
         7,
         &[
-            "blocking.rs",
+            "blocking/",
             "guard.rs",
             "held.rs",
             "leader/",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Core, Page, lock};
 use crate::clock;
-use crate::protocol::inquiry::{About, Answer, Question, Rest};
+use crate::protocol::inquiry::{About, Answer, AnswerText, Question, Rest, Room};
 use crate::protocol::{Account, Pattern};
 
 /// The least and the most bytes of an answer, whatever is asked for.
@@ -29,23 +29,18 @@ impl Core {
     fn written(&self, question: &Question) -> String {
         let room = question.room.clamp(ROOM.0, ROOM.1);
         let mut text = Answer::begin(&self.client, question.number, &self.who());
-        let page = match &question.about {
+        let rest = match &question.about {
             About::Key(key) => {
                 if let Some(account) = self.engine.account(clock::now(), key) {
-                    text.add(&account, room, true);
+                    text.add(&account, room);
                 }
-                return text.end(Rest::End);
+                Rest::End
             }
-            About::List { pattern, after } => self.page(pattern, after.as_deref(), room),
+            About::List { pattern, after } => {
+                fill(&mut text, room, after.clone(), |after| self.page(pattern, after, room))
+            }
         };
-        let mut is_first = true;
-        for account in &page.accounts {
-            if !text.add(account, room, is_first) {
-                return text.end(Rest::More);
-            }
-            is_first = false;
-        }
-        text.end(page.rest)
+        text.end(rest)
     }
 
     /// Keys behind `after`, as many as have room in so many bytes, or more.
@@ -64,5 +59,67 @@ impl Core {
     /// What this client holds and waits for under one key.
     pub(crate) fn account(&self, key: &Arc<str>) -> Option<Account> {
         self.engine.account(clock::now(), key)
+    }
+}
+
+/// Writes as many accounts as have room. A page whose locks were all released in between says nothing, and who asks
+/// takes an answer without accounts for the end: then the page behind it is taken.
+fn fill(
+    text: &mut AnswerText,
+    room: usize,
+    mut after: Option<Arc<str>>,
+    mut page_behind: impl FnMut(Option<&str>) -> Page,
+) -> Rest {
+    loop {
+        let page = page_behind(after.as_deref());
+        for account in &page.accounts {
+            if text.add(account, room) == Room::Full {
+                return Rest::More;
+            }
+        }
+        match page.accounts.last() {
+            Some(last) if page.rest == Rest::More && !text.tells() => after = Some(last.key.clone()),
+            _ => return page.rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::inquiry::Message;
+    use crate::protocol::{HoldAccount, Kind, Token, Who};
+    use std::time::Duration;
+
+    fn page(keys: &[&str], holds: &[HoldAccount], rest: Rest) -> Page {
+        let account = |key: &&str| Account { key: (*key).into(), holds: holds.to_vec(), wait: None };
+        Page { who: Who::default(), accounts: keys.iter().map(account).collect(), rest }
+    }
+
+    /// A batch of locks that is released at once, between the look at the keys and the look at each of them.
+    #[test]
+    fn a_page_of_locks_that_were_just_released_is_not_the_end_of_the_list() {
+        let hold = HoldAccount {
+            token: Token(1),
+            kind: Kind::Exclusive,
+            users: 1,
+            label: "lock".into(),
+            since: Duration::ZERO,
+            left: Duration::ZERO,
+        };
+        let mut text = Answer::begin("c", 1, &Who::default());
+        let mut asked = Vec::new();
+        let rest = fill(&mut text, ROOM.0, None, |after| {
+            asked.push(after.map(str::to_owned));
+            match after {
+                None => page(&["a", "b"], &[], Rest::More),
+                Some("b") => page(&["c", "d"], std::slice::from_ref(&hold), Rest::More),
+                Some(other) => panic!("{other}"),
+            }
+        });
+        assert_eq!((rest, asked), (Rest::More, vec![None, Some("b".to_owned())]));
+        let Some(Message::Answer(answer)) = Message::read(&text.end(rest)) else { panic!("an answer") };
+        let keys: Vec<&str> = answer.accounts.iter().map(|account| &*account.key).collect();
+        assert_eq!(keys, ["c", "d"]);
     }
 }

@@ -30,6 +30,11 @@
 //! A thread that waits is parked until the manager's I/O thread wakes it; no runtime is needed. The methods may be
 //! called on every thread. On a worker of a tokio runtime they block that worker.
 
+mod leader;
+mod looking;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::pin::pin;
@@ -42,12 +47,14 @@ use crate::error::LockError;
 use crate::finding::Finding;
 use crate::held::Held;
 use crate::key::IntoLockKey;
-use crate::manager::{Health, LockClient, LockEntry, LockInfo, LockManagerBuilder, ShutdownReport};
+use crate::manager::{Health, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::release::Release;
 use crate::request::Acquire;
 use crate::retry::Retry;
 use crate::scope::{self, Add};
 use crate::section::{Holding, hold_here};
+pub use leader::{Candidate, LeaderWatch};
+pub use looking::{Events, Locks};
 
 /// A [`LockManager`](crate::LockManager) for threads. The two convert into each other and share everything.
 ///
@@ -217,15 +224,20 @@ impl LockManager {
     /// See [`list`](crate::LockManager::list).
     ///
     /// ```
-    /// # let manager = distlock::blocking::LockManager::in_memory();
-    /// let guard = manager.lock("order:42").acquire()?;
-    /// for lock in manager.list("order:*") {
-    ///     println!("{}", lock?.key);
+    /// use distlock::blocking::LockManager;
+    ///
+    /// let manager = LockManager::in_memory();
+    /// let _guard = manager.lock("order:42").acquire()?;
+    /// let mut locks = manager.list("order:*");
+    /// for lock in locks.by_ref() {
+    ///     let lock = lock?;
+    ///     println!("{}: {} holders, {} processes wait", lock.key, lock.holders.len(), lock.waiting.len());
     /// }
-    /// # drop(guard); Ok::<(), distlock::LockError>(())
+    /// assert!(locks.unanswered().is_empty());
+    /// # Ok::<(), distlock::LockError>(())
     /// ```
     pub fn list(&self, pattern: impl AsRef<str>) -> Locks {
-        Locks(self.0.list(pattern))
+        Locks::new(self.0.list(pattern))
     }
 
     /// See [`health`](crate::LockManager::health).
@@ -252,6 +264,17 @@ impl LockManager {
     /// ```
     pub fn diagnose(&self) -> Result<Vec<Finding>, LockError> {
         block_on(self.0.diagnose())
+    }
+
+    /// See [`events`](crate::LockManager::events).
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events::new(self.0.events())
+    }
+
+    /// See [`leader`](crate::LockManager::leader).
+    pub fn leader(&self, name: impl IntoLockKey) -> Candidate {
+        Candidate::new(self.0.leader(name))
     }
 
     /// See [`force_release`](crate::LockManager::force_release).
@@ -305,51 +328,6 @@ impl LockManagerBuilder {
     #[doc(alias("sync", "synchronous"))]
     pub fn connect_blocking(self) -> Result<LockManager, LockError> {
         block_on(self.connect()).map(LockManager)
-    }
-}
-
-/// All locks, in the order of their keys, as an iterator; see [`LockManager::list`].
-///
-/// ```
-/// # let manager = distlock::blocking::LockManager::in_memory();
-/// let guard = manager.lock("order:42").acquire()?;
-/// let locks: Vec<_> = manager.list("*").collect::<Result<_, _>>()?;
-/// assert_eq!(locks[0].key, "order:42");
-/// # drop(guard); Ok::<(), distlock::LockError>(())
-/// ```
-#[derive(Debug)]
-pub struct Locks(crate::Locks);
-
-impl Locks {
-    /// See [`clients`](crate::Locks::clients).
-    ///
-    /// ```
-    /// # let manager = distlock::blocking::LockManager::in_memory();
-    /// let mut locks = manager.list("*");
-    /// assert!(locks.next().is_none());
-    /// println!("{} clients have answered", locks.clients().len());
-    /// ```
-    pub fn clients(&self) -> &[LockClient] {
-        self.0.clients()
-    }
-
-    /// See [`unanswered`](crate::Locks::unanswered).
-    ///
-    /// ```
-    /// # let manager = distlock::blocking::LockManager::in_memory();
-    /// let mut locks = manager.list("*");
-    /// assert!(locks.next().is_none() && locks.unanswered().is_empty());
-    /// ```
-    pub fn unanswered(&self) -> &[String] {
-        self.0.unanswered()
-    }
-}
-
-impl Iterator for Locks {
-    type Item = Result<LockEntry, LockError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        block_on(self.0.next())
     }
 }
 

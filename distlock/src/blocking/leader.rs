@@ -1,0 +1,102 @@
+//! Leadership for threads.
+
+use std::borrow::Cow;
+use std::future::{Future, pending};
+use std::time::Duration;
+
+use super::block_on;
+use crate::error::LockError;
+use crate::leader::{self, Lead, Leadership};
+use crate::token::FencingToken;
+
+/// A [`Candidate`](crate::leader::Candidate) for threads.
+///
+/// ```
+/// use distlock::blocking::LockManager;
+///
+/// let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/")?
+/// let mut jobs = vec!["mail", "report"];
+/// manager.leader("scheduler").run(|lead| {
+///     while lead.is_leader() && !lead.is_closing() {
+///         let Some(job) = jobs.pop() else { return };
+///         println!("{job} in term {}", lead.term());
+///     }
+/// })?;
+/// # assert!(jobs.is_empty());
+/// # Ok::<(), distlock::LockError>(())
+/// ```
+#[must_use = "a candidate does nothing until it runs"]
+#[derive(Clone, Debug)]
+pub struct Candidate(leader::Candidate);
+
+impl Candidate {
+    pub(super) fn new(candidate: leader::Candidate) -> Self {
+        Candidate(candidate)
+    }
+
+    /// See [`ttl`](crate::leader::Candidate::ttl).
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Candidate(self.0.ttl(ttl))
+    }
+
+    /// See [`label`](crate::leader::Candidate::label).
+    pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
+        Candidate(self.0.label(label))
+    }
+
+    /// Campaigns, runs `body` while this is the leader, and resigns when it returns. A thread cannot be stopped: a
+    /// body of many steps should look at [`is_leader`](Lead::is_leader) between them, and return when it turns false.
+    /// If the term was lost before the body returned, what it returned is dropped, and the candidate campaigns again.
+    ///
+    /// # Errors
+    /// See [`run`](crate::leader::Candidate::run).
+    ///
+    /// # Panics
+    /// If the body does; the candidate resigns in the background.
+    pub fn run<T>(&self, mut body: impl FnMut(Lead) -> T) -> Result<T, LockError> {
+        block_on(self.0.run(|lead| {
+            let done = body(lead.clone());
+            held_to_the_end(lead, done)
+        }))
+    }
+
+    /// See [`is_leader`](crate::leader::Candidate::is_leader).
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.0.is_leader()
+    }
+
+    /// See [`term`](crate::leader::Candidate::term).
+    #[must_use]
+    pub fn term(&self) -> Option<FencingToken> {
+        self.0.term()
+    }
+
+    /// See [`watch`](crate::leader::Candidate::watch).
+    #[must_use]
+    pub fn watch(&self) -> LeaderWatch {
+        LeaderWatch(self.0.watch())
+    }
+}
+
+/// What the body has returned, unless the term was lost: then the section ends with the loss.
+fn held_to_the_end<T>(lead: Lead, done: T) -> impl Future<Output = T> {
+    async move {
+        if lead.check().is_err() {
+            pending::<()>().await;
+        }
+        done
+    }
+}
+
+/// A [`LeaderWatch`](crate::leader::LeaderWatch) for threads.
+#[derive(Debug)]
+pub struct LeaderWatch(leader::LeaderWatch);
+
+impl LeaderWatch {
+    /// Waits until somebody else leads than it returned before; the first call returns at once. See
+    /// [`changed`](crate::leader::LeaderWatch::changed).
+    pub fn changed(&mut self) -> Leadership {
+        block_on(self.0.changed())
+    }
+}

@@ -1,0 +1,217 @@
+//! A web service on axum: handlers under locks, errors as responses, a layer for idempotency keys, readiness, and an end
+//! that leaves no lock behind.
+//!
+//! ```text
+//! cargo run --release --example axum_service                              embedded, nothing to install
+//! cargo run --release --example axum_service -- --url redis://127.0.0.1/  through Redis
+//! curl -i -X POST http://127.0.0.1:3000/accounts/7/points/10
+//! ```
+//!
+//! Look at `add_points` (a handler under a lock), `router` (the layer), `ready` (for a load balancer), and at `serve`: at
+//! SIGTERM the server accepts no more, requests under way end, then the manager is shut down, and no lock is left behind.
+
+#![allow(clippy::print_stdout)]
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{StatusCode, request::Parts},
+    routing::{get, post},
+};
+use clap::Parser;
+use distlock::{LockError, LockManager, ShutdownReport, axum::OneAtATime, distributed_lock};
+use distlock_examples::{AnyError, Store};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
+
+/// How long requests may go on when the service ends; `terminationGracePeriodSeconds` has to be longer.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long sections may go on that have not ended with their requests.
+const LAST_GRACE: Duration = Duration::from_secs(1);
+
+/// A web service whose handlers run under locks
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    store: Store,
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:3000", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// How long the work of a request takes, in milliseconds
+    #[arg(long, default_value_t = 2)]
+    work: u64,
+}
+
+#[derive(Clone)]
+struct App {
+    locks: LockManager,
+    /// What a request has to do takes so long.
+    work: Duration,
+    /// Stands for a table in a database.
+    accounts: Arc<Mutex<HashMap<u64, i64>>>,
+}
+
+impl App {
+    fn new(locks: LockManager, work: Duration) -> Self {
+        App { locks, work, accounts: Arc::default() }
+    }
+
+    fn points(&self, account: u64) -> i64 {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).get(&account).copied().unwrap_or(0)
+    }
+
+    fn set_points(&self, account: u64, points: i64) {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).insert(account, points);
+    }
+}
+
+/// One at a time for each account, on all machines. `LockError` is a response of its own: 409 with `Retry-After`, or 503.
+#[distributed_lock(key = "account:<account>", ttl = "10s", wait = "2s", warn_wait = "1s", manager = app.locks)]
+async fn add_points(
+    State(app): State<App>,
+    Path((account, points)): Path<(u64, i64)>,
+) -> Result<String, LockError> {
+    let before = app.points(account);
+    // Here others would read the same number, if they could.
+    tokio::time::sleep(app.work).await;
+    app.set_points(account, before + points);
+    Ok(format!("{}\n", before + points))
+}
+
+/// For a load balancer: no requests, please, while no lock can be acquired.
+async fn ready(State(app): State<App>) -> StatusCode {
+    if app.locks.health().is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// Requests that name the same key are served one after the other.
+fn idempotency_key(request: &Parts) -> Option<String> {
+    let key = request.headers.get("idempotency-key")?.to_str().ok()?;
+    Some(format!("request:{key}"))
+}
+
+fn router(app: App) -> Router {
+    let one_at_a_time = OneAtATime::new(app.locks.clone(), idempotency_key)
+        .with(|request| request.wait(Duration::from_secs(5)).label("idempotency key"));
+    Router::new()
+        .route("/accounts/{account}/points/{points}", post(add_points))
+        .layer(one_at_a_time)
+        .route("/readyz", get(ready))
+        .with_state(app)
+}
+
+/// Serves until `stop`. First the server ends, when its requests have; then the manager, when their locks are released.
+async fn serve(
+    listener: TcpListener,
+    app: App,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<ShutdownReport> {
+    let locks = app.locks.clone();
+    let (stopping, stopped) = oneshot::channel();
+    let server = axum::serve(listener, router(app)).with_graceful_shutdown(async {
+        stop.await;
+        // Fails only if the server has ended by itself.
+        stopping.send(()).ok();
+    });
+    let overdue = async {
+        drop(stopped.await);
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = server.into_future() => served?,
+        // Requests that go on for longer lose their locks below, and so are stopped.
+        () = overdue => {}
+    }
+    Ok(locks.shutdown(LAST_GRACE).await)
+}
+
+/// SIGTERM, as from Kubernetes, systemd and `docker stop`, or Ctrl-C.
+async fn told_to_end() {
+    let Ok(mut term) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AnyError> {
+    let Options { store, listen, work } = Options::parse();
+    let locks = LockManager::connect(&store.url).await?;
+    let listener = TcpListener::bind(listen).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    let report = serve(listener, App::new(locks, Duration::from_millis(work)), told_to_end()).await?;
+    println!("{report:?}");
+    match report.lost + report.ignored + report.unconfirmed {
+        0 => Ok(()),
+        left => Err(format!("{left} locks were left behind: others wait for the end of their leases").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use axum::http::Request;
+    use distlock::testing::{Fault, eventually, fail_next};
+    use http_body_util::Empty;
+    use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    async fn post(url: String, key: Option<&str>) -> axum::http::response::Parts {
+        let request = key.into_iter().fold(Request::post(url), |it, key| it.header("idempotency-key", key));
+        let request = request.body(Empty::<Bytes>::new()).unwrap();
+        Client::builder(TokioExecutor::new()).build_http().request(request).await.unwrap().into_parts().0
+    }
+
+    #[tokio::test]
+    async fn no_update_is_lost_errors_are_responses_and_the_end_leaves_no_lock() {
+        let app = App::new(LockManager::in_memory(), Duration::from_millis(2));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/accounts/7/points/1", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(serve(listener, app.clone(), async { drop(stopped.await) }));
+
+        let mut posts = JoinSet::new();
+        for _ in 0..20 {
+            posts.spawn(post(url.clone(), None));
+        }
+        for response in posts.join_all().await {
+            assert_eq!(response.status, StatusCode::OK);
+        }
+        assert_eq!(app.points(7), 20);
+
+        fail_next(&app.locks, "account:7", Fault::Busy);
+        let busy = post(url.clone(), None).await;
+        assert_eq!(
+            (busy.status, &busy.headers["retry-after"]),
+            (StatusCode::CONFLICT, &"1".parse().unwrap())
+        );
+        fail_next(&app.locks, "request:a", Fault::Unavailable);
+        assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::OK);
+
+        // One request is under way when the service is told to end.
+        let holder = app.locks.lock("account:7").acquire().await.unwrap();
+        let last = tokio::spawn(post(url, None));
+        let waits =
+            async || app.locks.inspect("account:7").await.unwrap().is_some_and(|it| it.waiters_here == 1);
+        eventually("the last request waits", waits).await;
+        stop.send(()).unwrap();
+        holder.release().await.unwrap();
+        assert_eq!(last.await.unwrap().status, StatusCode::OK);
+        let report = serving.await.unwrap().unwrap();
+        assert_eq!((report.held, report.lost, report.unconfirmed), (0, 0, 0));
+        assert_eq!(app.points(7), 22);
+    }
+}
