@@ -16,6 +16,32 @@ fn each(check: impl Fn(&str, &Document, &Document)) {
     }
 }
 
+/// What kind of line this is.
+fn kind(line: &str) -> &'static str {
+    match line.chars().next() {
+        None => "blank",
+        Some('#') => "heading",
+        Some('|') => "row",
+        Some('-') => "item",
+        Some('0'..='9') if line[1..].starts_with(". ") => "promise",
+        Some('`') if line.starts_with("```") => "fence",
+        Some(_) => "text",
+    }
+}
+
+/// So a change of one line of README.md shows which lines of the translations have to change, too.
+#[test]
+fn the_same_thing_stands_on_the_same_line() {
+    let kinds = |name: &str| read(&root().join(name)).lines().map(kind).collect::<Vec<_>>();
+    let original = kinds("README.md");
+    for name in TRANSLATIONS {
+        let translation = kinds(name);
+        let first = original.iter().zip(&translation).position(|(ours, theirs)| ours != theirs);
+        assert_eq!(first.map(|line| line + 1), None, "{name}: the first line of another kind");
+        assert_eq!(original.len(), translation.len(), "{name}");
+    }
+}
+
 #[test]
 fn translations_have_the_same_sections() {
     each(|name, original, translation| {
