@@ -7,8 +7,10 @@ mod doctor;
 mod faults;
 mod list;
 mod look;
+mod operator;
 mod run;
 mod signals;
+mod stores;
 mod terminal;
 mod top;
 
