@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod crowd;
 mod doctor;
 mod faults;
 mod list;

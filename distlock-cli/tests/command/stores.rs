@@ -1,4 +1,5 @@
-//! The command on the other stores: it runs commands under a lock, shows who holds it, frees it, and ends what has lost it.
+//! The command on the other stores: it runs commands under a lock, shows who holds it, frees it, and ends what has
+//! lost it.
 
 use std::process::{Command, Stdio};
 
