@@ -33,6 +33,18 @@ each_store_alone() {
     done
 }
 
+# What `cargo install distlock-cli` gets: other packages of the workspace turn on features that it may lack.
+command_alone() {
+    local url waiting=()
+    cargo build --locked --quiet -p distlock-cli || return 1
+    for url in redis rediss postgres mysql memcached zookeeper; do
+        # Nobody listens there: 69. A scheme that was not built in would be 64.
+        { target/debug/distlock --url "$url://127.0.0.1:1/x" ping >/dev/null 2>&1; [ $? = 69 ]; } &
+        waiting+=($!)
+    done
+    for url in "${waiting[@]}"; do wait "$url" || return 1; done
+}
+
 step 'Set up' setup
 step 'Formatting' cargo fmt --all --check
 step 'Widths of comments' scripts/check_widths.sh
@@ -40,6 +52,7 @@ step 'Lints' cargo clippy --locked --all-targets -- -D warnings
 step 'Lints without the Redis backend' cargo clippy --locked -p distlock --no-default-features --all-targets -- -D warnings
 step 'Lints with every feature' cargo clippy --locked -p distlock --all-features -- -D warnings
 step 'Lints with each store alone' each_store_alone
+step 'The command with its own features' command_alone
 step 'Documentation' documentation
 step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
 step 'Tests' cargo test --locked

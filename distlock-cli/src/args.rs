@@ -232,6 +232,9 @@ pub(crate) struct Release {
     /// Does not ask
     #[arg(short, long)]
     pub(crate) force: bool,
+    /// Only if this owner token, as `show` prints it, is that of a holder still
+    #[arg(long)]
+    pub(crate) token: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

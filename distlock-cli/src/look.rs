@@ -109,6 +109,14 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
     let Some(info) = inspect(&manager, &options.key).await? else {
         return Err(Exit::No.because(&format!("{} is free", shown(&options.key))));
     };
+    if let Some(token) = &options.token
+        && *token != info.holder
+        && info.holders.iter().all(|holder| *token != holder.token)
+    {
+        let text =
+            format!("{} has another holder by now: {}", shown(&options.key), shown(client(&info.holder)));
+        return Err(Exit::No.because(&text));
+    }
     let from: Vec<String> = info.holders.iter().map(|holder| shown(client(&holder.token))).collect();
     let from = if from.is_empty() { shown(client(&info.holder)) } else { from.join(", ") };
     if !options.force && !confirmed(&format!("{} is held by {from}. Take it away?", shown(&info.key)))? {

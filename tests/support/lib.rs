@@ -6,6 +6,7 @@
 //!   servers as processes of their own, and [`Proxy`], a link in front of a server that can be broken: all of them
 //!   from `distlock_fixtures`.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
+//! - [`Crowd`]: a thousand clients that answer questions about their locks.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
 //!   kinds, tokens increasing.
 //! - [`FencedRegister`]: a store that refuses writes with an old fencing token.
@@ -25,6 +26,7 @@ struct Readme;
 mod book;
 
 mod backend;
+mod crowd;
 mod fenced_register;
 mod history;
 mod lock_client;
@@ -34,6 +36,7 @@ mod tally;
 mod waiting;
 
 pub use backend::Backend;
+pub use crowd::{Crowd, Plan};
 pub use distlock::testing::{drop_after, eventually};
 pub use distlock_fixtures::{
     BOUND, ClusterServers, Direction, EtcdServers, PostgresServer, Proxy, QuorumServers, RedisServer,

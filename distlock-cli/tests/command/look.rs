@@ -51,6 +51,26 @@ fn release_asks_unless_it_is_forced() {
     assert!(is_free(&server, "k"));
 }
 
+/// A holder that was seen a moment ago may have given it to the next one.
+#[test]
+fn release_takes_it_from_the_holder_that_is_named_and_from_no_other() {
+    let server = RedisServer::start();
+    server.raw(&["SET", "k", "dl1:nightly.0123:4", "PX", "60000"]);
+    let refused =
+        output(&mut distlock(&server, &["release", "k", "--force", "--token", "dl1:nightly.0123:3"]));
+    assert_status(&refused, 1);
+    assert!(
+        text(&refused.stderr).contains("another holder by now: nightly.0123"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert!(!is_free(&server, "k"));
+    let released =
+        output(&mut distlock(&server, &["release", "k", "--force", "--token", "dl1:nightly.0123:4"]));
+    assert_status(&released, 0);
+    assert!(is_free(&server, "k"));
+}
+
 #[test]
 fn ping_takes_a_lock_and_gives_it_back() {
     let server = RedisServer::start();

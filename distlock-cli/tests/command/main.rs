@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod crowd;
 mod doctor;
 mod faults;
 mod list;
 mod look;
+mod operator;
 mod run;
 mod signals;
+mod stores;
 mod terminal;
 mod top;
 

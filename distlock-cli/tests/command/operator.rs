@@ -1,0 +1,141 @@
+//! What an operator does about a stuck holder. docs/operating.md has the same as a transcript: this test runs its
+//! commands, and fails if what they print is something else by now. To write the transcript anew:
+//!
+//! ```text
+//! WRITE_TRANSCRIPT=1 cargo test -p distlock-cli --test command operator
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use distlock_tests::{RedisServer, eventually_blocking};
+
+use super::{Running, distlock, text};
+
+const BEGIN: &str = "```console\n$ distlock ls --waiting\n";
+const END: &str = "```\n";
+/// What the transcript calls this machine.
+const MACHINE: &str = "worker-3";
+
+/// A shell with `distlock` in its path, and what was typed and printed there.
+struct Shell<'a> {
+    server: &'a RedisServer,
+    folder: &'a Path,
+    transcript: String,
+}
+
+impl Shell<'_> {
+    /// Runs a line, and returns what it prints.
+    fn run(&mut self, line: &str) -> String {
+        let program = Path::new(env!("CARGO_BIN_EXE_distlock")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).current_dir(self.folder).stdin(Stdio::null());
+        command.env("PATH", path).env("DISTLOCK_URL", self.server.url()).env("COLUMNS", "120");
+        for name in ["DISTLOCK_PREFIX", "DISTLOCK_NAME"] {
+            command.env_remove(name);
+        }
+        let output = command.output().unwrap();
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        let printed = printed.replace(&host(), MACHINE);
+        self.transcript += &format!("$ {line}\n{printed}");
+        printed
+    }
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The report, with the name of the run as its argument.
+const SCRIPT: &str = "echo $1: begins >> report.log; cat orders > /dev/null; echo $1: done >> report.log\n";
+
+fn report(server: &RedisServer, folder: &Path, name: &str) -> Running {
+    let arguments =
+        ["--name", name, "run", "--key", "report", "--wait", "forever", "--", "sh", "report.sh", name];
+    Running::start(distlock(server, &arguments).current_dir(folder))
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("report.log")).unwrap_or_default()
+}
+
+fn until_it_waits(server: &RedisServer, name: &str) {
+    eventually_blocking("it waits", || {
+        server.run_words::<Vec<String>>(&["LRANGE", "dl1:q:report", "0", "-1"]).join(" ").contains(name)
+    });
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md")
+}
+
+/// The words of a text, with `#` for what differs from run to run: numbers, times, ids.
+fn comparable(text: &str) -> Vec<String> {
+    let word = |word: &str| {
+        let parts = word.split_inclusive(|c: char| !c.is_alphanumeric());
+        let part = |part: &str| {
+            let (name, end) = match part.char_indices().next_back() {
+                Some((at, c)) if !c.is_alphanumeric() => part.split_at(at),
+                _ => (part, ""),
+            };
+            let name = if name.contains(|c: char| c.is_ascii_digit()) { "#" } else { name };
+            format!("{name}{end}")
+        };
+        parts.map(part).collect::<String>().replace("#.#", "#")
+    };
+    text.replace(MACHINE, "MACHINE").split_whitespace().map(word).collect()
+}
+
+#[test]
+fn a_stuck_holder_is_found_freed_and_followed_by_the_next_one() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let folder = folder.path();
+    // Nobody writes into this pipe, so nobody who reads it goes on.
+    assert!(Command::new("mkfifo").arg(folder.join("orders")).status().unwrap().success());
+    std::fs::write(folder.join("report.sh"), SCRIPT).unwrap();
+    let mut stuck = report(&server, folder, "nightly");
+    eventually_blocking("it works", || log(folder).contains("nightly: begins"));
+    let mut next = report(&server, folder, "second-run");
+    until_it_waits(&server, "second-run");
+    let _last = report(&server, folder, "third-run");
+    until_it_waits(&server, "third-run");
+    let mut shell = Shell { server: &server, folder, transcript: String::new() };
+
+    // Which locks do others wait for? Who holds this one, and does its process live?
+    let listed = shell.run("distlock ls --waiting");
+    assert!(listed.contains(&format!("{MACHINE}:{} distlock", stuck.process.id())), "{listed}");
+    let shown = shell.run("distlock show report");
+    assert!(shown.contains("  held by nightly.") && shown.contains(" left, "), "{shown}");
+    assert!(shown.contains("1. waits second-run.") && shown.contains("2. waits third-run."), "{shown}");
+    assert!(!shown.contains("no answer"), "it lives: {shown}");
+    // Is it the store?
+    let examined = shell.run("distlock doctor | grep -v ^ok; distlock ping");
+    assert!(examined.contains("ok, ") && !examined.contains("fault"), "{examined}");
+    // So it is its command: what does that do?
+    let command = shell.run(&format!("ps --ppid {} -o pid,stat,args | grep -v guardian", stuck.process.id()));
+    let shell_of_it = command.lines().find(|line| line.contains("sh report.sh")).expect(&command);
+    let pid = shell_of_it.split_whitespace().next().unwrap().to_owned();
+    let reads = shell.run(&format!("ps --ppid {pid} -o pid,stat,args; stat -c '%n is a %F' orders"));
+    assert!(reads.contains("cat orders") && reads.contains("orders is a fifo"), "{reads}");
+    // Free it, and see who comes in.
+    let released = shell.run("distlock release report --force");
+    assert!(released.starts_with("report was taken from nightly."), "{released}");
+    assert_eq!(stuck.status().code(), Some(76), "its command was ended");
+    eventually_blocking("the next one works", || log(folder).contains("second-run: begins"));
+    let shown = shell.run("distlock show report");
+    assert!(shown.contains("  held by second-run.") && shown.contains("1. waits third-run."), "{shown}");
+    let log_of_it = shell.run("cat report.log");
+    assert!(!log_of_it.contains("nightly: done"), "{log_of_it}");
+    assert!(next.process.try_wait().unwrap().is_none());
+
+    let document = document();
+    let page = std::fs::read_to_string(&document).unwrap();
+    let begin = page.find(BEGIN).expect("a transcript") + BEGIN.find('$').unwrap();
+    let end = begin + page[begin..].find(END).expect("its end");
+    if std::env::var_os("WRITE_TRANSCRIPT").is_some() {
+        std::fs::write(&document, format!("{}{}{}", &page[..begin], shell.transcript, &page[end..])).unwrap();
+        return;
+    }
+    assert_eq!(comparable(&page[begin..end]), comparable(&shell.transcript), "docs/operating.md; see above");
+}
