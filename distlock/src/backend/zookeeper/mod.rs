@@ -92,9 +92,11 @@ impl Link {
     async fn answer<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let mut abandoned = self.abandoned.clone();
         tokio::select! {
+            // In this order: nothing watches over a connection that was left. A client that somebody still has would
+            // find its member again, and take the session back there.
             biased;
-            answer = asked => answer,
             () = abandoned.wait() => Err(self.place.odd("the member that was asked is not asked any more")),
+            answer = asked => answer,
         }
     }
 }
