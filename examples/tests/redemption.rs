@@ -1,13 +1,14 @@
-//! Points are redeemed by four processes, with the lock in PostgreSQL and in etcd: as many gifts as the points pay for.
+//! Points are redeemed by four processes, with the lock in each store that processes can share: as many gifts as the
+//! points pay for, and no lock is left behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use distlock_fixtures::{EtcdServers, PostgresServer};
+use distlock_fixtures::{EtcdServers, MariaDbServer, MemcachedServer, PostgresServer, ZooKeeperServers};
 
-/// The example is built with all targets of this package: `cargo test -p distlock-examples --features etcd`.
+/// The example is built with all targets of this package: `cargo test -p distlock-examples --features etcd,zookeeper`.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target = test.parent().and_then(|deps| deps.parent()).expect("a test lies in target/*/deps");
@@ -42,4 +43,26 @@ fn through_etcd() {
     let servers = EtcdServers::one();
     redeems_what_the_points_pay_for(&servers.url());
     assert!(servers.keys("").is_empty(), "neither locks nor sessions are left: {:?}", servers.keys(""));
+}
+
+#[test]
+fn through_zookeeper() {
+    let servers = ZooKeeperServers::one();
+    redeems_what_the_points_pay_for(&servers.url());
+    servers.has_no_locks("/distlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn through_mariadb() {
+    let server = MariaDbServer::start();
+    redeems_what_the_points_pay_for(&server.url());
+    assert_eq!(server.residue("distlock_", "").await, [""; 0]);
+}
+
+/// With `-M` it refuses locks rather than forget one when its memory is full: nothing else makes it forget here.
+#[test]
+fn through_memcached_that_evicts_nothing() {
+    let server = MemcachedServer::with(&["-M"]);
+    redeems_what_the_points_pay_for(&server.url());
+    assert_eq!(server.keys(), [""; 0]);
 }
