@@ -106,6 +106,8 @@ pub mod fuzzing {
 #[cfg(feature = "_remote")]
 mod backoff;
 pub mod blocking;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod certificates;
 mod clock;
 mod collection;
 #[cfg(feature = "_remote")]

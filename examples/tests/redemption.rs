@@ -1,4 +1,5 @@
-//! Points are redeemed by four processes, with the lock in PostgreSQL and in etcd: as many gifts as the points pay for.
+//! Points are redeemed by four processes, with the lock in each store that processes can share: as many gifts as the
+//! points pay for, and no lock is left behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -6,7 +7,7 @@ mod example;
 
 use std::process::Command;
 
-use distlock_fixtures::{EtcdServers, PostgresServer};
+use distlock_fixtures::{EtcdServers, MariaDbServer, MemcachedServer, PostgresServer, ZooKeeperServers};
 
 fn redeems_what_the_points_pay_for(url: &str) {
     let words = ["--url", url, "--processes", "4", "--requests", "80", "--points", "700", "--json"];
@@ -34,4 +35,26 @@ fn through_etcd() {
     let servers = EtcdServers::one();
     redeems_what_the_points_pay_for(&servers.url());
     assert!(servers.keys("").is_empty(), "neither locks nor sessions are left: {:?}", servers.keys(""));
+}
+
+#[test]
+fn through_zookeeper() {
+    let servers = ZooKeeperServers::one();
+    redeems_what_the_points_pay_for(&servers.url());
+    servers.has_no_locks("/distlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn through_mariadb() {
+    let server = MariaDbServer::start();
+    redeems_what_the_points_pay_for(&server.url());
+    assert_eq!(server.residue("distlock_", "").await, [""; 0]);
+}
+
+/// With `-M` it refuses locks rather than forget one when its memory is full: nothing else makes it forget here.
+#[test]
+fn through_memcached_that_evicts_nothing() {
+    let server = MemcachedServer::with(&["-M"]);
+    redeems_what_the_points_pay_for(&server.url());
+    assert_eq!(server.keys(), [""; 0]);
 }

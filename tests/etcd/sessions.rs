@@ -2,54 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use distlock_tests::{EtcdServers, History, LockClient, Proxy, Section, eventually, shared_clock};
+use distlock_tests::{EtcdServers, Proxy, eventually};
 
 use crate::{LONG, process};
-
-const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_holder_delays_others_by_its_session_and_not_by_its_ttl() {
-    let servers = EtcdServers::one();
-    let mut killed = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
-    assert_eq!(killed.ask("acquire k 3600000 1000").name(), "acquired");
-    let other = process(&servers, "2s").await;
-    killed.kill9();
-    let next = other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
-    next.release().await.unwrap();
-    servers.has_no_locks("distlock/");
-}
-
-/// The other one gets the lock while the holder cannot act. When it goes on it does not believe any more.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_holder_has_lost_its_lock_when_it_goes_on() {
-    let servers = EtcdServers::one();
-    let mut stopped = LockClient::connect(CLIENT, &format!("{}?session_timeout=2s", servers.url()));
-    let other = process(&servers, "2s").await;
-    let mut history = History::default();
-    for _ in 0..3 {
-        let acquired = stopped.ask("acquire k 3600000 30000 fenced");
-        assert_eq!(acquired.name(), "acquired", "{acquired:?}");
-        stopped.stop();
-        let next = other.lock("k").fenced().wait(Duration::from_secs(30)).acquire().await.unwrap();
-        let entered = shared_clock();
-        stopped.cont();
-        let lost = stopped.next();
-        assert_eq!(lost.name(), "lost", "{lost:?}");
-        next.check().unwrap();
-        let left = lost.time("at").min(acquired.time("until"));
-        let fence = acquired.number("fence");
-        history.add(Section { fence, ..Section::new("stopped", "k", acquired.time("at"), left) });
-        let fence = next.fencing_token().map(|token| token.get());
-        history.add(Section { fence, ..Section::new("other", "k", entered, shared_clock()) });
-        next.release().await.unwrap();
-        // It answers that the lock was lost.
-        assert_eq!(stopped.ask("release k").name(), "error");
-    }
-    let faults = history.faults();
-    assert!(faults.is_empty(), "{faults:#?}");
-    servers.has_no_locks("distlock/");
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_granted_for_longer_is_counted_as_it_was_granted() {

@@ -5,15 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod clients_stopped;
 mod cluster_link_half_open;
 mod cluster_primary_killed;
 mod cluster_primary_stopped;
 mod cluster_slot_moved;
-mod etcd_killed;
-mod etcd_links;
-mod etcd_stopped;
+mod ensembles;
 mod load;
+mod postgres_client_stopped;
 mod postgres_ended;
 mod postgres_killed;
 mod postgres_links;
@@ -36,6 +34,4 @@ mod sentinel_master_stopped;
 mod sentinel_replicas_confirm;
 mod sentinel_replicas_required;
 mod sentinel_writes_lost;
-mod zookeeper_killed;
-mod zookeeper_links;
-mod zookeeper_stopped;
+mod zookeeper_member_cut_off;

@@ -9,6 +9,8 @@ use crate::report::{Part, Row};
 
 const BLOCKS: u32 = 6;
 const ROUNDS: u32 = 300;
+/// Those of a new connection take longer than the rest.
+const FIRST_ONES: u32 = 30;
 const TASKS: usize = 64;
 const TURNS: u32 = 3;
 const SPAN: Duration = Duration::from_secs(3);
@@ -37,13 +39,24 @@ pub(crate) async fn alone(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title: "one task, acquire and release".into(), rows: rows.collect() })
 }
 
+/// Until the server is as fast as it can be.
+pub(crate) async fn warm_up(place: &Place<'_>) -> Result<()> {
+    for contender in [place.least, Contender::Distlock] {
+        let url = place.url(contender);
+        for _ in 0..place.warm_up.div_ceil(ROUNDS + FIRST_ONES) {
+            let took = with_contender!(contender, url, "warm-up", locks => once(&locks).await?);
+            drop(took);
+        }
+    }
+    Ok(())
+}
+
 async fn once<L: Locks>(locks: &L) -> Result<Vec<u64>> {
     let mut samples = Vec::new();
-    for round in 0..ROUNDS + 30 {
+    for round in 0..ROUNDS + FIRST_ONES {
         let start = monotonic();
         L::release(locks.acquire("bench/alone").await?).await?;
-        // The first ones of a connection are others than the rest.
-        if round >= 30 {
+        if round >= FIRST_ONES {
             samples.push(monotonic() - start);
         }
     }

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use distlock_fixtures::{MariaDbServer, MemcachedServer, ZooKeeperServers};
+
 use crate::Result;
 use crate::etcd::EtcdServer;
 use crate::postgres::PostgresOnDisk;
@@ -38,68 +40,65 @@ impl Locks for Distlock {
 }
 
 /// All who lock, by what they are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contender {
-    Distlock,
-    EtcdTxn,
-    EtcdQueue,
-    EtcdLockCall,
-    PostgresRow,
-    PostgresPrototype,
+macro_rules! contenders {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Contender {
+            $($variant),+
+        }
+
+        impl Contender {
+            pub(crate) const ALL: &[Contender] = &[$(Contender::$variant),+];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Contender::$variant => $name),+
+                }
+            }
+        }
+    };
 }
 
-impl Contender {
-    pub(crate) const ALL: [Contender; 6] = [
-        Contender::Distlock,
-        Contender::EtcdTxn,
-        Contender::EtcdQueue,
-        Contender::EtcdLockCall,
-        Contender::PostgresRow,
-        Contender::PostgresPrototype,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contender::Distlock => "distlock",
-            Contender::EtcdTxn => "raw Txn on a shared lease",
-            Contender::EtcdQueue => "raw queue, one standing watch",
-            Contender::EtcdLockCall => "the server's Lock call",
-            Contender::PostgresRow => "raw lease row, polled",
-            Contender::PostgresPrototype => "direct-grant prototype",
-        }
-    }
+contenders! {
+    Distlock = "distlock",
+    EtcdTxn = "raw Txn on a shared lease",
+    EtcdQueue = "raw queue, one standing watch",
+    EtcdLockCall = "the server's Lock call",
+    PostgresRow = "raw lease row, polled",
+    PostgresPrototype = "direct-grant prototype",
+    ZooKeeperNode = "raw create and delete of an ephemeral",
+    ZooKeeperRecipe = "the client's recipe",
+    MariaDbRow = "raw lease row, pauses of 0.5 to 1.5 ms",
+    MariaDbRowCalm = "raw lease row, distlock's pauses",
+    MariaDbGetLock = "raw lease row, GET_LOCK as the wait",
+    MemcachedItem = "raw ms ME and md C, pauses of 0.5 to 1.5 ms",
+    MemcachedItemCalm = "raw ms ME and md C, distlock's pauses",
 }
 
 /// Connects a contender and hands it to an expression.
 macro_rules! with_contender {
     ($contender:expr, $url:expr, $name:expr, $locks:ident => $body:expr) => {
+        $crate::locks::with_contender!(@one_of $contender, $url, $name, $locks => $body;
+            Distlock: $crate::locks::Distlock,
+            EtcdTxn: $crate::etcd::RawTxn,
+            EtcdQueue: $crate::etcd::RawQueue,
+            EtcdLockCall: $crate::etcd::LockCall,
+            PostgresRow: $crate::postgres::LeaseRow,
+            PostgresPrototype: $crate::postgres::Prototype,
+            ZooKeeperNode: $crate::zookeeper::RawNode,
+            ZooKeeperRecipe: $crate::zookeeper::Recipe,
+            MariaDbRow: $crate::mariadb::RawRow<$crate::pauses::Short>,
+            MariaDbRowCalm: $crate::mariadb::RawRow<$crate::pauses::Growing>,
+            MariaDbGetLock: $crate::mariadb::RowBehindGetLock<$crate::pauses::Short>,
+            MemcachedItem: $crate::memcached::RawItem<$crate::pauses::Short>,
+            MemcachedItemCalm: $crate::memcached::RawItem<$crate::pauses::Growing>)
+    };
+    (@one_of $contender:expr, $url:expr, $name:expr, $locks:ident => $body:expr; $($variant:ident: $type:ty),+) => {
         match $contender {
-            $crate::locks::Contender::Distlock => {
-                let $locks = <$crate::locks::Distlock as $crate::locks::Locks>::connect($url, $name).await?;
+            $($crate::locks::Contender::$variant => {
+                let $locks = <$type as $crate::locks::Locks>::connect($url, $name).await?;
                 $body
-            }
-            $crate::locks::Contender::EtcdTxn => {
-                let $locks = <$crate::etcd::RawTxn as $crate::locks::Locks>::connect($url, $name).await?;
-                $body
-            }
-            $crate::locks::Contender::EtcdQueue => {
-                let $locks = <$crate::etcd::RawQueue as $crate::locks::Locks>::connect($url, $name).await?;
-                $body
-            }
-            $crate::locks::Contender::EtcdLockCall => {
-                let $locks = <$crate::etcd::LockCall as $crate::locks::Locks>::connect($url, $name).await?;
-                $body
-            }
-            $crate::locks::Contender::PostgresRow => {
-                let $locks =
-                    <$crate::postgres::LeaseRow as $crate::locks::Locks>::connect($url, $name).await?;
-                $body
-            }
-            $crate::locks::Contender::PostgresPrototype => {
-                let $locks =
-                    <$crate::postgres::Prototype as $crate::locks::Locks>::connect($url, $name).await?;
-                $body
-            }
+            })+
         }
     };
 }
@@ -109,14 +108,20 @@ pub(crate) use with_contender;
 pub(crate) enum Server {
     Etcd(EtcdServer),
     Postgres(PostgresOnDisk),
+    ZooKeeper(ZooKeeperServers),
+    MariaDb(MariaDbServer),
+    Memcached(MemcachedServer),
 }
 
 impl Server {
-    /// What it has been asked.
+    /// What it has been asked, apart from the questions of this bench itself, which are a handful.
     pub(crate) async fn requests(&self) -> Result<u64> {
         match self {
             Server::Etcd(server) => server.requests(),
             Server::Postgres(server) => server.requests().await,
+            Server::ZooKeeper(server) => Ok(server.figure(0, "zk_packets_received")),
+            Server::MariaDb(server) => Ok(u64::try_from(server.statements().await)?),
+            Server::Memcached(server) => Ok(server.commands()),
         }
     }
 
@@ -128,10 +133,14 @@ impl Server {
         self.requests().await
     }
 
+    /// CPU time that it has used, where its processes can be told from others.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         match self {
             Server::Etcd(server) => server.cpu_time(),
             Server::Postgres(server) => server.cpu_time(),
+            Server::ZooKeeper(_) | Server::MariaDb(_) | Server::Memcached(_) => {
+                Err("not measured here".into())
+            }
         }
     }
 }
@@ -147,6 +156,10 @@ pub(crate) struct Place<'a> {
     pub(crate) least: Contender,
     /// Those that wait for each other.
     pub(crate) queues: &'static [Contender],
+    /// What is measured here.
+    pub(crate) parts: &'static [&'static str],
+    /// Locks that are taken before anything is measured: until the server's code is compiled for the machine.
+    pub(crate) warm_up: u32,
 }
 
 impl Place<'_> {

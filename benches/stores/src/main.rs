@@ -1,12 +1,15 @@
-//! What locks on etcd and PostgreSQL cost, side by side with what one would write with the raw client, in one run.
+//! What locks on the stores other than Redis cost, side by side with what one would write with the raw client, in one
+//! run.
 //!
 //! ```text
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD: etcd, postgres; alone, tasks, hot, processes, held; --json. Without any of a group all of it runs: about five
-//! minutes together. It starts its servers on free loopback ports, and ends them. The figures of one run are compared
-//! with each other, never with those of another run. `--json` prints one JSON array instead of the tables.
+//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held; --json. Without any of a
+//! group all of it runs: about ten minutes together. It starts its servers on free loopback ports, and ends them. The
+//! figures of one run are compared with each other, never with those of another run. They are also written to
+//! `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words); `--json` prints
+//! that instead of the tables.
 
 #![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
 
@@ -17,19 +20,21 @@ mod etcd;
 mod held;
 mod hot;
 mod locks;
+mod mariadb;
+mod memcached;
+mod pauses;
+mod places;
 mod postgres;
 mod processes;
 mod report;
+mod zookeeper;
 
-use etcd::EtcdServer;
-use locks::{Contender, Place, Server};
-use postgres::PostgresOnDisk;
+use locks::Place;
 use report::Part;
 
 /// Whatever goes wrong ends the bench.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const STORES: [&str; 2] = ["etcd", "postgres"];
 const PARTS: [&str; 5] = ["alone", "tasks", "hot", "processes", "held"];
 
 fn main() -> Result<()> {
@@ -40,9 +45,10 @@ fn main() -> Result<()> {
     if is_worker {
         return runtime.block_on(processes::work(&words.split_off(1)));
     }
-    let known = |word: &String| STORES.contains(&&**word) || PARTS.contains(&&**word) || word == "--json";
+    let known =
+        |word: &String| places::STORES.contains(&&**word) || PARTS.contains(&&**word) || word == "--json";
     if let Some(unknown) = words.iter().find(|word| !known(word)) {
-        return Err(format!("`{unknown}` is none of {STORES:?}, {PARTS:?} and --json").into());
+        return Err(format!("`{unknown}` is none of {:?}, {PARTS:?} and --json", places::STORES).into());
     }
     runtime.block_on(run(&words))
 }
@@ -55,45 +61,21 @@ async fn run(words: &[String]) -> Result<()> {
     };
     let is_json = words.iter().any(|word| word == "--json");
     let mut all = Vec::new();
-    if wants(&STORES, "etcd") {
-        let server = Server::Etcd(EtcdServer::start()?);
-        measure(&etcd(&server)?, &|part| wants(&PARTS, part), is_json, &mut all).await?;
-    }
-    if wants(&STORES, "postgres") {
-        let server = Server::Postgres(PostgresOnDisk::start().await?);
-        for place in [postgres(&server, "on")?, postgres(&server, "off")?] {
+    for store in places::STORES.into_iter().filter(|store| wants(&places::STORES, store)) {
+        let server = places::start(store).await?;
+        for place in places::of(&server)? {
             measure(&place, &|part| wants(&PARTS, part), is_json, &mut all).await?;
         }
     }
+    let results = serde_json::Value::from(all.iter().map(Part::json).collect::<Vec<_>>());
+    let subset: Vec<&str> = words.iter().map(|word| &**word).filter(|word| *word != "--json").collect();
+    let path = report::write(&subset, &results)?;
     if is_json {
-        println!("{}", serde_json::Value::from(all.iter().map(Part::json).collect::<Vec<_>>()));
+        println!("{results}");
+    } else {
+        println!("\nThe same as JSON: {}", path.display());
     }
     Ok(())
-}
-
-fn etcd(server: &Server) -> Result<Place<'_>> {
-    let Server::Etcd(running) = server else { return Err("another server".into()) };
-    Ok(Place {
-        name: "etcd",
-        server,
-        ours: format!("etcd://{}", running.address()),
-        raw: running.address(),
-        least: Contender::EtcdTxn,
-        queues: &[Contender::Distlock, Contender::EtcdQueue, Contender::EtcdLockCall],
-    })
-}
-
-fn postgres<'a>(server: &'a Server, durable: &str) -> Result<Place<'a>> {
-    let Server::Postgres(running) = server else { return Err("another server".into()) };
-    let url = running.url();
-    Ok(Place {
-        name: if durable == "on" { "PostgreSQL, durable" } else { "PostgreSQL, synchronous_commit=off" },
-        server,
-        ours: format!("{url}?synchronous_commit={durable}&schema=locks_{durable}"),
-        raw: format!("{url}?options=-csynchronous_commit%3D{durable}"),
-        least: Contender::PostgresRow,
-        queues: &[Contender::Distlock, Contender::PostgresPrototype],
-    })
 }
 
 async fn measure(
@@ -102,7 +84,8 @@ async fn measure(
     is_json: bool,
     all: &mut Vec<Part>,
 ) -> Result<()> {
-    for name in PARTS.into_iter().filter(|name| wants(name)) {
+    alone::warm_up(place).await?;
+    for name in PARTS.into_iter().filter(|name| wants(name) && place.parts.contains(name)) {
         let part = match name {
             "alone" => alone::alone(place).await?,
             "tasks" => alone::tasks(place).await?,

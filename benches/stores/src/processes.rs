@@ -20,7 +20,6 @@ pub(crate) async fn processes(place: &Place<'_>) -> Result<Part> {
     let mut rows = Vec::new();
     for contender in place.queues {
         let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-        let before = place.server.settled_requests().await?;
         let from = monotonic() + nanos(Duration::from_secs(2));
         let until = from + nanos(SPAN);
         let mut workers = Vec::new();
@@ -29,8 +28,12 @@ pub(crate) async fn processes(place: &Place<'_>) -> Result<Part> {
             command.args([WORKER, contender.name(), place.url(*contender), &format!("worker{number}")]);
             workers.push(command.args([from.to_string(), until.to_string()]).stdout(Stdio::piped()).spawn()?);
         }
+        // Not while they connect, and not when they end.
+        sleep_until(from);
+        let before = place.server.requests().await?;
+        sleep_until(until);
+        let requests = place.server.requests().await? - before;
         let shares: Vec<_> = workers.into_iter().map(sections).collect::<Result<_>>()?;
-        let requests = place.server.settled_requests().await? - before;
         rows.push(row(*contender, &shares, requests));
     }
     let title = format!("{PROCESSES} processes on one key, hold 0.5 ms, think 1 ms");
@@ -79,9 +82,9 @@ fn row(contender: Contender, shares: &[Vec<Section>], requests: u64) -> Row {
 pub(crate) async fn work(arguments: &[String]) -> Result<()> {
     let [who, url, name, from, until] = arguments else { return Err("a worker's arguments".into()) };
     let (from, until) = (from.parse()?, until.parse()?);
-    let contender = Contender::ALL.into_iter().find(|contender| contender.name() == who);
+    let contender = Contender::ALL.iter().find(|contender| contender.name() == who);
     let contender = contender.ok_or_else(|| format!("nobody is called `{who}`"))?;
-    let sections = with_contender!(contender, url, name, locks => take_turns(locks, from, until).await?);
+    let sections = with_contender!(*contender, url, name, locks => take_turns(locks, from, until).await?);
     for (asked, start, end) in sections {
         println!("{asked} {start} {end}");
     }

@@ -1,6 +1,11 @@
 //! What was measured: tables for people, and JSON for everybody else.
 
+use std::path::PathBuf;
+use std::{env, fs};
+
 use serde_json::{Map, Value, json};
+
+use crate::Result;
 
 /// The figures of one part at one place.
 pub(crate) struct Part {
@@ -36,6 +41,18 @@ impl Part {
         };
         json!({ "place": self.place, "part": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
+}
+
+/// Writes what was measured of this subset to a file, and returns its path.
+pub(crate) fn write(subset: &[&str], results: &Value) -> Result<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from);
+    let folder = target.join("benches");
+    fs::create_dir_all(&folder)?;
+    let name: Vec<&str> = std::iter::once("stores").chain(subset.iter().copied()).collect();
+    let path = folder.join(format!("{}.json", name.join("-")));
+    fs::write(&path, format!("{results:#}\n"))?;
+    Ok(path.canonicalize()?)
 }
 
 fn rounded(value: f64) -> String {

@@ -21,7 +21,19 @@ const ROOMS: &[Room] = &[
     Room("clock", 1, &["clock.rs"]),
     Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
-    Room("help", 1, &["shrink.rs", "contained.rs", "contended.rs", "process.rs", "nearest.rs", "backoff.rs"]),
+    Room(
+        "help",
+        1,
+        &[
+            "shrink.rs",
+            "contained.rs",
+            "contended.rs",
+            "process.rs",
+            "nearest.rs",
+            "backoff.rs",
+            "certificates.rs",
+        ],
+    ),
     Room(
         "values",
         1,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
 mod court;
+mod faults;
 mod fleet;
 
 use std::time::Duration;
@@ -10,6 +11,10 @@ use std::time::Duration;
 use distlock::{LockError, LockManager};
 
 pub use court::{Court, Tokens};
+pub use faults::{
+    Polled, Restart, answers_slow_or_late, at_work, holder_behind_a_stopped_server, judge, links_cut,
+    links_half_open, server_killed, server_stopped,
+};
 pub use fleet::Fleet;
 
 /// Much longer than any test runs.

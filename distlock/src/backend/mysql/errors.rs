@@ -4,6 +4,7 @@ use std::error::Error as _;
 
 use mysql_async::{DriverError, Error, ServerError};
 
+use crate::certificates;
 use crate::store::StoreError;
 
 /// When an error came.
@@ -73,6 +74,9 @@ pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
 }
 
 fn of_the_client(error: &Error, said: String, moment: Moment) -> StoreError {
+    if let Some(remedy) = certificates::remedy(error) {
+        return StoreError::refused(format!("{said}: {remedy}"));
+    }
     match (error, moment) {
         (Error::Driver(DriverError::NoClientSslFlagFromServer), _) => StoreError::refused(format!(
             "the server does not speak TLS ({said}): set it up there, or leave `sslmode=` out"
@@ -91,7 +95,11 @@ fn of_the_client(error: &Error, said: String, moment: Moment) -> StoreError {
 /// What to do about a refusal that stays.
 fn remedy(code: u16) -> Option<&'static str> {
     let text = match code {
-        1045 | 1698 => "check the user and the password in the URL, and from which hosts the user may log in",
+        1045 | 1698 => {
+            "check the user and the password in the URL, and from which hosts the user may log in; the user may need \
+             TLS (`sslmode=require`), or a client certificate (`sslcert=` and `sslkey=`)"
+        }
+        3159 => "the server wants TLS: write `sslmode=require` into the URL",
         1044 => "check the database in the URL, and GRANT this user the use of it",
         1049 => "check the database in the URL, or create it",
         1046 => "name the database in the URL: `mysql://user:password@host/database`",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_postgres::Error as ClientError;
 use tokio_postgres::error::SqlState;
 
+use crate::certificates;
 use crate::store::StoreError;
 
 /// When an error came.
@@ -57,6 +58,9 @@ pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
 /// What it means, and what to do.
 pub(super) fn of(error: &ClientError, moment: Moment) -> StoreError {
     let said = words(error);
+    if let Some(remedy) = certificates::remedy(error) {
+        return StoreError::refused(format!("{said}: {remedy}"));
+    }
     let Some(code) = error.code() else {
         return match moment {
             Moment::Connecting => StoreError::not_sent(said),

@@ -10,6 +10,7 @@ mod faults;
 mod late;
 mod rows;
 mod tables;
+mod tls;
 mod transactions;
 mod users;
 

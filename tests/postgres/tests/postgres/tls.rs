@@ -35,15 +35,17 @@ async fn a_server_is_verified_with_its_name() {
     assert!(clear == 0 && all >= 2, "{clear} of {all} connections are in the clear");
     drop(manager);
 
-    for (url, reason) in [
-        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer"),
-        (format!("{by_name}?sslmode=require"), "UnknownIssuer"),
-        (format!("{by_name}?sslmode=prefer"), "UnknownIssuer"),
-        (format!("{}?sslmode=require&sslrootcert={ca}", server.url()), "not valid for name"),
+    let (authority, host) = ("`sslrootcert=`", "the host in the URL");
+    for (url, reason, remedy) in [
+        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer", authority),
+        (format!("{by_name}?sslmode=require"), "UnknownIssuer", authority),
+        (format!("{by_name}?sslmode=prefer"), "UnknownIssuer", authority),
+        (format!("{}?sslmode=require&sslrootcert={ca}", server.url()), "not valid for name", host),
     ] {
         let error = refusal(&url).await;
         assert!(error.is_unavailable(), "{error:?}");
-        assert!(error.to_string().contains(reason), "{url}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(reason) && text.contains(remedy), "{url}: {text}");
     }
 }
 

@@ -1,44 +1,13 @@
-//! Those who lock.
+//! What one would write with the client of ZooKeeper, and its own recipe.
 
-use std::future::Future;
 use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient};
 
 use crate::Result;
+use crate::locks::Locks;
 
 const SESSION: Duration = Duration::from_secs(30);
-
-/// Something that locks: connected, cheap to clone.
-pub(crate) trait Locks: Clone + Send + Sync + 'static {
-    type Guard: Send + 'static;
-    const NAME: &'static str;
-
-    fn connect(address: &str) -> impl Future<Output = Result<Self>> + Send;
-    fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
-    fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// distlock.
-#[derive(Clone)]
-pub(crate) struct Distlock(pub(crate) distlock::LockManager);
-
-impl Locks for Distlock {
-    type Guard = distlock::Guard;
-    const NAME: &'static str = "distlock";
-
-    async fn connect(address: &str) -> Result<Self> {
-        Ok(Distlock(distlock::LockManager::connect(&format!("zookeeper://{address}")).await?))
-    }
-
-    async fn acquire(&self, key: &str) -> Result<Self::Guard> {
-        Ok(self.0.lock(key).wait_forever().acquire().await?)
-    }
-
-    async fn release(guard: Self::Guard) -> Result<()> {
-        Ok(guard.release().await?)
-    }
-}
 
 async fn session(address: &str) -> Result<Client> {
     Ok(Client::connector().with_session_timeout(SESSION).connect(address).await?)
@@ -50,14 +19,13 @@ pub(crate) struct RawNode(Client);
 
 impl Locks for RawNode {
     type Guard = (Client, String);
-    const NAME: &'static str = "raw create and delete of an ephemeral";
 
-    async fn connect(address: &str) -> Result<Self> {
+    async fn connect(address: &str, _name: &str) -> Result<Self> {
         Ok(RawNode(session(address).await?))
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
-        let path = format!("/raw-{key}");
+        let path = format!("/raw-{}", key.replace('/', "-"));
         loop {
             match self.0.create(&path, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await {
                 Ok(_) => return Ok((self.0.clone(), path)),
@@ -83,14 +51,13 @@ pub(crate) struct Recipe(Client);
 
 impl Locks for Recipe {
     type Guard = OwnedLockClient;
-    const NAME: &'static str = "the client's recipe";
 
-    async fn connect(address: &str) -> Result<Self> {
+    async fn connect(address: &str, _name: &str) -> Result<Self> {
         Ok(Recipe(session(address).await?))
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
-        let directory = format!("/recipe-{key}");
+        let directory = format!("/recipe-{}", key.replace('/', "-"));
         let ancestors = CreateMode::Persistent.with_acls(Acls::anyone_all());
         let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(ancestors)?;
         let lock = self.0.lock(LockPrefix::new_curator(&directory, "lock-")?, b"", options).await?;

@@ -1,0 +1,5 @@
+//! What is written with the client of MariaDB.
+
+mod contenders;
+
+pub(crate) use contenders::{CONNECTIONS, RawRow, RowBehindGetLock};

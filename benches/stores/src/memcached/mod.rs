@@ -1,0 +1,5 @@
+//! What is written for Memcached.
+
+mod contenders;
+
+pub(crate) use contenders::RawItem;

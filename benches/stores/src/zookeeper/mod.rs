@@ -1,0 +1,5 @@
+//! What is written with the client of ZooKeeper.
+
+mod contenders;
+
+pub(crate) use contenders::{RawNode, Recipe};
