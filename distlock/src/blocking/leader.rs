@@ -1,7 +1,7 @@
 //! Leadership for threads.
 
 use std::borrow::Cow;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::time::Duration;
 
 use super::block_on;
