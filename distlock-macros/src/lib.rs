@@ -17,6 +17,7 @@ mod spec;
 mod template;
 
 #[allow(missing_docs, reason = "documented where `distlock` re-exports it")]
+#[doc(alias("annotation", "decorator", "Lock4j", "SchedulerLock", "synchronized"))]
 #[proc_macro_attribute]
 pub fn distributed_lock(
     args: proc_macro::TokenStream,

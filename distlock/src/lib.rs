@@ -10,7 +10,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), LockError> {
-//!     let manager = LockManager::in_memory(); // or LockManager::connect("redis://127.0.0.1/").await?
+//!     let manager = LockManager::in_memory(); // or connect("redis://127.0.0.1/").await?
 //!     distlock::init(manager).expect("called once");
 //!     assert_eq!(place_order(42, vec!["tea".to_owned()]).await?, 1);
 //!     Ok(())
@@ -27,7 +27,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), distlock::LockError> {
 //! # let manager = LockManager::in_memory();
-//! // A section: the lock is released when the body has ended, and the body is stopped if the lock is lost.
+//! // A section: its body is stopped if the lock is lost, and the lock is released at its end.
 //! let sum = manager.lock("order:42").run(async |_held| 40 + 2).await?;
 //!
 //! // Or a guard.
@@ -88,9 +88,13 @@
 
 // The documentation's labels of features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(docsrs, doc(auto_cfg(hide(feature = "_remote"))))]
 // The attribute's expansion names the crate from outside, also in the rules of the module `testing`.
 #[cfg(feature = "testing")]
 extern crate self as distlock;
+
+// Before the others, so that the documentation of `LockManager` and of its builder begins with their own methods.
+mod manager;
 
 #[doc(hidden)]
 #[path = "private/mod.rs"]
@@ -128,7 +132,6 @@ pub mod leader;
 mod lease_cell;
 mod lock_key;
 mod lock_kind;
-mod manager;
 mod manager_handle;
 #[cfg(feature = "metrics")]
 #[doc = include_str!("metrics.md")]
