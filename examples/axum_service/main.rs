@@ -1,5 +1,5 @@
-//! A web service on axum: handlers under locks, errors as responses, a layer for idempotency keys, readiness, and an end
-//! that leaves no lock behind.
+//! A web service on axum: handlers under locks, errors as responses, a layer for idempotency keys, readiness, and an
+//! end that leaves no lock behind.
 //!
 //! ```text
 //! cargo run --release --example axum_service                              embedded, nothing to install
@@ -7,8 +7,8 @@
 //! curl -i -X POST http://127.0.0.1:3000/accounts/7/points/10
 //! ```
 //!
-//! Look at `add_points` (a handler under a lock), `router` (the layer), `ready` (for a load balancer), and at `serve`: at
-//! SIGTERM the server accepts no more, requests under way end, then the manager is shut down, and no lock is left behind.
+//! Look at `add_points` (a handler under a lock), `router` (the layer), `ready` (for a load balancer), and at `serve`:
+//! at SIGTERM the server accepts no more, requests under way end, then the manager is shut down, and no lock is left.
 
 #![allow(clippy::print_stdout)]
 
@@ -75,7 +75,7 @@ impl App {
     }
 }
 
-/// One at a time for each account, on all machines. `LockError` is a response of its own: 409 with `Retry-After`, or 503.
+/// One at a time for each account, on all machines. `LockError` is a response: 409 with `Retry-After`, or 503.
 #[distributed_lock(key = "account:<account>", ttl = "10s", wait = "2s", warn_wait = "1s", manager = app.locks)]
 async fn add_points(
     State(app): State<App>,

@@ -1,13 +1,14 @@
-//! A scheduled job on `tokio-cron-scheduler`: every instance of the service has the schedule, and each firing runs on one
-//! of them.
+//! A scheduled job on `tokio-cron-scheduler`: every instance of the service has the schedule, and each firing runs on
+//! one of them.
 //!
 //! ```text
 //! cargo run --release --example cron_job                              three instances in this process
 //! cargo run --release --example cron_job -- --url redis://127.0.0.1/  as if they were processes, through Redis
 //! ```
 //!
-//! Look at `write_report`. The key names the firing. With `wait = "0s"` and `on_busy`, an instance that comes second does not wait. `min_hold`
-//! keeps the key for longer than the clocks of the machines differ: an instance whose clock is late finds it taken.
+//! Look at `write_report`. The key names the firing. With `wait = "0s"` and `on_busy`, an instance that comes second
+//! does not wait. `min_hold` keeps the key for longer than the clocks of the machines differ: an instance whose clock
+//! is late finds it taken.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

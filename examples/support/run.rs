@@ -22,8 +22,8 @@ pub struct Comparison {
     pub kept: bool,
 }
 
-/// Runs an example with the options of the command line, prints what came of it, and makes that the exit status: 1 if the
-/// guarded function broke its rule, 2 if there was nothing to compare.
+/// Runs an example with the options of the command line, prints what came of it, and makes that the exit status: 1 if
+/// the guarded function broke its rule, 2 if there was nothing to compare.
 pub async fn run<A: Parser>(compare: impl AsyncFnOnce(A) -> Result<Comparison, AnyError>) -> ExitCode {
     match compare(A::parse()).await {
         Ok(Comparison { title, table, verdict, kept }) => {

@@ -1,8 +1,15 @@
 //! The web services as processes, with their locks in Redis: at SIGTERM they stop to accept, requests under way end,
-//! they exit with 0, and nothing of their locks is left on the server.
+//! they exit with 0, and nothing of their locks is left on the server. The tests at the end of their files run here,
+//! too.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[allow(dead_code)]
+#[path = "../actix_service/main.rs"]
+mod actix_service;
+#[allow(dead_code)]
+#[path = "../axum_service/main.rs"]
+mod axum_service;
 mod example;
 
 use std::{
