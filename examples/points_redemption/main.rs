@@ -8,9 +8,9 @@
 //! ```
 //!
 //! `--url` also takes `postgres://`, `mysql://` and `memcached://`, and with `--features etcd,zookeeper` `etcd://` and
-//! `zookeeper://`. **Memcached** is for locks whose double run is harmless, and these are not: it forgets locks when its
-//! memory is full, or when it is restarted. Start it as `memcached -M` here: then it refuses new locks instead (requests
-//! fail, and no gift is given twice) unless it is restarted, against which nothing helps.
+//! `zookeeper://`. **Memcached** is for locks whose double run is harmless, and these are not: it forgets locks when
+//! its memory is full, or when it is restarted. Start it as `memcached -M` here: then it refuses new locks instead
+//! (requests fail, and no gift is given twice) unless it is restarted, against which nothing helps.
 //!
 //! The function to copy is `Shop::redeem` in `shop.rs`. Everything else shows what happens without its attribute:
 //! `load.rs` fires the requests, `fleet.rs` runs the service instances, `report.rs` prints what came of it.

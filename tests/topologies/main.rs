@@ -34,4 +34,3 @@ mod sentinel_master_stopped;
 mod sentinel_replicas_confirm;
 mod sentinel_replicas_required;
 mod sentinel_writes_lost;
-mod zookeeper_member_cut_off;

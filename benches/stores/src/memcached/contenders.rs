@@ -1,4 +1,5 @@
-//! The least that one can write for Memcached: `ms … ME` and `md … C`, on one connection, without waiting for each other.
+//! The least that one can write for Memcached: `ms … ME` and `md … C`, on one connection, without waiting for each
+//! other.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;

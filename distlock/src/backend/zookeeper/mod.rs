@@ -6,7 +6,6 @@
 
 mod config;
 mod errors;
-mod members;
 mod names;
 mod places;
 mod queue;
@@ -28,7 +27,6 @@ use crate::store::{
 };
 use config::Config;
 use errors::{Place, may_be_done};
-use members::Abandoned;
 use names::PlaceName;
 use places::{Came, Known, Left, Places};
 use queue::{Follower, Seen};
@@ -71,33 +69,13 @@ struct Link {
     session: i64,
     /// The path of the session's node.
     node: String,
-    place: Place,
-    abandoned: Abandoned,
     events: StoreEvents,
 }
 
 impl Link {
-    fn new(Session { line, life }: &Session, place: Place, events: &StoreEvents) -> Link {
-        Link {
-            client: line.client.clone(),
-            session: life.id,
-            node: life.node.clone(),
-            place,
-            abandoned: line.abandoned(),
-            events: events.clone(),
-        }
-    }
-
-    /// Waits for what was asked over it, until it is abandoned.
-    async fn answer<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let mut abandoned = self.abandoned.clone();
-        tokio::select! {
-            // In this order: nothing watches over a connection that was left. A client that somebody still has would
-            // find its member again, and take the session back there.
-            biased;
-            () = abandoned.wait() => Err(self.place.odd("the member that was asked is not asked any more")),
-            answer = asked => answer,
-        }
+    fn new(session: &Session, events: &StoreEvents) -> Link {
+        let node = session.node().to_owned();
+        Link { client: session.client.clone(), session: session.id, node, events: events.clone() }
     }
 }
 
@@ -323,58 +301,6 @@ impl ZooKeeperStore {
         }
     }
 
-    async fn acquire_over(&self, link: &Link, request: &Acquire) -> Result<AcquireReply, StoreError> {
-        for _ in 0..MOST_ATTEMPTS {
-            let known = self.places().known(&request.key, &request.owner, link.session);
-            let tried = match known {
-                Known::Nothing => self.enter(link, request).await?,
-                Known::Asked | Known::Stands(_) => self.ask_again(link, request).await?,
-            };
-            if let Tried::Answered(reply) = tried {
-                return Ok(reply);
-            }
-        }
-        let lock = self.config.names.lock(&request.key);
-        Err(StoreError::later(format!("{}: `{lock}` changes faster than we can ask", self.describe())))
-    }
-
-    async fn renew_over(&self, link: &Link, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
-        // All are sent before the first answer is awaited.
-        let asked: Vec<_> = requests
-            .iter()
-            .map(|Renew { key, owner, .. }| {
-                let Known::Stands(name) = self.places().known(key, owner, link.session) else { return None };
-                let path = name.path(&self.config.names.lock(key));
-                Some((link.client.check_stat(&path), path))
-            })
-            .collect();
-        let mut replies = Vec::with_capacity(requests.len());
-        for one in asked {
-            let is_held = match one {
-                None => false,
-                Some((found, path)) => {
-                    let found = found.await.map_err(|error| self.error(&path, &error))?;
-                    found.is_some_and(|stat| is_ours(&stat, link.session))
-                }
-            };
-            replies.push(if is_held { RenewReply::Renewed } else { RenewReply::NotHeld });
-        }
-        Ok(replies)
-    }
-
-    /// Takes the lock of this key from its holder. Whether there was one.
-    async fn delete_first(&self, link: &Link, key: &str) -> Result<bool, StoreError> {
-        let lock = self.config.names.lock(key);
-        for _ in 0..MOST_ATTEMPTS {
-            let seen = self.list_now(link, &lock).await?;
-            let Some(first) = seen.places.first() else { return Ok(false) };
-            if self.delete(link, &first.path(&lock)).await? {
-                return Ok(true);
-            }
-        }
-        Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
-    }
-
     /// The place of an owner, if it has one.
     async fn find(&self, link: &Link, owner: &Owner, lock: &str) -> Result<Option<PlaceName>, StoreError> {
         let seen = self.list_now(link, lock).await?;
@@ -417,7 +343,18 @@ impl LockStore for ZooKeeperStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let link = self.linked()?;
-        link.answer(self.acquire_over(&link, request)).await
+        for _ in 0..MOST_ATTEMPTS {
+            let known = self.places().known(&request.key, &request.owner, link.session);
+            let tried = match known {
+                Known::Nothing => self.enter(&link, request).await?,
+                Known::Asked | Known::Stands(_) => self.ask_again(&link, request).await?,
+            };
+            if let Tried::Answered(reply) = tried {
+                return Ok(reply);
+            }
+        }
+        let lock = self.config.names.lock(&request.key);
+        Err(StoreError::later(format!("{}: `{lock}` changes faster than we can ask", self.describe())))
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
@@ -427,23 +364,50 @@ impl LockStore for ZooKeeperStore {
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
         let link = self.linked()?;
-        link.answer(self.renew_over(&link, requests)).await
+        // All are sent before the first answer is awaited.
+        let asked: Vec<_> = requests
+            .iter()
+            .map(|Renew { key, owner, .. }| {
+                let Known::Stands(name) = self.places().known(key, owner, link.session) else { return None };
+                let path = name.path(&self.config.names.lock(key));
+                Some((link.client.check_stat(&path), path))
+            })
+            .collect();
+        let mut replies = Vec::with_capacity(requests.len());
+        for one in asked {
+            let is_held = match one {
+                None => false,
+                Some((found, path)) => {
+                    let found = found.await.map_err(|error| self.error(&path, &error))?;
+                    found.is_some_and(|stat| is_ours(&stat, link.session))
+                }
+            };
+            replies.push(if is_held { RenewReply::Renewed } else { RenewReply::NotHeld });
+        }
+        Ok(replies)
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let link = self.linked()?;
-        let found = link.answer(self.give_up(&link, request)).await?;
+        let found = self.give_up(&link, request).await?;
         Ok(if found { ReleaseReply::Released } else { ReleaseReply::NotHeld })
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let link = self.linked()?;
-        Ok(link.answer(self.list_now(&link, &self.config.names.lock(key))).await?.stored())
+        Ok(self.list_now(&link, &self.config.names.lock(key)).await?.stored())
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
-        let link = self.linked()?;
-        link.answer(self.delete_first(&link, key)).await
+        let (link, lock) = (self.linked()?, self.config.names.lock(key));
+        for _ in 0..MOST_ATTEMPTS {
+            let seen = self.list_now(&link, &lock).await?;
+            let Some(first) = seen.places.first() else { return Ok(false) };
+            if self.delete(&link, &first.path(&lock)).await? {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
     }
 
     async fn run(&self, events: StoreEvents) {
@@ -465,10 +429,12 @@ impl LockStore for ZooKeeperStore {
         let link = self.link().take();
         let _some_were_left: bool = self.places().clear();
         self.closed.notify_one();
-        if let Some(link) = link {
-            let session = link.client.session().clone();
-            drop(link);
-            members::end(&self.config, session).await;
+        let Some(link) = link else { return };
+        let mut states = link.client.state_watcher();
+        // The client ends its session when nobody has it any more. If that fails, the session ends by itself.
+        drop(link);
+        while !states.state().is_terminated() {
+            states.changed().await;
         }
     }
 }

@@ -13,44 +13,41 @@
 use std::mem::replace;
 use std::time::{Duration, Instant};
 
+use tokio::net::TcpStream;
 use tokio::time::timeout;
-use zookeeper_client::{Client, CreateMode, CreateOptions, Error, SessionState};
+use zookeeper_client::{Client, CreateMode, CreateOptions, Error, SessionState, StateWatcher};
 
 use super::config::Config;
 use super::errors::Place;
-use super::members::{self, Left, Line};
 use crate::store::{Heartbeat, StoreError, StoreEvents};
 
-/// Between attempts to go on with a session at one of the members.
+/// So long the system may take to say why a member cannot be reached.
+const EXPLANATION: Duration = Duration::from_millis(500);
+
+/// Between heartbeats of a connection that was made just now, if they fail.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A session, and the connection to the member that has it now.
+/// A session, and the connection to whichever member has it now.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) line: Line,
-    pub(super) life: Life,
-}
-
-/// What is known of a session, wherever it is.
-#[derive(Debug)]
-pub(super) struct Life {
+    pub(super) client: Client,
     pub(super) id: i64,
     /// As long as the ensemble has granted.
     timeout: Duration,
     /// The path of its node.
-    pub(super) node: String,
+    node: String,
     place: Place,
     /// The last heartbeat that was answered: the next one proves it.
     unproven: Heartbeat,
     begun: Instant,
     /// When it is over unless another heartbeat is answered.
-    until: Instant,
+    pub(super) until: Instant,
 }
 
 /// What has ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Another member is to have the session.
+    /// The client looks for another member, or the same again.
     Connection(StoreError),
     Session(StoreError),
 }
@@ -59,111 +56,28 @@ impl Session {
     /// Begins a session with one of the members.
     pub(super) async fn begin(config: &Config, events: &StoreEvents) -> Result<Session, StoreError> {
         let (first, begun) = (events.heartbeat(), Instant::now());
-        let line = Line::first(config).await?;
-        let (id, timeout) = (line.client.session_id().0, line.client.session_timeout());
+        let client = connect(config).await?;
+        let (id, timeout) = (client.session_id().0, client.session_timeout());
         let (unproven, second) = (events.heartbeat(), Instant::now());
         let node = config.names.session(events.client(), id);
         let options = CreateMode::Ephemeral.with_acls(config.acls());
-        let made = create_below(config, &line.client, &node, &config.names.sessions(), &options).await;
-        if let Err(error) = made {
-            members::end(config, line.leave().session).await;
-            return Err(error);
-        }
+        create_below(config, &client, &node, &config.names.sessions(), &options).await?;
         first.answered(timeout);
-        let (place, until) = (config.place(), begun + timeout);
-        Ok(Session { line, life: Life { id, timeout, node, place, unproven, begun: second, until } })
+        let place = config.place();
+        Ok(Session { client, id, timeout, node, place, unproven, begun: second, until: begun + timeout })
     }
 
-    /// Keeps it alive until its connection or itself ends.
-    ///
-    /// A member that is cut off from the others answers pings, and no heartbeats: it is left in time for another one
-    /// to have a heartbeat confirmed before the session is over.
-    pub(super) async fn keep_alive(&mut self, config: &Config, events: &StoreEvents) -> Ended {
-        let Session { line, life } = self;
-        let mut states = line.client.state_watcher();
-        let interval = life.timeout / 4;
-        loop {
-            let until = life.until;
-            let patience = match config.members.len() {
-                1 => until,
-                _ => until.min(Instant::now() + interval + life.timeout / 6),
-            };
-            let one = async {
-                // From the last answer on: in between the leader asks the member whom it has heard of.
-                tokio::time::sleep(interval).await;
-                life.beat(line, events).await
-            };
-            tokio::select! {
-                // In this order: a heartbeat is not begun over a connection that we do not know of.
-                biased;
-                state = states.changed() => return life.of_state(state),
-                beaten = one => match beaten {
-                    Ok(()) => {}
-                    Err(ended) => return ended,
-                },
-                () = tokio::time::sleep_until(patience.into()) => {
-                    let silent = life.silent();
-                    return if patience < until { Ended::Connection(silent) } else { Ended::Session(silent) };
-                }
-            }
-        }
-    }
-
-    /// Goes on at another member, or at the same if no other one takes it. What was asked of the former is not awaited
-    /// any more: it is carried out before the first answer of the next member, or never.
-    ///
-    /// # Errors
-    ///
-    /// Why the session has ended instead.
-    pub(super) async fn move_on(self, config: &Config, events: &StoreEvents) -> Result<Session, StoreError> {
-        let Session { line, mut life } = self;
-        let (until, silent) = (life.until, life.silent());
-        // Before: it would go on looking for its member, and take the session back there.
-        let left = line.leave();
-        let moved = async {
-            // In time for the next one where a member does not answer; then for members that are slow.
-            let mut patience = life.timeout / 6;
-            loop {
-                for member in members::after(left.member, config.members.len()) {
-                    match timeout(patience, life.attach(config, &left, member, events)).await {
-                        Ok(Ok(line)) => return Ok(line),
-                        Ok(Err(Ended::Session(error))) => return Err(error),
-                        Ok(Err(Ended::Connection(_))) | Err(_) => {}
-                    }
-                }
-                tokio::time::sleep(PAUSE).await;
-                patience = life.timeout / 3;
-            }
-        };
-        let line = tokio::time::timeout_at(until.into(), moved).await.unwrap_or(Err(silent))?;
-        Ok(Session { line, life })
-    }
-}
-
-impl Life {
-    /// A connection to one member, which has confirmed a heartbeat.
-    async fn attach(
-        &mut self,
-        config: &Config,
-        left: &Left,
-        member: usize,
-        events: &StoreEvents,
-    ) -> Result<Line, Ended> {
-        let line = match Line::again(config, left, member).await {
-            Ok(line) => line,
-            Err(error) => return Err(self.of_error(&error)),
-        };
-        self.beat(&line, events).await?;
-        Ok(line)
+    pub(super) fn node(&self) -> &str {
+        &self.node
     }
 
     /// One heartbeat.
-    async fn beat(&mut self, line: &Line, events: &StoreEvents) -> Result<(), Ended> {
+    async fn beat(&mut self, events: &StoreEvents) -> Result<(), Ended> {
         // Before it is sent: it counts from here.
         let (heartbeat, begun) = (events.heartbeat(), Instant::now());
         let answer = async {
-            line.client.sync(&self.node).await?;
-            line.client.set_data(&self.node, b"", None).await
+            self.client.sync(&self.node).await?;
+            self.client.set_data(&self.node, b"", None).await
         };
         match answer.await {
             Ok(_) => {
@@ -171,38 +85,123 @@ impl Life {
                 self.until = replace(&mut self.begun, begun) + self.timeout;
                 Ok(())
             }
-            Err(error) => Err(self.of_error(&error)),
+            Err(Error::NoNode) => {
+                Err(Ended::Session(self.place.odd("the node of the session was deleted by somebody else")))
+            }
+            Err(
+                error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth),
+            ) => Err(Ended::Session(self.place.error(&self.node, &error))),
+            Err(error) => Err(Ended::Connection(self.place.error(&self.node, &error))),
         }
     }
 
-    fn of_error(&self, error: &Error) -> Ended {
-        match error {
-            Error::NoNode => {
-                Ended::Session(self.place.odd("the node of the session was deleted by somebody else"))
+    /// Keeps it alive until its connection or itself ends.
+    pub(super) async fn keep_alive(&mut self, states: &mut StateWatcher, events: &StoreEvents) -> Ended {
+        let interval = self.timeout / 4;
+        loop {
+            let until = self.until;
+            let one = async {
+                // From the last answer on: in between the leader asks the member whom it has heard of.
+                tokio::time::sleep(interval).await;
+                self.beat(events).await
+            };
+            tokio::select! {
+                // In this order: a heartbeat is not begun over a connection that we do not know of.
+                biased;
+                state = states.changed() => return self.of_state(state),
+                beaten = one => match beaten {
+                    Ok(()) => {}
+                    Err(ended) => return ended,
+                },
+                () = tokio::time::sleep_until(until.into()) => return Ended::Session(self.silent()),
             }
-            Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth => {
-                Ended::Session(self.place.error(&self.node, error))
-            }
-            _ => Ended::Connection(self.place.error(&self.node, error)),
         }
+    }
+
+    /// Waits until one of the members has the session again and has answered a heartbeat.
+    ///
+    /// # Errors
+    ///
+    /// Why the session has ended instead.
+    pub(super) async fn reconnect(
+        &mut self,
+        states: &mut StateWatcher,
+        events: &StoreEvents,
+    ) -> Result<(), StoreError> {
+        let until = self.until;
+        let silent = self.silent();
+        let reconnected = async {
+            loop {
+                match states.state() {
+                    SessionState::Disconnected => {
+                        states.changed().await;
+                    }
+                    SessionState::SyncConnected => {
+                        tokio::select! {
+                            biased;
+                            _ = states.changed() => {}
+                            beaten = self.beat(events) => match beaten {
+                                Ok(()) => return Ok(()),
+                                Err(Ended::Session(error)) => return Err(error),
+                                // The state says what follows.
+                                Err(Ended::Connection(_)) => tokio::time::sleep(PAUSE).await,
+                            },
+                        }
+                    }
+                    other => match self.of_state(other) {
+                        Ended::Session(error) | Ended::Connection(error) => return Err(error),
+                    },
+                }
+            }
+        };
+        let most = tokio::time::Instant::from(until);
+        tokio::time::timeout_at(most, reconnected).await.unwrap_or(Err(silent))
     }
 
     fn of_state(&self, state: SessionState) -> Ended {
-        self.of_error(&match state {
-            SessionState::Expired => Error::SessionExpired,
-            SessionState::AuthFailed => Error::AuthFailed,
-            SessionState::Closed => Error::ClientClosed,
+        match state {
+            SessionState::Expired => Ended::Session(self.place.error(&self.node, &Error::SessionExpired)),
+            SessionState::AuthFailed => Ended::Session(self.place.error(&self.node, &Error::AuthFailed)),
+            SessionState::Closed => Ended::Session(self.place.error(&self.node, &Error::ClientClosed)),
             SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                Error::ConnectionLoss
+                Ended::Connection(self.place.error(&self.node, &Error::ConnectionLoss))
             }
-        })
+        }
     }
 
     fn silent(&self) -> StoreError {
-        let (timeout, since) = (self.timeout, self.begun.elapsed());
-        self.place
-            .odd(&format!("no heartbeat was confirmed for {since:.1?}; the session lasts for {timeout:?}"))
+        let timeout = self.timeout;
+        self.place.odd(&format!("no heartbeat of the session was confirmed for {timeout:?}"))
     }
+}
+
+/// A client with a session of its own.
+async fn connect(config: &Config) -> Result<Client, StoreError> {
+    let mut connector = Client::connector()
+        .with_session_timeout(config.session_timeout)
+        .with_connection_timeout(config.silence())
+        // Each member is tried once; who calls tries again.
+        .with_fail_eagerly();
+    if let Some((user, password)) = config.login.ask("ZooKeeper").await.map_err(StoreError::later)? {
+        connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
+    }
+    match connector.connect(&config.members.join(",")).await {
+        Ok(client) => Ok(client),
+        Err(error) => Err(config.place().unreachable(&error, explain(&config.members).await)),
+    }
+}
+
+/// Why no member can be reached, in the words of the system; the client does not pass them on.
+async fn explain(members: &[String]) -> Option<String> {
+    let mut words = None;
+    for member in members {
+        match timeout(EXPLANATION, TcpStream::connect(&**member)).await {
+            Ok(Ok(_)) => return None,
+            Ok(Err(error)) => words = Some(error.to_string()),
+            Err(_) => words = Some("no answer".to_owned()),
+        }
+    }
+    words
 }
 
 /// Creates a node, and those above it if they are not there.

@@ -1,16 +1,15 @@
 //! Keeps a session, and begins another one when it is over.
 //!
-//! When a connection is lost, or its member hears of the others no more, the session goes on at another member, and
-//! nothing is sent twice. What was sent over the former connection is carried out before the first answer over the next
-//! one, or never: a member ends a session's former connection, and the leader refuses what arrives from the member that
-//! had the session before.
+//! The client finds another member by itself when a connection is lost, and sends nothing twice. What was sent over the
+//! lost connection is carried out before the first answer over the next one, or never: a member ends a session's former
+//! connection, and the leader refuses what arrives from the member that had the session before.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::session::{Ended, Session};
-use super::{Link, ZooKeeperStore, members};
+use super::{Link, ZooKeeperStore};
 use crate::backoff::Backoff;
 use crate::store::{EarlierCommands, StoreError, StoreEvents};
 
@@ -43,25 +42,20 @@ impl ZooKeeperStore {
 
     /// Until the session is over. Returns why.
     async fn serve(&self, mut session: Session, events: &StoreEvents) -> StoreError {
+        let mut states = session.client.state_watcher();
         loop {
-            *self.link() = Some(Link::new(&session, self.place(), events));
+            *self.link() = Some(Link::new(&session, events));
             events.up(EarlierCommands::Ended);
-            let ended = session.keep_alive(&self.config, events).await;
+            let ended = session.keep_alive(&mut states, events).await;
             *self.link() = None;
             self.places().watch_nothing();
             match ended {
-                Ended::Session(cause) => {
-                    // The server may not know that it is over.
-                    let (config, left) = (self.config.clone(), session.line.leave());
-                    tokio::spawn(async move { members::end(&config, left.session).await });
-                    return cause;
-                }
+                Ended::Session(cause) => return cause,
                 Ended::Connection(cause) => events.down(cause),
             }
-            session = match session.move_on(&self.config, events).await {
-                Ok(session) => session,
-                Err(cause) => return cause,
-            };
+            if let Err(cause) = session.reconnect(&mut states, events).await {
+                return cause;
+            }
         }
     }
 }
