@@ -36,7 +36,6 @@ pub(crate) struct Acquire {
     loses: bool,
 }
 
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every request becomes")]
 enum Stage {
     New,
     /// One key was asked for.
