@@ -30,7 +30,10 @@ fn readers_who_come_later_ask_the_server() {
 #[test]
 pub(super) fn readers_join_for_a_shorter_time_where_another_process_was_in_the_way() {
     let mut desk = Desk::new();
-    let token = desk.queue(reader());
+    desk.acquire(0, reader());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
     let granted = desk.server_time();
     desk.grant(token, granted, None);
     desk.acquired();
