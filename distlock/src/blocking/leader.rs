@@ -1,7 +1,7 @@
 //! Leadership for threads.
 
 use std::borrow::Cow;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::time::Duration;
 
 use super::block_on;
@@ -80,13 +80,11 @@ impl Candidate {
 }
 
 /// What the body has returned, unless the term was lost: then the section ends with the loss.
-fn held_to_the_end<T>(lead: Lead, done: T) -> impl Future<Output = T> {
-    async move {
-        if lead.check().is_err() {
-            pending::<()>().await;
-        }
-        done
+async fn held_to_the_end<T>(lead: Lead, done: T) -> T {
+    if lead.check().is_err() {
+        pending::<()>().await;
     }
+    done
 }
 
 /// A [`LeaderWatch`](crate::leader::LeaderWatch) for threads.
