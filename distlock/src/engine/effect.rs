@@ -1,9 +1,7 @@
 //! What the engine wants done after an event, and what the event means for its caller.
 
 use std::borrow::Cow;
-use std::collections::{VecDeque, vec_deque};
-use std::iter::Chain;
-use std::option;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,12 +164,12 @@ impl<W> Extend<Effect<W>> for EffectList<W> {
     }
 }
 
-impl<W> IntoIterator for EffectList<W> {
+/// Takes them out.
+impl<W> Iterator for EffectList<W> {
     type Item = Effect<W>;
-    type IntoIter = Chain<option::IntoIter<Effect<W>>, vec_deque::IntoIter<Effect<W>>>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
+    fn next(&mut self) -> Option<Effect<W>> {
+        self.pop_front()
     }
 }
 
@@ -221,6 +219,6 @@ mod tests {
         assert_eq!(list.pop_front().map(number), Some(0));
         list.push(Effect::Done(3, Outcome::Closed));
         assert_eq!(list.pop_front().map(number), Some(1));
-        assert_eq!(list.into_iter().map(number).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(list.map(number).collect::<Vec<_>>(), [2, 3]);
     }
 }
