@@ -89,7 +89,9 @@ impl Future for Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
-        if !self.answered && !self.core.is_forked() && dropped_requests_are_cancelled() {
+        if self.core.is_forked() {
+            self.answer.leave_to_parent();
+        } else if !self.answered && dropped_requests_are_cancelled() {
             // Closed first: otherwise the engine, which drops the other end while it holds its mutex, would wake
             // a task there.
             self.answer.close();

@@ -136,6 +136,11 @@ impl Drop for AcquiringAll {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {
+            for waiting in &mut self.waiting {
+                if let Answer::Awaited(awaited) = &mut waiting.answer {
+                    awaited.leave_to_parent();
+                }
+            }
             return;
         }
         // In reverse order, like every release of several keys.

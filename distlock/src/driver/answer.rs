@@ -117,6 +117,14 @@ impl<T> Awaited<T> {
     }
 }
 
+impl<T> Awaited<T> {
+    /// For a forked process: the parent has the answer, and a thread that does not exist here may have held the
+    /// mutex. What it protects is never freed here.
+    pub(crate) fn leave_to_parent(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.0, Arc::new(Mutex::new(State::Over))));
+    }
+}
+
 impl<T> Drop for Awaited<T> {
     fn drop(&mut self) {
         self.close();
@@ -224,6 +232,16 @@ mod tests {
         drop(answer);
         assert_eq!(count.wakes(), 1);
         assert_eq!(awaited.poll(None, &mut cx), Poll::Ready(Err(NoAnswer)));
+    }
+
+    /// A fork copies the mutex as it happened to be.
+    #[test]
+    fn a_forked_process_does_not_wait_for_a_mutex_that_nobody_gives_back() {
+        let (answer, mut awaited) = answer::<u8>();
+        let held_by_the_parent = lock(&answer.0);
+        awaited.leave_to_parent();
+        drop(awaited);
+        drop(held_by_the_parent);
     }
 
     #[test]
