@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Prints a line of progress or explanation.
 pub fn say(line: impl std::fmt::Display) {
@@ -60,11 +60,17 @@ pub struct Verdicts {
     table: Table,
     /// What was measured, by its name.
     measured: Vec<(String, f64)>,
+    /// Tables of all contenders, by their names, for charts.
+    tables: Map<String, Value>,
 }
 
 impl Default for Verdicts {
     fn default() -> Self {
-        Verdicts { table: Table::new(&["what", "measured", "target", "met"]), measured: Vec::new() }
+        Verdicts {
+            table: Table::new(&["what", "measured", "target", "met"]),
+            measured: Vec::new(),
+            tables: Map::new(),
+        }
     }
 }
 
@@ -77,6 +83,11 @@ impl Verdicts {
     /// `value` should be at least `target`.
     pub fn at_least(&mut self, what: impl Into<String>, value: f64, target: f64) {
         self.add(what, value, format!("≥ {target}"), value >= target);
+    }
+
+    /// Adds a table of all contenders to the JSON.
+    pub fn keep(&mut self, name: &str, table: Value) {
+        self.tables.insert(name.to_owned(), table);
     }
 
     fn add(&mut self, what: impl Into<String>, value: f64, target: String, met: bool) {
@@ -92,7 +103,11 @@ impl Verdicts {
     pub fn to_json(&self, machine: &str, command: &str) -> Value {
         let measured: Vec<Value> =
             self.measured.iter().map(|(what, value)| json!({ "what": what, "measured": value })).collect();
-        json!({ "machine": machine, "command": command, "figures": measured })
+        let mut all = self.tables.clone();
+        all.insert("machine".to_owned(), json!(machine));
+        all.insert("command".to_owned(), json!(command));
+        all.insert("figures".to_owned(), json!(measured));
+        Value::Object(all)
     }
 
     /// Prints all of them, with the machine and the command that repeats the run.

@@ -10,6 +10,7 @@ use distlock_benches::server::Server;
 use distlock_benches::stats::micros;
 use distlock_benches::table::{Table, Verdicts, say};
 use distlock_benches::{Result, floor};
+use serde_json::json;
 
 pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
     let span = length.pick(Duration::from_secs(8), Duration::from_secs(1));
@@ -43,6 +44,7 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
         micros(floor.p50 as f64),
         micros(floor.p99 as f64)
     ));
+    let mut rows = Vec::new();
     for (processes, name) in runs.into_iter().take(length.pick(runs.len(), 5)) {
         let f = run(&Plan { url: &server.url(), servers: slice::from_ref(server), name, processes, span })?;
         say(format!(
@@ -66,6 +68,13 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
             format!("{:.3}", f.fairness),
             format!("{:.0}", f.sections_per_second),
         ]);
+        rows.push(json!({
+            "name": name,
+            "processes": processes,
+            "p50_ns": f.p50,
+            "p99_ns": f.p99,
+            "commands_per_section": f.commands,
+        }));
         if name == Distlock::NAME || name == WithoutGaps::NAME {
             let what = |figure: &str| format!("{processes} processes, {name}: {figure}");
             verdicts.at_most(what("commands per section"), f.commands, 2.3);
@@ -79,6 +88,8 @@ pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) 
             verdicts.at_least(what("fairness (Jain)"), f.fairness, 0.99);
         }
     }
+    let floor = json!({ "p50_ns": floor.p50, "p99_ns": floor.p99 });
+    verdicts.keep("processes", json!({ "floor": floor, "rows": rows }));
     table.print("Several processes, one key, hold 0.5 ms, think 1 ms");
     Ok(())
 }

@@ -10,6 +10,7 @@ use distlock_benches::server::Server;
 use distlock_benches::stats::millis;
 use distlock_benches::table::{Table, Verdicts, say};
 use distlock_benches::{Result, join};
+use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -76,6 +77,8 @@ struct Report<'a> {
     limit: Duration,
     bare: Duration,
     table: Table,
+    /// The same for charts.
+    all: Vec<Value>,
 }
 
 impl Report<'_> {
@@ -98,6 +101,8 @@ impl Report<'_> {
             }
         }
         self.table.row(row);
+        let point = |(n, ratio, commands): &(u32, f64, f64)| json!({ "tasks": n, "to_ideal": ratio, "commands_per_section": commands });
+        self.all.push(json!({ "name": L::NAME, "points": ratios.iter().map(point).collect::<Vec<_>>() }));
         Ok(ratios)
     }
 }
@@ -112,7 +117,7 @@ pub(super) async fn measure(server: &Server, length: Length, verdicts: &mut Verd
     head.extend(sizes.iter().map(|n| format!("n = {n}")));
     let bare = bare_hold().await?;
     let table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut report = Report { server, sizes, limit, bare, table };
+    let mut report = Report { server, sizes, limit, bare, table, all: Vec::new() };
     let ours = report.add::<Distlock>(MANY).await?;
     report.add::<Raw>(most).await?;
     report.add::<Rslock>(most).await?;
@@ -124,6 +129,7 @@ pub(super) async fn measure(server: &Server, length: Length, verdicts: &mut Verd
         millis(bare),
         millis(after)
     ));
+    verdicts.keep("tasks", json!(report.all));
     for (n, ratio, commands) in ours {
         verdicts.at_most(format!("{n} tasks on one key: total ÷ (n × hold)"), ratio, 1.10);
         if n >= 100 {

@@ -1,0 +1,36 @@
+//! Charts as SVG, on a light ground of their own, each series named where it is drawn.
+
+mod lines;
+mod marker;
+mod scale;
+mod spans;
+mod words;
+
+pub(crate) use lines::{Line, Lines, draw_lines};
+pub(crate) use scale::Scale;
+pub(crate) use spans::{Span, Spans, draw_spans};
+
+/// What an axis shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    pub(crate) title: String,
+    pub(crate) scale: Scale,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pen {
+    /// What the chart is about.
+    Bold,
+    /// What it is compared with.
+    Plain,
+}
+
+impl Pen {
+    fn width(self) -> u32 {
+        match self {
+            Pen::Bold => 4,
+            Pen::Plain => 2,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The shapes of the files that the benches write. Fields that no chart needs are passed over.
+
+use serde::Deserialize;
+
+/// A number that has a place on a logarithmic axis.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "f64")]
+pub(crate) struct Positive(f64);
+
+impl Positive {
+    pub(crate) fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Positive {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Positive, String> {
+        // The largest are far beyond any time or rate, and their decades can still be counted.
+        if value > 1e-12 && value < 1e18 {
+            Ok(Positive(value))
+        } else {
+            Err(format!("{value} is not a number above 0 that can be drawn"))
+        }
+    }
+}
+
+/// `foundation.json`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Foundation {
+    pub(crate) machine: String,
+    pub(crate) command: String,
+    pub(crate) rounds: u32,
+    pub(crate) rows: Vec<Load>,
+}
+
+/// All contenders with one number of tasks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Load {
+    pub(crate) tasks: Positive,
+    /// The name of the raw client at its better setting.
+    pub(crate) raw: String,
+    pub(crate) contenders: Vec<Contender>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Contender {
+    pub(crate) name: String,
+    pub(crate) locks_per_second: Figure,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) median: Positive,
+}
+
+/// `waiting.json`. A run of some parts lacks the others.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) machine: String,
+    pub(crate) command: String,
+    pub(crate) tasks: Option<Vec<Queue>>,
+    pub(crate) processes: Option<HandOffs>,
+}
+
+/// One contender's tasks of one process that queue for one key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    /// Of the numbers of tasks that came to an end in time.
+    pub(crate) points: Vec<QueuePoint>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct QueuePoint {
+    pub(crate) tasks: Positive,
+    /// The time of all, divided by that of their holds alone.
+    pub(crate) to_ideal: Positive,
+}
+
+/// Several processes on one key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HandOffs {
+    /// How fast one process can hear of another without any library.
+    pub(crate) floor: Times,
+    pub(crate) rows: Vec<HandOff>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Times {
+    pub(crate) p50_ns: Positive,
+    pub(crate) p99_ns: Positive,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct HandOff {
+    pub(crate) name: String,
+    pub(crate) processes: u32,
+    pub(crate) p50_ns: Positive,
+    pub(crate) p99_ns: Positive,
+}
+
+/// One of the parts in `stores*.json`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) place: String,
+    pub(crate) part: String,
+    pub(crate) rows: Vec<PartRow>,
+}
+
+/// Only the part with processes has hand-offs.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PartRow {
+    pub(crate) who: String,
+    #[serde(rename = "hand-off p50 µs")]
+    pub(crate) hand_off: Option<Positive>,
+    #[serde(rename = "p99 µs")]
+    pub(crate) p99: Option<Positive>,
+}
+
+/// One of the objects in `growth.json`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Fleet {
+    pub(crate) load: String,
+    pub(crate) processes: Positive,
+    pub(crate) sections_per_s: f64,
+    pub(crate) commands_per_section: f64,
+    pub(crate) server_busy: Positive,
+}
