@@ -35,14 +35,21 @@ each_store_alone() {
 
 # What `cargo install distlock-cli` gets: other packages of the workspace turn on features that it may lack.
 command_alone() {
-    local url waiting=()
+    local url process processes=()
     cargo build --locked --quiet -p distlock-cli || return 1
-    for url in redis rediss postgres mysql memcached zookeeper; do
-        # Nobody listens there: 69. A scheme that was not built in would be 64.
-        { target/debug/distlock --url "$url://127.0.0.1:1/x" ping >/dev/null 2>&1; [ $? = 69 ]; } &
-        waiting+=($!)
+    for url in redis://127.0.0.1:1 rediss://127.0.0.1:1 postgres://127.0.0.1:1/db mysql://127.0.0.1:1/db \
+        memcached://127.0.0.1:1 zookeeper://127.0.0.1:1; do
+        no_server_at "$url" &
+        processes+=($!)
     done
-    for url in "${waiting[@]}"; do wait "$url" || return 1; done
+    for process in "${processes[@]}"; do wait "$process" || return 1; done
+}
+
+# Nobody listens there: 69. A scheme that was not built in would be 64.
+no_server_at() {
+    local status=0
+    target/debug/distlock --url "$1" ping >/dev/null 2>&1 || status=$?
+    [ "$status" = 69 ] || { echo "$1: status $status" >&2; return 1; }
 }
 
 step 'Set up' setup
