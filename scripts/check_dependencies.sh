@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for crate in distlock-macros distlock distlock-cli; do
-    cargo deny --manifest-path "$crate/Cargo.toml" check licenses bans sources
+    cargo deny --manifest-path "$crate/Cargo.toml" check --hide-inclusion-graph licenses bans sources
 done
 cargo deny --manifest-path distlock/Cargo.toml check advisories || {
     echo 'the advisories were not checked, or there are some: see above' >&2

@@ -13,7 +13,8 @@ from rich.text import Text
 
 picture, command = sys.argv[1], sys.argv[2:]
 printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip("\n")
-lines = [f"$ {' '.join(command)}", *printed.splitlines()]
+# The last line is empty: the picture cuts the lower part of what stands in it.
+lines = [f"$ {' '.join(command)}", *printed.splitlines(), ""]
 console = Console(record=True, width=max(map(len, lines)) + 1, file=sys.stderr, color_system="truecolor")
 for line in lines:
     style = "bold" if line.startswith("$ ") else "green" if line.startswith("#[") else ""

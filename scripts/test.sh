@@ -62,6 +62,7 @@ step 'Lints with each store alone' each_store_alone
 step 'The command with its own features' command_alone
 step 'Documentation' documentation
 step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
+step 'Oldest Rust' env OLDEST_RUST_TARGET_DIR="$PWD/target/oldest" scripts/check_oldest_rust.sh
 step 'Tests' cargo test --locked
 step 'Lock-free words under every order of threads' scripts/check_models.sh
 step 'Packages' scripts/check_packages.sh

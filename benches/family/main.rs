@@ -98,7 +98,7 @@ fn main() -> Result<()> {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut verdicts = Verdicts::default();
-    for Part { title, asks, .. } in PARTS.into_iter().filter(|part| parts.wants(part.name)) {
+    for Part { name: part, title, asks } in PARTS.into_iter().filter(|part| parts.wants(part.name)) {
         say(format!("{title} …"));
         let sections = length.pick(40, 10);
         let head =
@@ -127,6 +127,10 @@ fn main() -> Result<()> {
                 let what = |figure: &str| format!("{title}, managers: {managers}, {figure}");
                 if managers == 1 {
                     verdicts.at_most(what("total ÷ ideal"), figures.total, 1.10);
+                }
+                if part == "shared" && managers > 1 {
+                    verdicts.at_most(what("total ÷ ideal"), figures.total, 1.15);
+                    verdicts.at_most(what("longest wait ÷ ideal"), figures.longest_wait, 3.0);
                 }
                 verdicts.at_most(what("commands per section"), figures.commands, 2.3);
                 verdicts.at_most(what("entered while full"), figures.intrusions as f64, 0.0);

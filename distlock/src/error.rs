@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lock_key::LockKey;
+use crate::protocol::KEPT;
 
 /// Why an acquisition, a hold or a release failed.
 ///
@@ -34,7 +35,7 @@ use crate::lock_key::LockKey;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum LockError {
     /// Somebody else holds the lock, and the wait (if any) is over. Nothing was run.
@@ -266,8 +267,12 @@ impl fmt::Display for LockError {
         match self {
             LockError::Busy { key, holder, waited, .. } => {
                 write!(f, "lock `{key}` is busy")?;
-                if let Some(holder) = holder {
-                    write!(f, ", held by `{holder}`")?;
+                match holder.as_deref() {
+                    Some(kept) if kept.starts_with(KEPT) => {
+                        f.write_str(": it was released, and stays taken until its `min_hold` is over")?;
+                    }
+                    Some(holder) => write!(f, ", held by `{holder}`")?,
+                    None => {}
                 }
                 if !waited.is_zero() {
                     write!(f, "; waited {waited:.1?}")?;
@@ -308,6 +313,25 @@ impl fmt::Display for LockError {
     }
 }
 
+/// The name of the variant, and the sentence of `Display` in parentheses: it is what `unwrap`, and a `main` that
+/// returns the error, print.
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            LockError::Busy { .. } => "Busy",
+            LockError::Lost { .. } => "Lost",
+            LockError::Unavailable { .. } => "Unavailable",
+            LockError::WrongKind { .. } => "WrongKind",
+            LockError::WouldDeadlock { .. } => "WouldDeadlock",
+            LockError::InvalidKey { .. } => "InvalidKey",
+            LockError::InvalidOptions { .. } => "InvalidOptions",
+            LockError::NotInitialized => "NotInitialized",
+            LockError::Closed => "Closed",
+        };
+        f.debug_tuple(name).field(&format_args!("{self}")).finish()
+    }
+}
+
 impl Error for LockError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -320,6 +344,27 @@ impl Error for LockError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_unwrap_prints_is_the_sentence() {
+        let error = LockError::unavailable("k", "no answer within 3s");
+        assert_eq!(format!("{error:?}"), format!("Unavailable({error})"));
+    }
+
+    #[test]
+    fn a_key_that_is_kept_after_its_release_is_held_by_nobody() {
+        let busy = |holder: &str| LockError::Busy {
+            key: unchecked("k"),
+            holder: Some(holder.into()),
+            remaining: None,
+            waited: Duration::ZERO,
+        };
+        assert!(busy("dl1:c:7").to_string().contains("is busy, held by `dl1:c:7`"));
+        for kept in ["dl1:hold", "dl1:hold:dl1:c:7"] {
+            let text = busy(kept).to_string();
+            assert!(text.contains("until its `min_hold` is over") && !text.contains("held by"), "{text}");
+        }
+    }
 
     #[test]
     fn an_error_is_small() {

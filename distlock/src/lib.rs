@@ -117,7 +117,7 @@ mod collection;
 #[cfg(feature = "_remote")]
 mod connection;
 mod contained;
-#[cfg(any(feature = "mysql", feature = "memcached"))]
+#[cfg(any(feature = "redis", feature = "mysql", feature = "memcached"))]
 mod contended;
 mod driver;
 mod engine;

@@ -45,12 +45,12 @@ mod etcd {
 
 mod zookeeper {
     use crate::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold, listing);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
 }
 
 mod mariadb {
     use crate::on_mariadb::OnMariaDb;
-    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue, listing);
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
 }
 
 mod memcached {

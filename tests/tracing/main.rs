@@ -159,10 +159,7 @@ async fn spans_say_what_was_asked_for_and_what_came_of_it() {
     manager.lock("k").label("span, writer").no_wait().acquire().await.unwrap_err();
     let span = |label: &str| under(label).into_iter().find(|entry| entry.is_span).unwrap().fields;
     let readers = span("span, readers");
-    assert_eq!(
-        (&*readers["kind"], &*readers["outcome"], &*readers["keys"]),
-        ("a shared lock", "acquired", "1")
-    );
+    assert_eq!((&*readers["kind"], &*readers["outcome"], &*readers["keys"]), ("shared", "acquired", "1"));
     assert_eq!(span("span, writer")["outcome"], "busy");
     guard.release().await.unwrap();
     let guard = manager.lock("k").label("span, holder").acquire().await.unwrap();
@@ -210,7 +207,7 @@ async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
         (server.address(), |entry: &collector::Entry| entry.fields.contains_key("outage_ms"));
     let of_server = |name: &str| -> Vec<collector::Entry> {
         let here = |entry: &collector::Entry| {
-            entry.name == name && entry.fields.get("server").is_some_and(|server| server.contains(&address))
+            entry.name == name && entry.fields.get("store").is_some_and(|store| store.contains(&address))
         };
         all().into_iter().filter(here).collect()
     };

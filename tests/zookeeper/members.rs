@@ -60,3 +60,32 @@ async fn a_holder_at_a_member_that_is_cut_off_hears_of_its_loss_before_another_o
     again.release().await.unwrap();
     servers.has_no_locks("/distlock");
 }
+
+/// The member closes its connections when it has not heard of the leader for `syncLimit` ticks, here a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_outlives_a_member_that_is_cut_off_if_the_session_outlives_the_member() {
+    let servers = ZooKeeperServers::three_with_links(&["syncLimit=2"]);
+    let url = format!("{}?session_timeout=10s", servers.url());
+    let at_the_first = || servers.figure(0, "zk_num_alive_connections");
+    // Until one of them is at the first member.
+    let mut elsewhere = Vec::new();
+    let alone = at_the_first();
+    let cut_off = loop {
+        let manager = LockManager::connect(&url).await.unwrap();
+        if at_the_first() > alone {
+            break manager;
+        }
+        elsewhere.push(manager);
+    };
+    let guard = cut_off.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    servers.cut_off();
+    let moved = async || cut_off.lock("other").wait(LONG).acquire().await.unwrap().release().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), moved()).await.expect("it is served by another member");
+    guard.check().unwrap();
+    let token = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    let next = cut_off.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+    next.release().await.unwrap();
+    servers.reunite();
+}

@@ -1,6 +1,6 @@
 //! Which charts are drawn of which results.
 
-use crate::drawing::{Axis, Line, Lines, Pen, Scale, Span, Spans, draw_lines, draw_spans};
+use crate::drawing::{Axis, Limit, Line, Lines, Pen, Scale, Span, Spans, draw_lines, draw_spans};
 use crate::shapes::{Fleet, Foundation, Load, Part, Queue, Times, Waiting};
 
 /// A chart that is drawn.
@@ -50,6 +50,7 @@ pub(crate) fn foundation(results: &Foundation) -> Drawn {
         x: counts("tasks of one process"),
         y: Axis { title: "locks per second".to_owned(), scale: Scale::Log },
         series,
+        limit: None,
     };
     Ok((vec![Picture { name: "throughput".to_owned(), svg: draw_lines(&chart)? }], Vec::new()))
 }
@@ -83,6 +84,7 @@ pub(crate) fn waiting(results: &Waiting) -> Drawn {
             x: counts("tasks"),
             y: Axis { title: "total time ÷ time of the holds (1 = no loss)".to_owned(), scale: Scale::Log },
             series,
+            limit: None,
         };
         pictures.push(Picture { name: "contended".to_owned(), svg: draw_lines(&chart)? });
     } else {
@@ -163,23 +165,47 @@ pub(crate) fn growth(fleets: &[Fleet]) -> Drawn {
         let lines = loads.iter().map(|load| Line { pen: Pen::Bold, ..line(load, points(load)) });
         lines.filter(|line| !line.points.is_empty()).collect()
     };
-    let under = vec!["simulated: real engines against the model server, without faults".to_owned()];
-    let commands = Lines {
-        title: "Commands that a section costs, heartbeats not counted".to_owned(),
-        under: under.clone(),
-        x: counts("processes"),
-        y: Axis { title: "commands per section".to_owned(), scale: Scale::FromZero },
-        series: series(|fleet| (fleet.sections_per_s > 0.0).then_some(fleet.commands_per_section)),
+    let picture = |name: &str, how: &str, title: &str, y: Axis, series, limit| {
+        let (title, under) = (title.to_owned(), vec![how.to_owned()]);
+        let svg = draw_lines(&Lines { title, under, x: counts("processes"), y, series, limit })?;
+        Ok(Picture { name: name.to_owned(), svg })
     };
-    let busy = Lines {
-        title: "How busy the server is".to_owned(),
-        under,
-        x: counts("processes"),
-        y: Axis { title: "server busy, % of a core".to_owned(), scale: Scale::Log },
-        series: series(|fleet| Some(fleet.server_busy.get() * 100.0)),
-    };
-    let pictures = [("growth_commands", commands), ("growth_server", busy)]
-        .map(|(name, chart)| Ok(Picture { name: name.to_owned(), svg: draw_lines(&chart)? }));
+    let axis = |title: &str, scale| Axis { title: title.to_owned(), scale };
+    let simulated = "simulated: real engines against the model server, without faults";
+    let pictures = [
+        picture(
+            "growth_commands",
+            simulated,
+            "Commands that a section costs, heartbeats not counted",
+            axis("commands per section", Scale::FromZero),
+            series(|fleet| (fleet.sections_per_s > 0.0).then_some(fleet.commands_per_section)),
+            None,
+        ),
+        picture(
+            "growth_heartbeats",
+            simulated,
+            "Heartbeats of those who wait",
+            axis("heartbeats per second", Scale::Log),
+            series(|fleet| (fleet.heartbeats_per_s > 0.0).then_some(fleet.heartbeats_per_s)),
+            None,
+        ),
+        picture(
+            "growth_server",
+            "simulated, with the CPU time that each command was measured to take",
+            "How busy the server is",
+            axis("server busy, % of a core", Scale::Log),
+            series(|fleet| Some(fleet.server_busy.get() * 100.0)),
+            Some(Limit { at: 100.0, name: "one server ends" }),
+        ),
+        picture(
+            "growth_memory",
+            "computed from measured sizes: locks, places in queues, and two connections of each process",
+            "Memory of the server",
+            axis("MB", Scale::Log),
+            series(|fleet| Some(fleet.server_memory.get() / 1e6)),
+            None,
+        ),
+    ];
     Ok((pictures.into_iter().collect::<Result<_, String>>()?, Vec::new()))
 }
 
@@ -226,9 +252,12 @@ mod tests {
             {"who": "raw queue", "hand-off p50 µs": 2077.0, "p99 µs": 12660.0, "fairness": 1.0}]}]"#;
 
     const GROWTH: &str = r#"
-        {"load":"one key","processes":100,"sections_per_s":738.0,"commands_per_section":2.001,"server_busy":0.047}
-        {"load":"one key","processes":10000,"sections_per_s":776.0,"commands_per_section":2.21,"server_busy":0.16}
-        {"load":"keys held","processes":100,"sections_per_s":0.0,"commands_per_section":0.0,"server_busy":0.2}"#;
+        {"load":"one key","processes":100,"sections_per_s":738.0,"commands_per_section":2.001,
+         "heartbeats_per_s":2.9,"server_busy":0.047,"server_memory":7000000}
+        {"load":"one key","processes":10000,"sections_per_s":776.0,"commands_per_section":2.21,
+         "heartbeats_per_s":4231.1,"server_busy":0.16,"server_memory":760000000}
+        {"load":"keys held","processes":100,"sections_per_s":0.0,"commands_per_section":0.0,
+         "heartbeats_per_s":0.0,"server_busy":0.2,"server_memory":17000000}"#;
 
     fn assert_shows(picture: &Picture, name: &str, words: &[&str]) {
         assert_eq!(picture.name, name);
@@ -299,7 +328,11 @@ mod tests {
         let (pictures, _) = growth(&stream(GROWTH).unwrap()).unwrap();
         assert_shows(&pictures[0], "growth_commands", &["one key: 2.21", "simulated"]);
         assert!(!pictures[0].svg.contains("keys held"), "it has no sections");
-        assert_shows(&pictures[1], "growth_server", &["one key: 16", "keys held: 20", "% of a core"]);
+        assert_shows(&pictures[1], "growth_heartbeats", &["one key: 4\u{a0}230", "simulated"]);
+        assert!(!pictures[1].svg.contains("keys held"), "nobody waits");
+        let words = ["one key: 16", "keys held: 20", "% of a core", "one server ends", "100"];
+        assert_shows(&pictures[2], "growth_server", &words);
+        assert_shows(&pictures[3], "growth_memory", &["one key: 760", "keys held: 17", "MB", "computed"]);
         assert!(growth(&[]).is_err());
     }
 }

@@ -126,5 +126,8 @@ pub(crate) struct Fleet {
     pub(crate) processes: Positive,
     pub(crate) sections_per_s: f64,
     pub(crate) commands_per_section: f64,
+    pub(crate) heartbeats_per_s: f64,
     pub(crate) server_busy: Positive,
+    /// In bytes.
+    pub(crate) server_memory: Positive,
 }

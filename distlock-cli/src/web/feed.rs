@@ -9,6 +9,7 @@ use distlock::{LockClient, LockEntry, LockError, LockHolder, LockManager};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
+use super::guard::Access;
 use super::view::{self, Loss, MOST_HOLDERS, Silent};
 use crate::rates::{Meter, Rates};
 
@@ -30,7 +31,7 @@ const NOT_RENEWED: Duration = Duration::from_millis(300);
 pub(super) struct Feed {
     manager: LockManager,
     pattern: String,
-    writable: bool,
+    access: Access,
     store: String,
     /// What the page is told; empty before the first look.
     latest: watch::Sender<Arc<str>>,
@@ -85,11 +86,11 @@ struct Found {
 }
 
 impl Feed {
-    pub(super) fn new(manager: LockManager, store: String, pattern: String, writable: bool) -> Arc<Self> {
+    pub(super) fn new(manager: LockManager, store: String, pattern: String, access: Access) -> Arc<Self> {
         Arc::new(Feed {
             manager,
             pattern,
-            writable,
+            access,
             store,
             latest: watch::Sender::new("".into()),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
@@ -242,7 +243,7 @@ impl Feed {
         let losses: Vec<Value> = memory.losses.iter().map(view::loss).collect();
         json!({
             "store": self.store,
-            "writable": self.writable,
+            "writable": self.access == Access::Release,
             "locks": found.rows,
             "held": found.held,
             "awaited": found.awaited,

@@ -19,6 +19,14 @@ pub(super) struct Guard {
     token: Option<String>,
 }
 
+/// What those who may see the page may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    ReadOnly,
+    /// Take locks away from their holders.
+    Release,
+}
+
 /// What is wrong with a request.
 pub(super) type Refusal = (StatusCode, &'static str);
 
@@ -34,8 +42,11 @@ impl Guard {
         Guard { names, token }
     }
 
-    pub(super) fn may_write(&self) -> bool {
-        self.token.is_some()
+    pub(super) fn access(&self) -> Access {
+        match self.token {
+            Some(_) => Access::Release,
+            None => Access::ReadOnly,
+        }
     }
 
     /// Any site can have a name that leads to this address, and its script then may read what we answer. But the

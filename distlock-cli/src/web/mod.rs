@@ -51,7 +51,7 @@ pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
     println!("http://{address}/{secret}");
     let guard = Guard::new(address.ip(), &hosts, token);
     let store = general.url.as_deref().map(place).unwrap_or_default();
-    let feed = Feed::new(manager, store, pattern, guard.may_write());
+    let feed = Feed::new(manager, store, pattern, guard.access());
     let ended = tokio::select! {
         biased;
         told = told_to_end() => told,

@@ -113,10 +113,11 @@ fn a_stuck_holder_is_found_freed_and_followed_by_the_next_one() {
     let examined = shell.run("distlock doctor | grep -v ^ok; distlock ping");
     assert!(examined.contains("ok, ") && !examined.contains("fault"), "{examined}");
     // So it is its command: what does that do?
-    let command = shell.run(&format!("ps --ppid {} -o pid,stat,args | grep -v guardian", stuck.process.id()));
+    let command =
+        shell.run(&format!("ps --ppid {} -o pid,state,args | grep -v guardian", stuck.process.id()));
     let shell_of_it = command.lines().find(|line| line.contains("sh report.sh")).expect(&command);
     let pid = shell_of_it.split_whitespace().next().unwrap().to_owned();
-    let reads = shell.run(&format!("ps --ppid {pid} -o pid,stat,args; stat -c '%n is a %F' orders"));
+    let reads = shell.run(&format!("ps --ppid {pid} -o pid,state,args; stat -c '%n is a %F' orders"));
     assert!(reads.contains("cat orders") && reads.contains("orders is a fifo"), "{reads}");
     // Free it, and see who comes in.
     let released = shell.run("distlock release report --force");

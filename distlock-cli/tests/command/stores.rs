@@ -91,12 +91,12 @@ fn it_works_on_etcd() {
 
 #[test]
 fn it_works_on_zookeeper() {
-    works_on(&ZooKeeperServers::one().url(), Lists::No, Fences::Yes);
+    works_on(&ZooKeeperServers::one().url(), Lists::Yes, Fences::Yes);
 }
 
 #[test]
 fn it_works_on_mariadb() {
-    works_on(&MariaDbServer::start().url(), Lists::No, Fences::Yes);
+    works_on(&MariaDbServer::start().url(), Lists::Yes, Fences::Yes);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! From the options to the lock: manager, key, request, and what to do when it is busy.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::LitStr;
 use syn::spanned::Spanned as _;
@@ -18,26 +18,83 @@ pub(super) enum Acquiring {
 }
 
 impl Expansion<'_> {
-    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
-    pub(super) fn acquire(&self, way: Acquiring) -> TokenStream {
-        let Expansion { private, spec, .. } = self;
+    /// A `Result<Option<LockRequest>, LockError>`.
+    pub(super) fn asked(&self) -> TokenStream {
+        let private = &self.private;
+        let request = self.request();
+        let request = match &self.spec.options.manager {
+            // A closure costs the compiler less than a `match`.
+            None if self.asks_the_same_again() => {
+                quote_spanned!(Span::mixed_site()=> #private::ask_current(&|manager| #request))
+            }
+            None => quote_spanned! {Span::mixed_site()=>
+                match #private::current() {
+                    #private::Ok(manager) => #private::Ok(#private::Some(#request)),
+                    #private::Err(error) => #private::Err(error),
+                }
+            },
+            Some(_) => {
+                let manager = self.manager();
+                quote_spanned!(Span::mixed_site()=> #private::Ok(#private::Some({ #manager #request })))
+            }
+        };
+        match &self.spec.options.when {
+            None => request,
+            Some(when) => quote_spanned! {Span::mixed_site()=>
+                {
+                    let when: bool = #when;
+                    if when { #request } else { #private::Ok(#private::None) }
+                }
+            },
+        }
+    }
+
+    /// Whether the request means the same in a closure that can be called again: it is made of names, their fields and
+    /// literals. Everything else might move what it is given, or leave the function.
+    fn asks_the_same_again(&self) -> bool {
+        let is_path =
+            |expr: &TokenStream| expr.clone().into_iter().all(|token| !matches!(token, TokenTree::Group(_)));
+        let is_plain = |part: &Part| match part {
+            Part::Text(_) => true,
+            Part::Value(value) => is_path(&value.expr),
+        };
+        let is_template = match &self.spec.keys {
+            Keys::One(Key::Template(parts)) => parts.iter().all(is_plain),
+            Keys::One(Key::Expr(_)) | Keys::Many(_) | Keys::Iter(_) => false,
+        };
+        is_template && self.spec.options.have_literals()
+    }
+
+    /// The patterns of arguments that were given names of their own.
+    fn renamed(&self) -> TokenStream {
         let renamed = self.function.renamed.iter().map(|renamed| {
             let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
             // Moved here first, so that what the pattern leaves behind drops at the end of this block.
             quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident; #(#attrs)* let #pat = #ident;)
         });
-        let renamed = quote!(#(#renamed)*);
+        quote!(#(#renamed)*)
+    }
+
+    /// Where a body that keeps the guard for longer is told so: where the guard is named.
+    pub(super) fn place_of_guard(&self) -> Span {
+        let place = self.spec.options.guard.as_ref().map_or_else(Span::mixed_site, Ident::span);
+        Span::mixed_site().located_at(place)
+    }
+
+    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
+    pub(super) fn acquire(&self, way: Acquiring) -> TokenStream {
+        let Expansion { private, spec, .. } = self;
+        let renamed = self.renamed();
         let manager = self.manager();
-        let key = self.key();
         let request = self.request();
         let on_busy = self.on_busy();
         // In a block of its own: what it needs is no part of the future that waits for the lock and runs the body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
-                { #manager #key #request lock.acquire(request) }.await
+                { #manager lock.acquire(#request) }.await
             },
             Acquiring::Blocking => quote_spanned! {Span::mixed_site()=>
-                { #manager #key #request lock.acquire_blocking(request) }
+                { #manager lock.acquire_blocking(#request) }
             },
         };
         let acquire = quote_spanned! {Span::mixed_site()=>
@@ -55,9 +112,7 @@ impl Expansion<'_> {
                 if when { #acquire }
             },
         };
-        // A body that keeps the guard for longer is told so where the guard is named.
-        let place = spec.options.guard.as_ref().map_or_else(Span::mixed_site, Ident::span);
-        let held = quote_spanned!(Span::mixed_site().located_at(place)=> lock.held());
+        let held = quote_spanned!(self.place_of_guard()=> lock.held());
         quote_spanned!(Span::mixed_site()=> #renamed #acquire let held = #held;)
     }
 
@@ -82,7 +137,8 @@ impl Expansion<'_> {
         }
     }
 
-    fn key(&self) -> TokenStream {
+    /// What is locked, as an expression.
+    fn keys(&self) -> TokenStream {
         let private = &self.private;
         let one = |key: &Key| match key {
             Key::Template(parts) => rendered(private, parts),
@@ -100,30 +156,28 @@ impl Expansion<'_> {
             }
         };
         match &self.spec.keys {
-            Keys::One(key) => {
-                let key = one(key);
-                quote_spanned!(Span::mixed_site()=> let key = #key;)
-            }
+            Keys::One(key) => one(key),
             Keys::Many(keys) => {
                 let (count, keys) = (keys.len(), keys.iter().map(one));
-                quote_spanned! {Span::mixed_site()=>
+                quote_spanned! {Span::mixed_site()=> {
                     let mut keys = #private::KeyList::new(#count);
                     #(let key = #keys; keys.add(key);)*
-                    let keys = keys.all();
-                }
+                    keys.all()
+                }}
             }
             Keys::Iter(expr) => {
                 // Reported there, if it is no iterator of keys.
                 let place = Span::mixed_site().located_at(expr.span());
                 let private = located_at(private.clone(), place);
-                quote_spanned!(place=> let keys = #private::keys(#expr);)
+                quote_spanned!(place=> #private::keys(#expr))
             }
         }
     }
 
+    /// The request to `manager`, as an expression.
     fn request(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        let steps = self.steps();
+        let (keys, steps) = (self.keys(), self.steps());
         let label = match &spec.label {
             Some(label) => label.clone(),
             None => {
@@ -134,17 +188,20 @@ impl Expansion<'_> {
             }
         };
         let start = match &spec.keys {
-            Keys::One(_) => quote_spanned!(Span::mixed_site()=> request(&manager, key, #label)),
-            Keys::Many(_) | Keys::Iter(_) => {
-                quote_spanned!(Span::mixed_site()=> request_all(&manager, keys, #label))
-            }
+            Keys::One(_) => "request",
+            Keys::Many(_) | Keys::Iter(_) => "request_all",
         };
+        let start = Ident::new(start, Span::mixed_site());
+        let request = quote_spanned!(Span::mixed_site()=> #private::#start(&manager, #keys, #label) #steps);
+        if spec.former.is_empty() {
+            return request;
+        }
         // The compiler warns of them where they stand.
         let former = spec.former.iter().map(|place| {
             let warning = Ident::new("former_name", Span::mixed_site().located_at(*place));
             quote_spanned!(Span::mixed_site()=> #private::#warning();)
         });
-        quote_spanned!(Span::mixed_site()=> #(#former)* let request = #private::#start #steps;)
+        quote_spanned!(Span::mixed_site()=> { #(#former)* #request })
     }
 
     /// The calls on the request.

@@ -10,10 +10,10 @@ use super::tokens::located_at;
 use crate::item::{Argument, Mention, Shape, leaves};
 
 impl Expansion<'_> {
-    /// The body as a future.
-    pub(super) fn future(&self) -> TokenStream {
+    /// The body as a future. `given`: statements before everything else.
+    pub(super) fn future(&self, given: &TokenStream) -> TokenStream {
         let (edge, body) = (self.return_edge(), self.body());
-        let (place, block) = self.as_written(&quote!(#edge #body));
+        let (place, block) = self.as_written(&quote!(#edge #given #body));
         quote_spanned!(place=> async move #block)
     }
 

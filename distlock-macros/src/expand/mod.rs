@@ -4,27 +4,17 @@
 //!
 //! ```text
 //! async fn f(a: A) -> R {
-//!     let mut lock = Slot::new();
-//!     let result = 'lock: {
-//!         let acquired = {
-//!             let manager = current() or break 'lock Err;
-//!             let key = key(..);
-//!             let request = request(&manager, key, label).ttl(..)..;
-//!             lock.acquire(request)
-//!         }.await;
-//!         acquired or break 'lock Err;
-//!         let body = pin!(async move { if false { return a value of R } let _ = (&a,); { body } });
-//!         hold(lock.held(), on_lost, body).await
-//!     };
-//!     lock.release().await;
+//!     let entered = enter(ask_current(&|manager| request(manager, key(..), label).ttl(..)..), on_lost);
+//!     let body = async move { if false { return a value of R } let _ = (&a,); { body } };
+//!     let result = section(entered, body).await;
 //!     finish::<R>(result)
 //! }
 //! ```
 //!
-//! The slot of the lock is declared before everything else and outlives it: whatever the body was given has been
-//! dropped when the lock is released, also when the future is dropped half-way or the body panics. Every argument is
-//! moved into the body by `let _ = (&a,)`, whether or not the body uses all of it; or, if it is mentioned nowhere, into
-//! the block by `let a = a;`, where the compiler finds that it is unused. Every generated name has mixed-site hygiene,
+//! The body is dropped before the lock is released, also when the future is dropped half-way or the body panics.
+//! Where the body uses the lock, the lock's slot is declared before everything else, and the body borrows it. Every
+//! argument is moved into the body by `let _ = (&a,)`, whether or not the body uses all of it; or, if it is mentioned
+//! nowhere, by `let a = a;`, where the compiler finds that it is unused. Every generated name has mixed-site hygiene,
 //! so that no name of the user can mean one of ours.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -139,17 +129,19 @@ impl<'a> Expansion<'a> {
             }
             _ => TokenStream::new(),
         };
-        let acquire = self.acquire(Acquiring::Async);
         let on_lost = match self.spec.options.on_lost {
             OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
             OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
         };
-        let rebound = self.rebound();
-        let checks = self.checks();
-        let body = self.future();
         let finish = self.finish();
+        if self.is_one_section() {
+            let section = self.one_section(&on_lost);
+            return quote!(#section #finish);
+        }
+        let (acquire, rebound, checks) = (self.acquire(Acquiring::Async), self.rebound(), self.checks());
+        let body = self.future(&TokenStream::new());
         quote_spanned! {Span::mixed_site()=>
-            let mut lock = #private::Slot::new();
+            let lock = #private::Slot::new();
             let result = 'lock: {
                 #prelude
                 #acquire
@@ -161,6 +153,45 @@ impl<'a> Expansion<'a> {
             };
             lock.release().await;
             #finish
+        }
+    }
+
+    /// Whether one future can acquire, run the body and release. It cannot if something outside the body has
+    /// to be dropped before the release: what patterns of arguments leave behind, and what the statements of
+    /// an `async move` block bind; and `on_busy` may use the arguments after the lock was found busy.
+    fn is_one_section(&self) -> bool {
+        let is_async = matches!(self.function.shape, Shape::Async);
+        is_async && self.function.renamed.is_empty() && self.spec.options.on_busy.is_none()
+    }
+
+    /// Statements that bind `result`, a `Result<R, LockError>`.
+    fn one_section(&self, on_lost: &TokenStream) -> TokenStream {
+        let private = &self.private;
+        let (asked, rebound, checks) = (self.asked(), self.rebound(), self.checks());
+        let uses_lock = self.spec.options.guard.is_some() || self.spec.options.token.is_some();
+        if !uses_lock {
+            let body = self.future(&rebound);
+            return quote_spanned! {Span::mixed_site()=>
+                let entered = #private::enter(#asked, #private::OnLost::#on_lost);
+                #checks
+                let result = #private::section(entered, #body).await;
+            };
+        }
+        let place = self.place_of_guard();
+        // The body is there before the lock.
+        let slot = quote_spanned!(place=> let slot = &lock;);
+        let held = quote_spanned!(place=> let held = slot.held(););
+        let body = self.future(&quote!(#held #rebound));
+        quote_spanned! {Span::mixed_site()=>
+            let lock = #private::Slot::new();
+            let result = {
+                let asked = #asked;
+                #checks
+                #slot
+                let body = #private::pin!(#private::Some(#body));
+                let result = #private::section_in(&lock, asked, #private::OnLost::#on_lost, body).await;
+                result
+            };
         }
     }
 
@@ -185,7 +216,7 @@ impl<'a> Expansion<'a> {
         };
         let finish = self.finish();
         quote_spanned! {Span::mixed_site()=>
-            let mut lock = #private::Slot::new();
+            let lock = #private::Slot::new();
             let result = 'lock: {
                 #acquire
                 #rebound

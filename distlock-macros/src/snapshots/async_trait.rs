@@ -44,7 +44,7 @@ where
     Self: 'async_trait,
 {
     Box::pin(async move {
-        let mut lock = ::distlock::__private::Slot::new();
+        let lock = ::distlock::__private::Slot::new();
         let result = 'lock: {
             if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
                 Result<u64, OrderError>,
@@ -64,20 +64,20 @@ where
                     use ::distlock::__private::AsLockManager as _;
                     __self.locks.as_lock_manager()
                 };
-                let key = ::distlock::__private::key(
-                    &[
-                        ::distlock::__private::Part::Text("order:"),
-                        ::distlock::__private::Part::value("self.id", &__self.id),
-                        ::distlock::__private::Part::Text(":"),
-                        ::distlock::__private::Part::value("id", &id),
-                    ],
-                );
-                let request = ::distlock::__private::request(
-                    &manager,
-                    key,
-                    "order:<self.id>:<id>",
-                );
-                lock.acquire(request)
+                lock.acquire(
+                    ::distlock::__private::request(
+                        &manager,
+                        ::distlock::__private::key(
+                            &[
+                                ::distlock::__private::Part::Text("order:"),
+                                ::distlock::__private::Part::value("self.id", &__self.id),
+                                ::distlock::__private::Part::Text(":"),
+                                ::distlock::__private::Part::value("id", &id),
+                            ],
+                        ),
+                        "order:<self.id>:<id>",
+                    ),
+                )
             }
                 .await;
             if let ::distlock::__private::Err(error) = acquired {

@@ -4,39 +4,30 @@
 // }
 
 async fn order() -> Result<u64, OrderError> {
-    let mut lock = ::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let acquired = {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
+    let entered = ::distlock::__private::enter(
+        ::distlock::__private::ask_current(
+            &|manager| ::distlock::__private::request(
+                &manager,
+                ::distlock::__private::key(
+                    &[::distlock::__private::Part::Text("order")],
+                ),
+                "order",
+            ),
+        ),
+        ::distlock::__private::OnLost::Cancel,
+    );
+    let result = ::distlock::__private::section(
+            entered,
+            async move {
+                if false {
+                    return ::distlock::__private::placeholder::<
+                        Result<u64, OrderError>,
+                    >();
                 }
-            };
-            let key = ::distlock::__private::key(
-                &[::distlock::__private::Part::Text("order")],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order");
-            lock.acquire(request)
-        }
-            .await;
-        if let ::distlock::__private::Err(error) = acquired {
-            break 'lock (::distlock::__private::Err(error));
-        }
-        let held = lock.held();
-        let body = ::distlock::__private::pin!(
-            async move { if false { return ::distlock::__private::placeholder:: < Result
-            < u64, OrderError > > (); } { Ok(1) } }
-        );
-        let result = ::distlock::__private::hold(
-                held,
-                ::distlock::__private::OnLost::Cancel,
-                body,
-            )
-            .await;
-        result
-    };
-    lock.release().await;
+                { Ok(1) }
+            },
+        )
+        .await;
     ::distlock::__private::finish_map_err::<
         Result<u64, OrderError>,
     >(result, OrderError::Lock)

@@ -4,7 +4,7 @@
 // }
 
 async fn order() -> Result<Option<u64>, OrderError> {
-    let mut lock = ::distlock::__private::Slot::new();
+    let lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let acquired = {
             let manager = match ::distlock::__private::current() {
@@ -13,11 +13,15 @@ async fn order() -> Result<Option<u64>, OrderError> {
                     break 'lock (::distlock::__private::Err(error));
                 }
             };
-            let key = ::distlock::__private::key(
-                &[::distlock::__private::Part::Text("order")],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order");
-            lock.acquire(request)
+            lock.acquire(
+                ::distlock::__private::request(
+                    &manager,
+                    ::distlock::__private::key(
+                        &[::distlock::__private::Part::Text("order")],
+                    ),
+                    "order",
+                ),
+            )
         }
             .await;
         if ::distlock::__private::is_busy(&acquired) {

@@ -2,7 +2,7 @@
 // async fn order() {}
 
 async fn order() {
-    let mut lock = ::distlock::__private::Slot::new();
+    let lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let acquired = {
             let manager = match ::distlock::__private::current() {
@@ -11,11 +11,15 @@ async fn order() {
                     break 'lock (::distlock::__private::Err(error));
                 }
             };
-            let key = ::distlock::__private::key(
-                &[::distlock::__private::Part::Text("order")],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order");
-            lock.acquire(request)
+            lock.acquire(
+                ::distlock::__private::request(
+                    &manager,
+                    ::distlock::__private::key(
+                        &[::distlock::__private::Part::Text("order")],
+                    ),
+                    "order",
+                ),
+            )
         }
             .await;
         if ::distlock::__private::is_busy(&acquired) {

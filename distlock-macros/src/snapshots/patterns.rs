@@ -12,7 +12,7 @@ async fn order(
     arg1: User,
     arg2: Transaction,
 ) -> Result<(), OrderError> {
-    let mut lock = ::distlock::__private::Slot::new();
+    let lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let arg1 = arg1;
         let User { ref name, .. } = arg1;
@@ -25,15 +25,19 @@ async fn order(
                     break 'lock (::distlock::__private::Err(error));
                 }
             };
-            let key = ::distlock::__private::key(
-                &[
-                    ::distlock::__private::Part::value("id", &id),
-                    ::distlock::__private::Part::Text(":"),
-                    ::distlock::__private::Part::value("name", &name),
-                ],
-            );
-            let request = ::distlock::__private::request(&manager, key, "<id>:<name>");
-            lock.acquire(request)
+            lock.acquire(
+                ::distlock::__private::request(
+                    &manager,
+                    ::distlock::__private::key(
+                        &[
+                            ::distlock::__private::Part::value("id", &id),
+                            ::distlock::__private::Part::Text(":"),
+                            ::distlock::__private::Part::value("name", &name),
+                        ],
+                    ),
+                    "<id>:<name>",
+                ),
+            )
         }
             .await;
         if let ::distlock::__private::Err(error) = acquired {

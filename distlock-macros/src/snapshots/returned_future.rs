@@ -7,7 +7,7 @@
 fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
     let more = id + 1;
     async move {
-        let mut lock = ::distlock::__private::Slot::new();
+        let lock = ::distlock::__private::Slot::new();
         let result = 'lock: {
             if false {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
@@ -19,18 +19,18 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
                         break 'lock (::distlock::__private::Err(error));
                     }
                 };
-                let key = ::distlock::__private::key(
-                    &[
-                        ::distlock::__private::Part::Text("order:"),
-                        ::distlock::__private::Part::value::<u64>("id", &id),
-                    ],
-                );
-                let request = ::distlock::__private::request(
-                    &manager,
-                    key,
-                    "order:<id>",
-                );
-                lock.acquire(request)
+                lock.acquire(
+                    ::distlock::__private::request(
+                        &manager,
+                        ::distlock::__private::key(
+                            &[
+                                ::distlock::__private::Part::Text("order:"),
+                                ::distlock::__private::Part::value::<u64>("id", &id),
+                            ],
+                        ),
+                        "order:<id>",
+                    ),
+                )
             }
                 .await;
             if let ::distlock::__private::Err(error) = acquired {

@@ -6,7 +6,7 @@
 
 /// Documented.
 pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
-    let mut lock = ::distlock::__private::Slot::new();
+    let lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let acquired = {
             let manager = match ::distlock::__private::current() {
@@ -15,19 +15,21 @@ pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderErr
                     break 'lock (::distlock::__private::Err(error));
                 }
             };
-            let key = ::distlock::__private::key(
-                &[
-                    ::distlock::__private::Part::Text("order:"),
-                    ::distlock::__private::Part::value::<u64>("user_id", &user_id),
-                ],
-            );
-            let request = ::distlock::__private::request(
-                    &manager,
-                    key,
-                    "order:<user_id>",
-                )
-                .no_wait();
-            lock.acquire_blocking(request)
+            lock.acquire_blocking(
+                ::distlock::__private::request(
+                        &manager,
+                        ::distlock::__private::key(
+                            &[
+                                ::distlock::__private::Part::Text("order:"),
+                                ::distlock::__private::Part::value::<
+                                    u64,
+                                >("user_id", &user_id),
+                            ],
+                        ),
+                        "order:<user_id>",
+                    )
+                    .no_wait(),
+            )
         };
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));

@@ -9,7 +9,7 @@
 // }
 
 fn place_order() -> Result<(), OrderError> {
-    let mut lock = ::distlock::__private::Slot::new();
+    let lock = ::distlock::__private::Slot::new();
     let result = 'lock: {
         let acquired = {
             let manager = match ::distlock::__private::current() {
@@ -18,13 +18,17 @@ fn place_order() -> Result<(), OrderError> {
                     break 'lock (::distlock::__private::Err(error));
                 }
             };
-            let key = ::distlock::__private::key(
-                &[::distlock::__private::Part::Text("order")],
-            );
-            let request = ::distlock::__private::request(&manager, key, "order")
-                .release(::distlock::__private::Release::Background)
-                .linger(::distlock::__private::millis(50u64));
-            lock.acquire_blocking(request)
+            lock.acquire_blocking(
+                ::distlock::__private::request(
+                        &manager,
+                        ::distlock::__private::key(
+                            &[::distlock::__private::Part::Text("order")],
+                        ),
+                        "order",
+                    )
+                    .release(::distlock::__private::Release::Background)
+                    .linger(::distlock::__private::millis(50u64)),
+            )
         };
         if let ::distlock::__private::Err(error) = acquired {
             break 'lock (::distlock::__private::Err(error));

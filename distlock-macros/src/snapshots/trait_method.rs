@@ -8,7 +8,7 @@
 #[inline]
 unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
     #![allow(unused)]
-    let mut lock = crate::reexported::distlock::__private::Slot::new();
+    let lock = crate::reexported::distlock::__private::Slot::new();
     let result = 'lock: {
         let acquired = {
             let manager = match crate::reexported::distlock::__private::current() {
@@ -17,15 +17,15 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
                     break 'lock (crate::reexported::distlock::__private::Err(error));
                 }
             };
-            let key = crate::reexported::distlock::__private::key(
-                &[crate::reexported::distlock::__private::Part::Text("order")],
-            );
-            let request = crate::reexported::distlock::__private::request(
-                &manager,
-                key,
-                "order",
-            );
-            lock.acquire_blocking(request)
+            lock.acquire_blocking(
+                crate::reexported::distlock::__private::request(
+                    &manager,
+                    crate::reexported::distlock::__private::key(
+                        &[crate::reexported::distlock::__private::Part::Text("order")],
+                    ),
+                    "order",
+                ),
+            )
         };
         if let crate::reexported::distlock::__private::Err(error) = acquired {
             break 'lock (crate::reexported::distlock::__private::Err(error));

@@ -73,6 +73,20 @@ pub(crate) struct Options {
     pub(crate) token: Option<Ident>,
 }
 
+impl Options {
+    /// Whether everything that the request is told is a literal.
+    pub(crate) fn have_literals(&self) -> bool {
+        let Options { ttl, max_hold, min_hold, warn_wait, warn_hold, linger, max_holders, wait, .. } = self;
+        let mut amounts = [ttl, max_hold, min_hold, warn_wait, warn_hold, linger].into_iter().flatten();
+        let waits = match wait {
+            Wait::Default | Wait::No | Wait::Forever => true,
+            Wait::For(amount) => amount.is_literal(),
+            Wait::Retries { .. } => false,
+        };
+        waits && max_holders.is_none() && amounts.all(Amount::is_literal)
+    }
+}
+
 /// What is locked.
 pub(crate) enum Keys {
     /// One key.
@@ -121,6 +135,12 @@ pub(crate) enum Amount {
     Millis(u64),
     /// An expression of type `Duration`.
     Expr(Expr),
+}
+
+impl Amount {
+    fn is_literal(&self) -> bool {
+        matches!(self, Amount::Millis(_))
+    }
 }
 
 /// How to wait for a busy lock.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::future::pending;
 use std::time::Duration;
 
-use super::block_on;
+use super::parking::block_on;
 use crate::error::LockError;
 use crate::leader::{self, Lead, Leadership};
 use crate::token::FencingToken;
@@ -35,11 +35,24 @@ impl Candidate {
     }
 
     /// See [`ttl`](crate::leader::Candidate::ttl).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer").ttl(Duration::from_secs(10));
+    /// # drop(candidate);
+    /// ```
     pub fn ttl(self, ttl: Duration) -> Self {
         Candidate(self.0.ttl(ttl))
     }
 
     /// See [`label`](crate::leader::Candidate::label).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer").label("mailer");
+    /// # drop(candidate);
+    /// ```
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         Candidate(self.0.label(label))
     }
@@ -53,6 +66,16 @@ impl Candidate {
     ///
     /// # Panics
     /// If the body does; the candidate resigns in the background.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let sent = manager.leader("mailer").run(|lead| {
+    ///     println!("I lead, in term {}", lead.term());
+    ///     3 // what `run` returns
+    /// })?;
+    /// assert_eq!(sent, 3);
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     pub fn run<T>(&self, mut body: impl FnMut(Lead) -> T) -> Result<T, LockError> {
         block_on(self.0.run(|lead| {
             let done = body(lead.clone());
@@ -61,18 +84,43 @@ impl Candidate {
     }
 
     /// See [`is_leader`](crate::leader::Candidate::is_leader).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer");
+    /// candidate.run(|_lead| assert!(candidate.is_leader()))?;
+    /// assert!(!candidate.is_leader());
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0.is_leader()
     }
 
     /// See [`term`](crate::leader::Candidate::term).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer");
+    /// assert_eq!(candidate.term(), None, "it does not lead");
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn term(&self) -> Option<FencingToken> {
         self.0.term()
     }
 
     /// See [`watch`](crate::leader::Candidate::watch).
+    ///
+    /// ```no_run
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let mut watch = manager.leader("mailer").watch();
+    /// std::thread::spawn(move || {
+    ///     loop {
+    ///         println!("{:?}", watch.changed()); // waits until it changes
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn watch(&self) -> LeaderWatch {
         LeaderWatch(self.0.watch())
@@ -88,12 +136,24 @@ async fn held_to_the_end<T>(lead: Lead, done: T) -> T {
 }
 
 /// A [`LeaderWatch`](crate::leader::LeaderWatch) for threads.
+///
+/// ```
+/// # let manager = distlock::blocking::LockManager::in_memory();
+/// let mut watch = manager.leader("mailer").watch();
+/// println!("{:?}", watch.changed());
+/// ```
 #[derive(Debug)]
 pub struct LeaderWatch(leader::LeaderWatch);
 
 impl LeaderWatch {
     /// Waits until somebody else leads than it returned before; the first call returns at once. See
     /// [`changed`](crate::leader::LeaderWatch::changed).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let mut watch = manager.leader("mailer").watch();
+    /// println!("{:?}", watch.changed()); // who leads now; the next call waits for a change
+    /// ```
     pub fn changed(&mut self) -> Leadership {
         block_on(self.0.changed())
     }

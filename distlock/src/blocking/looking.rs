@@ -1,6 +1,6 @@
 //! What a thread reads about locks: lists, and what happens.
 
-use super::block_on;
+use super::parking::block_on;
 use crate::error::LockError;
 use crate::manager::{self, LockClient, LockEntry};
 use crate::observe::{self, LockEvent};

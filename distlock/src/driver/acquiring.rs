@@ -80,9 +80,9 @@ impl Future for Acquiring {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
         // The reply to its own command may answer it.
-        let paused = this.answer.pause();
+        this.answer.pause();
         let _: Poll<()> = this.command.poll(&this.core, cx);
-        this.answer.poll(paused, cx).map(|answer| this.picked_up(answer))
+        this.answer.poll(cx).map(|answer| this.picked_up(answer))
     }
 }
 

@@ -41,8 +41,7 @@ impl Waiting {
     /// Notices the answer, if it has come.
     fn look(&mut self, collection: Option<&KeyCollection>, cx: &mut TaskContext<'_>) {
         let Answer::Awaited(awaited) = &mut self.answer else { return };
-        let former = awaited.pause();
-        let Poll::Ready(answer) = awaited.poll(former, cx) else { return };
+        let Poll::Ready(answer) = awaited.poll(cx) else { return };
         if let Some(collection) = collection {
             collection.looked();
         }
@@ -95,6 +94,14 @@ pub(crate) async fn acquire_all(
 }
 
 impl AcquiringAll {
+    /// The answers that were not noticed yet.
+    fn awaited(&mut self) -> impl Iterator<Item = &mut Awaited<AcquireResult>> {
+        self.waiting.iter_mut().filter_map(|waiting| match &mut waiting.answer {
+            Answer::Awaited(awaited) => Some(awaited),
+            Answer::Here(_) => None,
+        })
+    }
+
     fn first_waits(&self) -> bool {
         let first = self.waiting.front().map(|waiting| &waiting.answer);
         matches!(first, Some(Answer::Awaited(awaited)) if awaited.is_open())
@@ -106,6 +113,8 @@ impl AcquiringAll {
         if self.core.is_forked() {
             return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
         }
+        // The reply to its own command may answer them.
+        self.awaited().for_each(Awaited::pause);
         let _: Poll<()> = self.command.poll(&self.core, cx);
         // All of them: as long as an answer is not noticed, nothing that the request has is renewed.
         for waiting in &mut self.waiting {
@@ -136,11 +145,7 @@ impl Drop for AcquiringAll {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {
-            for waiting in &mut self.waiting {
-                if let Answer::Awaited(awaited) = &mut waiting.answer {
-                    awaited.leave_to_parent();
-                }
-            }
+            self.awaited().for_each(Awaited::leave_to_parent);
             return;
         }
         // In reverse order, like every release of several keys.

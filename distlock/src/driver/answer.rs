@@ -67,22 +67,21 @@ impl<T> Drop for Answer<T> {
 }
 
 impl<T> Awaited<T> {
-    /// The task runs: it need not be woken before it polls again. Returns its waker, for that poll.
-    pub(crate) fn pause(&mut self) -> Option<Waker> {
-        match &mut *lock(&self.0) {
+    /// The task runs: it need not be woken before it polls again.
+    pub(crate) fn pause(&mut self) {
+        let former = match &mut *lock(&self.0) {
             State::Awaited(waker) => waker.take(),
             State::Given(_) | State::Over => None,
-        }
+        };
+        drop(former);
     }
 
-    /// `former`: what [`Awaited::pause`] has returned.
-    pub(crate) fn poll(&mut self, former: Option<Waker>, cx: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
         if let Some(answer) = self.now() {
             return Poll::Ready(answer);
         }
-        // Not cloned while the mutex is held: a waker is foreign code.
-        let waker =
-            former.filter(|former| former.will_wake(cx.waker())).unwrap_or_else(|| cx.waker().clone());
+        // Neither cloned nor dropped while the mutex is held: a waker is foreign code.
+        let waker = cx.waker().clone();
         let before = match &mut *lock(&self.0) {
             State::Awaited(known) => known.replace(waker),
             // It has come since: below.
@@ -115,9 +114,7 @@ impl<T> Awaited<T> {
         let last = std::mem::replace(&mut *lock(&self.0), State::Over);
         drop(last);
     }
-}
 
-impl<T> Awaited<T> {
     /// For a forked process: the parent has the answer, and a thread that does not exist here may have held the
     /// mutex. What it protects is never freed here.
     pub(crate) fn leave_to_parent(&mut self) {
@@ -146,73 +143,72 @@ mod tests {
     #[derive(Default)]
     struct Count(AtomicUsize);
 
-    impl Count {
-        fn wakes(&self) -> usize {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
-
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
+    /// A task that counts how often it is woken.
+    #[derive(Default)]
+    struct Task(Arc<Count>);
+
+    impl Task {
+        fn poll<T>(&self, awaited: &mut Awaited<T>) -> Poll<Result<T, NoAnswer>> {
+            awaited.poll(&mut Context::from_waker(&Waker::from(Arc::clone(&self.0))))
+        }
+
+        fn wakes(&self) -> usize {
+            self.0.0.load(Ordering::Relaxed)
+        }
+    }
+
     #[test]
     fn a_task_is_woken_by_its_answer() {
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
+        let task = Task::default();
         let (answer, mut awaited) = answer();
-        assert!(awaited.poll(None, &mut cx).is_pending());
+        assert!(task.poll(&mut awaited).is_pending());
         assert!(awaited.is_open());
         assert_eq!(answer.give(7), Ok(()));
         assert!(!awaited.is_open());
-        assert_eq!(count.wakes(), 1);
-        assert_eq!(awaited.poll(None, &mut cx), Poll::Ready(Ok(7)));
+        assert_eq!(task.wakes(), 1);
+        assert_eq!(task.poll(&mut awaited), Poll::Ready(Ok(7)));
     }
 
     #[test]
     fn a_task_that_runs_is_not_woken() {
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
+        let task = Task::default();
         let (answer, mut awaited) = answer();
-        assert!(awaited.poll(None, &mut cx).is_pending());
-        let former = awaited.pause();
-        assert!(former.is_some());
+        assert!(task.poll(&mut awaited).is_pending());
+        awaited.pause();
         answer.give(7).unwrap();
-        assert_eq!(awaited.poll(former, &mut cx), Poll::Ready(Ok(7)));
-        assert_eq!(count.wakes(), 0);
+        assert_eq!(task.poll(&mut awaited), Poll::Ready(Ok(7)));
+        assert_eq!(task.wakes(), 0);
     }
 
     #[test]
     fn a_task_that_has_paused_is_woken_after_its_next_poll() {
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
+        let task = Task::default();
         let (answer, mut awaited) = answer();
-        assert!(awaited.poll(None, &mut cx).is_pending());
-        let former = awaited.pause();
-        assert!(awaited.poll(former, &mut cx).is_pending());
+        assert!(task.poll(&mut awaited).is_pending());
+        awaited.pause();
+        assert!(task.poll(&mut awaited).is_pending());
         answer.give(7).unwrap();
-        assert_eq!(count.wakes(), 1);
+        assert_eq!(task.wakes(), 1);
     }
 
     #[test]
     fn the_waker_of_the_last_poll_is_woken() {
-        let counts = [Arc::<Count>::default(), Arc::<Count>::default()];
+        let tasks = [Task::default(), Task::default()];
         let (answer, mut awaited) = answer();
-        let mut former = None;
-        for count in &counts {
-            let waker = Waker::from(Arc::clone(count));
-            assert!(awaited.poll(former.take(), &mut Context::from_waker(&waker)).is_pending());
-            former = awaited.pause();
+        for task in &tasks {
+            assert!(task.poll(&mut awaited).is_pending());
+            awaited.pause();
         }
-        let waker = Waker::from(Arc::clone(&counts[1]));
-        assert!(awaited.poll(former, &mut Context::from_waker(&waker)).is_pending());
+        assert!(tasks[0].poll(&mut awaited).is_pending());
+        assert!(tasks[1].poll(&mut awaited).is_pending());
         answer.give(7).unwrap();
-        assert_eq!(counts.map(|count| count.wakes()), [0, 1]);
+        assert_eq!(tasks.map(|task| task.wakes()), [0, 1]);
     }
 
     #[test]
@@ -224,14 +220,12 @@ mod tests {
 
     #[test]
     fn a_request_learns_that_no_answer_will_come() {
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
+        let task = Task::default();
         let (answer, mut awaited) = answer::<u8>();
-        assert!(awaited.poll(None, &mut cx).is_pending());
+        assert!(task.poll(&mut awaited).is_pending());
         drop(answer);
-        assert_eq!(count.wakes(), 1);
-        assert_eq!(awaited.poll(None, &mut cx), Poll::Ready(Err(NoAnswer)));
+        assert_eq!(task.wakes(), 1);
+        assert_eq!(task.poll(&mut awaited), Poll::Ready(Err(NoAnswer)));
     }
 
     /// A fork copies the mutex as it happened to be.
@@ -246,12 +240,11 @@ mod tests {
 
     #[test]
     fn nobody_is_woken_after_the_request_was_closed() {
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
+        let task = Task::default();
         let (answer, mut awaited) = answer::<u8>();
-        assert!(awaited.poll(None, &mut Context::from_waker(&waker)).is_pending());
+        assert!(task.poll(&mut awaited).is_pending());
         awaited.close();
         drop(answer);
-        assert_eq!(count.wakes(), 0);
+        assert_eq!(task.wakes(), 0);
     }
 }

@@ -207,7 +207,7 @@ mod tests {
     fn a_caller_awaits_the_release_of_its_own_lease_only() {
         let mut context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
         let releasing = Releasing { sends: 1, deadline: None, until: None, keep_until: None };
-        let op = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: None };
+        let op = op::Release::new(Token(1), op::Ends::Other);
         let release = Command::Release(releasing, op);
         let kind = AwaitedKind::Release(Token(1));
         assert!(kind.covers(&context, &release));

@@ -23,6 +23,7 @@ mod long_lasting;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
+#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
 mod talk;
 mod vitals;
 

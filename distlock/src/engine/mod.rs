@@ -38,5 +38,7 @@ pub(crate) use effect::{
     Releasing, Renewing, Telling,
 };
 pub(crate) use machine::Machine;
-pub(crate) use params::{ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LOCAL_CHAIN_TIME, LONGEST_CLAIM};
+pub(crate) use params::{
+    ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM,
+};
 pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};

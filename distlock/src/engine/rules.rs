@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::state::{Linger, Sends};
-use super::{CONTENDED_JOIN_TIME, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
+use super::state::{Door, Linger, Sends};
+use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, ServerTime, Time, mutated};
 
@@ -199,10 +199,15 @@ pub(super) fn is_within_the_chain(entered: Time, now: Time) -> bool {
     now < entered.after(LOCAL_CHAIN_TIME) || mutated!(SharedChainUnlimited)
 }
 
-/// Until when readers may join others that share a lease, if that is earlier than the end of the chain. `contended`:
-/// another process was found in the way a moment ago.
-pub(super) fn readers_may_join_until(entered: Time, contended: bool) -> Time {
-    if contended && !mutated!(JoinedThoughContended) { entered.after(CONTENDED_JOIN_TIME) } else { Time::MAX }
+/// No reader joins others whose end a writer of another process waits for.
+pub(super) fn readers_may_join_at(door: Door) -> bool {
+    door != Door::Closed || mutated!(JoinedThoughWanted)
+}
+
+/// Whether readers may join others that share a lease although another process was found in the way a moment ago.
+pub(super) fn readers_may_join_though_contended(entered: Time, door: Door, now: Time) -> bool {
+    let all_are_there = door != Door::OneHasLeft || mutated!(JoinedThoughOneHasLeft);
+    (all_are_there && now < entered.after(CONTENDED_JOIN_TIME)) || mutated!(JoinedThoughContended)
 }
 
 /// A lease is handed on only if it lasts long enough for the next holder.
@@ -226,6 +231,12 @@ pub(super) fn waiters_are_served_after_a_loss() -> bool {
 }
 
 // Lingering.
+
+/// After this time the process gives up a lease that may stay for `linger`, so that it is gone in time although timers
+/// are late.
+pub(super) fn time_without_a_section(linger: Duration) -> Duration {
+    if mutated!(LingersToTheEnd) { linger } else { linger - LINGER_ENDS_EARLY.min(linger / 4) }
+}
 
 /// What is left of the time counts when a lease lingers again.
 pub(super) fn end_of_lingering(before: Time, from_now: Time) -> Time {

@@ -73,6 +73,17 @@ impl Lead {
     }
 
     /// Whether the manager is being shut down: for bodies that cannot await [`closing`](Lead::closing), as on threads.
+    ///
+    /// ```
+    /// let manager = distlock::blocking::LockManager::in_memory();
+    /// manager.leader("mailer").run(|lead| {
+    ///     while lead.is_leader() && !lead.is_closing() {
+    ///         // one step of the work
+    ///         # break;
+    ///     }
+    /// })?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn is_closing(&self) -> bool {
         *self.closed.borrow()

@@ -193,7 +193,7 @@ fn open_redis(
     let mut config = RedisConfig::with(&url.0, client, &builder.connection).map_err(LockError::options)?;
     config.prefix = builder.prefix;
     config.connect = connect;
-    config.tuning.poll_gap = builder.gap;
+    config.tuning = config.tuning.with_gaps(builder.gap);
     config.replicas = builder.replicas.unwrap_or(config.replicas);
     let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
     let backend: Arc<dyn Backend> = if config.is_cluster() {

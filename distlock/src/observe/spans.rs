@@ -22,7 +22,7 @@ mod with_tracing {
     use super::Request;
     use crate::error::LockError;
     use crate::lease_cell::LeaseCell;
-    use crate::observe::words;
+    use crate::observe::words::{self, KindOfLock};
 
     pub(crate) use tracing::Span;
 
@@ -30,7 +30,7 @@ mod with_tracing {
     pub(crate) fn acquiring(request: &Request<'_>) -> Span {
         let Request { label, kind, key, keys } = *request;
         let span = info_span!(
-            target: "distlock", "lock.acquire", label, %kind, keys, key = Empty, outcome = Empty, holder = Empty
+            target: "distlock", "lock.acquire", label, kind = %KindOfLock(kind), keys, key = Empty, outcome = Empty, holder = Empty
         );
         if enabled!(target: "distlock", Level::DEBUG) {
             span.record("key", key);
@@ -49,7 +49,7 @@ mod with_tracing {
     /// Entered whenever the body of a section runs.
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
         let span = info_span!(
-            target: "distlock", "lock.hold", label = &*cell.label, kind = %cell.kind, token = cell.token.number(), key = Empty
+            target: "distlock", "lock.hold", label = &*cell.label, kind = %KindOfLock(cell.kind), token = cell.token.number(), key = Empty
         );
         if enabled!(target: "distlock", Level::DEBUG) {
             span.record("key", &*cell.key);

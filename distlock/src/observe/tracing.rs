@@ -8,6 +8,7 @@ use tracing::{debug, error, info, warn};
 
 #[cfg(feature = "redis")]
 use super::notice::Severity;
+use super::words::KindOfLock;
 use super::{Behind, Event, Lock, Observer, ReleaseOutcome, words};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Pushes;
@@ -25,14 +26,14 @@ impl Observer for Tracing {
     fn event(&self, event: &Event<'_>) {
         match *event {
             Event::Requested { label, kind, keys } => {
-                debug!(target: "distlock", label, %kind, keys, "requested");
+                debug!(target: "distlock", label, kind = %KindOfLock(kind), keys, "requested");
             }
             Event::Queued { label, key, kind, waiting, behind } => {
                 let here = behind == Behind::ThisProcess;
-                debug!(target: "distlock", label, key, %kind, waiting, here, "queued");
+                debug!(target: "distlock", label, key, kind = %KindOfLock(kind), waiting, here, "queued");
             }
             Event::Acquired { lock: Lock { label, key, kind, token, fenced }, how, waited } => {
-                debug!(target: "distlock", label, key, %kind, token, fenced, ?how, waited_ms = millis(waited), "acquired");
+                debug!(target: "distlock", label, key, kind = %KindOfLock(kind), token, fenced, ?how, waited_ms = millis(waited), "acquired");
             }
             Event::NotAcquired { label, error, waited, .. } => {
                 if error.is_busy() {
@@ -92,30 +93,30 @@ impl Observer for Tracing {
     }
 }
 
-fn link(server: &str, change: LinkChange<'_>) {
+fn link(store: &str, change: LinkChange<'_>) {
     match change {
         LinkChange::Up { start: LinkStart::Again(outage), former_links_dead, .. } => {
-            info!(target: "distlock", %server, outage_ms = millis(outage), settled = former_links_dead, "connected again");
+            info!(target: "distlock", %store, outage_ms = millis(outage), settled = former_links_dead, "connected again");
         }
         LinkChange::Up { start: LinkStart::AtLast(outage), .. } => {
-            info!(target: "distlock", %server, outage_ms = millis(outage), "connected at last");
+            info!(target: "distlock", %store, outage_ms = millis(outage), "connected at last");
         }
         LinkChange::Up { start: LinkStart::AtOnce, former_links_dead, .. } => {
-            debug!(target: "distlock", %server, settled = former_links_dead, "connected");
+            debug!(target: "distlock", %store, settled = former_links_dead, "connected");
         }
         LinkChange::Down { outage: OutageIs::New, cause } => {
-            warn!(target: "distlock", %server, %cause, "not connected");
+            warn!(target: "distlock", %store, %cause, "not connected");
         }
         LinkChange::Down { outage: OutageIs::Known, cause } => {
-            debug!(target: "distlock", %server, %cause, "still not connected");
+            debug!(target: "distlock", %store, %cause, "still not connected");
         }
         LinkChange::Pushes(pushes) => {
-            debug!(target: "distlock", %server, on = (pushes == Pushes::On), "pushes");
+            debug!(target: "distlock", %store, on = (pushes == Pushes::On), "pushes");
         }
     }
 }
 
-/// As a number, so that a layer can add it up.
+/// As a number, so that a layer can add it up. To the microsecond.
 fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+    time.as_micros() as f64 / 1e3
 }

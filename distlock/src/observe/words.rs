@@ -1,6 +1,9 @@
 //! Words that spans and events share.
 
+use std::fmt::{self, Display, Formatter};
+
 use crate::error::LockError;
+use crate::protocol::Kind;
 
 /// Which error, in a word or two.
 pub(super) fn kind(error: &LockError) -> &'static str {
@@ -14,5 +17,18 @@ pub(super) fn kind(error: &LockError) -> &'static str {
         LockError::InvalidOptions { .. } => "invalid options",
         LockError::NotInitialized => "not initialized",
         LockError::Closed => "closed",
+    }
+}
+
+/// A kind of lock, in the words of the command `distlock`.
+pub(super) struct KindOfLock(pub(super) Kind);
+
+impl Display for KindOfLock {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Exclusive => f.write_str("exclusive"),
+            Kind::Shared => f.write_str("shared"),
+            Kind::Limited(most) => write!(f, "at most {most}"),
+        }
     }
 }

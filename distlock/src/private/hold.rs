@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
 
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
@@ -12,32 +13,38 @@ use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
 use crate::{FencingToken, Guard, Held, LockError, LockRequest, Release};
 
-/// Where the lock lives: declared before, and so dropped after, everything that the body may use.
+/// Where the lock lives: declared before, and so dropped after, everything that the body may use. It is shared with the
+/// body, which exists before the lock does.
 #[derive(Debug, Default)]
-pub struct Slot(Option<Holding>);
+pub struct Slot(OnceLock<Holding>);
 
 impl Slot {
     /// Holds nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Slot(None)
+        Slot(OnceLock::new())
     }
 
     /// Acquires, and keeps the lock. The expansion awaits it at once.
+    pub fn acquire(&self, request: LockRequest) -> Acquiring<'_> {
+        Acquiring { slot: self, acquisition: self.begin(request) }
+    }
+
     #[inline(never)]
-    pub fn acquire(&mut self, request: LockRequest) -> Acquiring<'_> {
+    pub(super) fn begin(&self, request: LockRequest) -> Acquisition {
         let release = request.release_policy();
         let mut acquire = Acquire::new(request);
         // A task that has to let others run first begins with its first poll.
         let begun = if has_budget_remaining() { acquire.begin() } else { None };
         match begun {
-            Some(result) => Acquiring(Acquisition::Known(Some(self.keep(result, release)))),
-            None => Acquiring(Acquisition::UnderWay(self, release, Box::pin(acquire))),
+            Some(result) => Acquisition::Known(Some(self.keep(result, release))),
+            None => Acquisition::UnderWay(release, Box::pin(acquire)),
         }
     }
 
-    fn keep(&mut self, acquired: Result<Guard, LockError>, release: Release) -> Result<(), LockError> {
-        self.0 = Some(Holding::new(acquired?, release));
+    fn keep(&self, acquired: Result<Guard, LockError>, release: Release) -> Result<(), LockError> {
+        // It is empty: there is one request.
+        drop(self.0.set(Holding::new(acquired?, release)));
         Ok(())
     }
 
@@ -46,7 +53,7 @@ impl Slot {
     /// # Errors
     /// Those of the request.
     #[inline(never)]
-    pub fn acquire_blocking(&mut self, request: LockRequest) -> Result<(), LockError> {
+    pub fn acquire_blocking(&self, request: LockRequest) -> Result<(), LockError> {
         let release = request.release_policy();
         let acquired = block_on(Acquire::new(request));
         self.keep(acquired, release)
@@ -55,14 +62,14 @@ impl Slot {
     /// The lock, if it was acquired.
     #[must_use]
     pub fn held(&self) -> Option<&Held> {
-        self.0.as_ref().map(Holding::handle)
+        self.0.get().map(Holding::handle)
     }
 
     /// Releases, and waits for it unless the request says otherwise; a failure is reported, not returned.
     /// The expansion awaits it at once.
     #[inline(never)]
     pub fn release(&self) -> Releasing {
-        Releasing(self.0.as_ref().and_then(|holding| {
+        Releasing(self.0.get().and_then(|holding| {
             let mut releases = holding.begin_release();
             let under_way = releases.now().is_none();
             under_way.then(|| -> UnderWay<Result<(), LockError>> { Box::pin(releases) })
@@ -72,7 +79,7 @@ impl Slot {
     /// The same on a thread.
     #[inline(never)]
     pub fn release_blocking(&self) {
-        if let Some(holding) = &self.0 {
+        if let Some(holding) = self.0.get() {
             drop(block_on(holding.begin_release()));
         }
     }
@@ -80,7 +87,7 @@ impl Slot {
     /// Releases; the error, if the lock had been lost.
     #[inline(never)]
     pub fn finish_blocking(&self) -> Option<LockError> {
-        let holding = self.0.as_ref()?;
+        let holding = self.0.get()?;
         block_on(holding.begin_release()).err().filter(LockError::is_lost)
     }
 }
@@ -88,13 +95,33 @@ impl Slot {
 /// Behind a pointer: its code is compiled in this crate, and its size is not part of the annotated function's.
 type UnderWay<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 
+/// How far the acquisition has got. The lock goes into the slot that began it.
+pub(super) enum Acquisition {
+    Known(Option<Result<(), LockError>>),
+    UnderWay(Release, UnderWay<Result<Guard, LockError>>),
+}
+
+impl Acquisition {
+    #[inline(never)]
+    pub(super) fn poll(&mut self, slot: &Slot, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        match self {
+            Acquisition::Known(result) => {
+                ready!(poll_proceed(cx)).made_progress();
+                result.take().map_or(Poll::Pending, Poll::Ready)
+            }
+            Acquisition::UnderWay(release, acquire) => {
+                let acquired = ready!(acquire.as_mut().poll(cx));
+                Poll::Ready(slot.keep(acquired, *release))
+            }
+        }
+    }
+}
+
 /// The future of [`Slot::acquire`].
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquiring<'a>(Acquisition<'a>);
-
-enum Acquisition<'a> {
-    Known(Option<Result<(), LockError>>),
-    UnderWay(&'a mut Slot, Release, UnderWay<Result<Guard, LockError>>),
+pub struct Acquiring<'a> {
+    slot: &'a Slot,
+    acquisition: Acquisition,
 }
 
 impl fmt::Debug for Acquiring<'_> {
@@ -106,18 +133,9 @@ impl fmt::Debug for Acquiring<'_> {
 impl Future for Acquiring<'_> {
     type Output = Result<(), LockError>;
 
-    #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Acquisition::Known(result) => {
-                ready!(poll_proceed(cx)).made_progress();
-                result.take().map_or(Poll::Pending, Poll::Ready)
-            }
-            Acquisition::UnderWay(slot, release, acquire) => {
-                let acquired = ready!(acquire.as_mut().poll(cx));
-                Poll::Ready(slot.keep(acquired, *release))
-            }
-        }
+        let slot = self.slot;
+        self.acquisition.poll(slot, cx)
     }
 }
 

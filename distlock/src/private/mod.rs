@@ -6,6 +6,7 @@
 
 mod hold;
 mod key;
+mod locked;
 mod manager;
 mod request;
 mod result;
@@ -21,6 +22,7 @@ pub use crate::{Release, Retry};
 
 pub use hold::{Acquiring, Hold, OnLost, Releasing, Slot, guard, hold, hold_blocking, token};
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys};
+pub use locked::{Entered, Locked, LockedIn, ask_current, enter, section, section_in};
 pub use manager::{AsLockManager, Manager, current};
 #[allow(deprecated, reason = "the expansion names it to make the compiler warn")]
 pub use request::former_name;

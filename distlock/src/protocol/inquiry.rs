@@ -181,15 +181,17 @@ impl AnswerText {
         for HoldAccount { token, kind, users, label, since, left } in &account.holds {
             let (kind, since, left) = (KindWord(*kind), since.as_millis(), left.as_millis());
             let label = Field(cut(label));
-            let line = format_args!("\nh {key} {kind} {} {users} {since} {left} {label}", token.0);
-            push(&mut self.lines, line);
+            let token = token.0;
+            push(&mut self.lines, format_args!("\nh {key} {kind} {token} {users} {since} {left} {label}"));
         }
         if let Some(WaitAccount { token, kind, requests, label, since, behind }) = &account.wait {
             let token = token.map(|token| token.0.to_string());
             let (kind, since, label) = (KindWord(*kind), since.as_millis(), Field(cut(label)));
             let (token, behind) = (Optional(token.as_deref()), Optional(behind.as_deref()));
-            let line = format_args!("\nw {key} {kind} {token} {requests} {since} {behind} {label}");
-            push(&mut self.lines, line);
+            push(
+                &mut self.lines,
+                format_args!("\nw {key} {kind} {token} {requests} {since} {behind} {label}"),
+            );
         }
         if self.tells && self.head.len() + 1 + self.lines.len() > room {
             self.lines.truncate(before);

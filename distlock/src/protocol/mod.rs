@@ -11,6 +11,7 @@
 
 mod account;
 mod failure;
+#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
 pub(crate) mod inquiry;
 mod inspection;
 mod kind;
@@ -41,5 +42,7 @@ pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
 pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
-pub(crate) use token::{MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text};
+pub(crate) use token::{
+    KEPT, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
+};
 pub(crate) use tuning::{Clocks, LeaseEnds, Tuning, Wanted};

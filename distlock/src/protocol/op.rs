@@ -91,6 +91,23 @@ pub(crate) struct Release {
     pub(crate) keep_taken_for: Option<Duration>,
     /// When the current run of hand-offs began, if that is known.
     pub(crate) handoffs_began: Option<ServerTime>,
+    pub(crate) ends: Ends,
+}
+
+impl Release {
+    /// One that leaves nothing behind.
+    pub(crate) fn new(token: Token, ends: Ends) -> Release {
+        Release { token, keep_taken_for: None, handoffs_began: None, ends }
+    }
+}
+
+/// What a release ends, as far as this process knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// A lease that excludes all others.
+    ExclusiveLease,
+    /// One of several leases; or an attempt, which may be in the queue; or what an earlier release has not ended.
+    Other,
 }
 
 /// Sets the lease to `ttl` from now unless it is longer already. Never creates.

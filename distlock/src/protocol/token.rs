@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use super::{Kind, kind_of};
 
+/// Who stands as the owner of a key that stays taken after its release.
+pub(crate) const KEPT: &str = "dl1:hold";
+
 /// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client, and for how
 /// long the lease may stay with its process after a section.
 ///

@@ -182,11 +182,30 @@ pub use server_clock::{Asking, ServerClock};
 #[doc(alias("backend", "provider", "driver"))]
 pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// What it can do. Asked once, when the manager is made.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// fn abilities(&self) -> Abilities {
+    ///     Abilities::default().fencing(Fencing::OneByOne).min_hold()
+    /// }
+    /// # }
+    /// ```
     fn abilities(&self) -> Abilities {
         Abilities::default()
     }
 
     /// What this is and where, without credentials: for errors and logs.
+    ///
+    /// ```
+    /// # struct MyStore { host: String }
+    /// # impl MyStore {
+    /// fn describe(&self) -> String {
+    ///     format!("my store at {}", self.host)
+    /// }
+    /// # }
+    /// ```
     fn describe(&self) -> String;
 
     /// Takes the lock if there is room, or extends the lease of the owner who has it. If somebody else is in the
@@ -206,6 +225,23 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Lists locks that are held or waited for, a page at a time. Called only if [`Abilities::lists`] says so, for
     /// [`LockManager::list`](crate::LockManager::list). A lock that is held throughout a listing stands on one of its
     /// pages; of others, either is right.
+    ///
+    /// ```
+    /// # use distlock::LockKind;
+    /// # use distlock::store::*;
+    /// # struct MyStore(std::sync::Mutex<std::collections::BTreeMap<String, String>>);
+    /// # impl MyStore {
+    /// async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+    ///     let locks = self.0.lock().expect("nothing panics inside"); // owners by key, in the order of the keys
+    ///     let is_behind = |key: &String| request.after.as_ref().is_none_or(|after| key > after);
+    ///     let found = locks.iter().filter(|(key, _)| key.starts_with(&request.beginning) && is_behind(key));
+    ///     let page = found.take(request.most).fold(StoredPage::new(), |page, (key, owner)| {
+    ///         page.lock(key, StoredLock::new(LockKind::Exclusive).holder(owner, None))
+    ///     });
+    ///     Ok(page.and_more()) // the page after the last one has no locks
+    /// }
+    /// # }
+    /// ```
     fn list(&self, request: &List) -> impl Future<Output = Result<StoredPage, StoreError>> + Send {
         let beginning = request.beginning.clone();
         async move { Err(StoreError::refused(format!("listing the locks below `{beginning}`: not implemented"))) }
@@ -219,6 +255,26 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// [`Abilities::acquires_together`] says.
     ///
     /// An error counts for all of them: some may have been acquired.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// # async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+    /// #     Ok(AcquireReply::Acquired { fence: None })
+    /// # }
+    /// async fn acquire_all(&self, requests: &[Acquire]) -> Result<Vec<AcquireReply>, StoreError> {
+    ///     let mut replies = Vec::new();
+    ///     for request in requests {
+    ///         replies.push(self.acquire(request).await?); // a real one sends all of them by one command
+    ///         if matches!(replies.last(), Some(AcquireReply::Busy(_))) {
+    ///             break;
+    ///         }
+    ///     }
+    ///     Ok(replies)
+    /// }
+    /// # }
+    /// ```
     fn acquire_all(
         &self,
         requests: &[Acquire],
@@ -229,6 +285,21 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
 
     /// Renews several leases, of different keys, by one command; one reply for each, in order. Called only for as
     /// many as [`Abilities::renews_together`] says.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// # async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+    /// async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
+    ///     let mut replies = Vec::new();
+    ///     for request in requests {
+    ///         replies.push(self.renew(request).await?); // a real one sends all of them by one command
+    ///     }
+    ///     Ok(replies)
+    /// }
+    /// # }
+    /// ```
     fn renew_all(
         &self,
         requests: &[Renew],
@@ -243,6 +314,25 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// A store that connects by itself with every operation, and has nothing to report, does not need it: this
     /// one says that the store is [up](StoreEvents::up).
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # struct Connection;
+    /// # impl Connection { async fn closed(&self) -> String { "closed by the server".into() } }
+    /// # impl MyStore {
+    /// #     async fn connect(&self) -> Connection { Connection }
+    /// async fn run(&self, events: StoreEvents) {
+    ///     events.wanted().await; // until the first lock is asked for, or `connect` is called
+    ///     loop {
+    ///         let connection = self.connect().await; // tries until it succeeds
+    ///         events.up(EarlierCommands::Ended);
+    ///         let cause = connection.closed().await;
+    ///         events.down(StoreError::not_sent(cause));
+    ///     }
+    /// }
+    /// # }
+    /// ```
     fn run(&self, events: StoreEvents) -> impl Future<Output = ()> + Send {
         async move {
             events.up(EarlierCommands::Ended);
@@ -258,6 +348,17 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// not be called, or not come to its end, if the process ends first, or if somebody holds on to a lock that was
     /// taken away from him. [`run`](Self::run) goes on meanwhile. [`inspect`](Self::inspect) and
     /// [`force_release`](Self::force_release) may still be called, and may fail from then on.
+    ///
+    /// ```
+    /// # struct Session;
+    /// # impl Session { async fn end(&self) {} }
+    /// # struct MyStore { session: Session }
+    /// # impl MyStore {
+    /// async fn close(&self) {
+    ///     self.session.end().await;
+    /// }
+    /// # }
+    /// ```
     fn close(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }

@@ -10,7 +10,7 @@ use crate::lock_kind::LockKind;
 /// ```
 /// assert_eq!(distlock::store::KEPT, "dl1:hold");
 /// ```
-pub const KEPT: &str = "dl1:hold";
+pub const KEPT: &str = crate::protocol::KEPT;
 
 /// What [`LockStore::acquire`](super::LockStore::acquire) found.
 ///

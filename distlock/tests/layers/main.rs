@@ -71,7 +71,7 @@ const ROOMS: &[Room] = &[
         7,
         &[
             "blocking/",
-            "guard.rs",
+            "guard/",
             "held.rs",
             "leader/",
             "manager/",

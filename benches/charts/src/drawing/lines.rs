@@ -1,5 +1,6 @@
 //! Lines with marks, each named at its right end.
 
+use plotters::coord::ranged1d::Ranged as _;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
@@ -25,6 +26,14 @@ pub(crate) struct Lines {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Line>,
+    pub(crate) limit: Option<Limit>,
+}
+
+/// A height that the lines cannot pass, drawn across the chart.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    pub(crate) at: f64,
+    pub(crate) name: &'static str,
 }
 
 /// A series.
@@ -54,7 +63,9 @@ pub(crate) fn draw_lines(chart: &Lines) -> Result<String, String> {
         return Err(format!("there is nothing to draw in \"{}\"", chart.title));
     }
     let x = Places::exactly(points().map(|(x, _)| x));
-    let y = Places::around(chart.y.scale, points().map(|(_, y)| y).collect::<Vec<_>>().into_iter());
+    let limit = chart.limit.iter().map(|limit| limit.at);
+    let heights: Vec<f64> = points().map(|(_, y)| y).chain(limit).collect();
+    let y = Places::around(chart.y.scale, heights.into_iter());
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -92,6 +103,15 @@ fn place<'a>(area: &Area<'_>, chart: &'a Lines, x: &Places, y: &Places) -> Resul
         .y_label_formatter(&|number| written(*number))
         .draw()
         .map_err(failed)?;
+    if let Some(limit) = &chart.limit {
+        let ends = x.range();
+        let [left, right] = [ends.start, ends.end].map(|x| axes.backend_coord(&(x, limit.at)));
+        for from in (left.0..right.0).step_by(12) {
+            let dash = vec![(from, left.1), ((from + 7).min(right.0), left.1)];
+            area.draw(&PathElement::new(dash, GREY.stroke_width(2))).map_err(failed)?;
+        }
+        say(area, limit.name, (left.0 + 10, left.1 + 14), &style(Size::Small, GREY, HPos::Left))?;
+    }
     let series = chart.series.iter().enumerate().map(|(index, line)| {
         let (marker, color) = Marker::nth(index);
         let point = |(at, value): &(f64, f64)| axes.backend_coord(&(*at, *value));
@@ -147,7 +167,7 @@ mod tests {
     fn chart(series: Vec<Line>) -> Lines {
         let axis = |title: &str| Axis { title: title.to_owned(), scale: Scale::Log };
         let (title, under) = ("a title".to_owned(), vec!["a machine".to_owned()]);
-        Lines { title, under, x: axis("tasks"), y: axis("locks per second"), series }
+        Lines { title, under, x: axis("tasks"), y: axis("locks per second"), series, limit: None }
     }
 
     fn line(name: &str, points: &[(f64, f64)]) -> Line {
@@ -172,6 +192,14 @@ mod tests {
         for word in words.iter().chain(&["second &amp; third: 10", "stopped: no figure", "1\u{a0}000"]) {
             assert!(svg.contains(word), "{word}: {svg}");
         }
+    }
+
+    #[test]
+    fn a_limit_is_in_the_chart_though_no_line_reaches_it() {
+        let lines = chart(vec![line("first", &[(1.0, 2.0), (10.0, 20.0)])]);
+        let limit = Some(Limit { at: 1_000.0, name: "the end" });
+        let svg = draw_lines(&Lines { limit, ..lines }).unwrap();
+        assert!(svg.contains("the end") && svg.contains("1\u{a0}000"), "{svg}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod scale;
 mod spans;
 mod words;
 
-pub(crate) use lines::{Line, Lines, draw_lines};
+pub(crate) use lines::{Limit, Line, Lines, draw_lines};
 pub(crate) use scale::Scale;
 pub(crate) use spans::{Span, Spans, draw_spans};
 

@@ -38,7 +38,7 @@ pub(crate) enum News {
         fence: Option<u64>,
     },
     Gap,
-    /// To a holder whose lease may linger.
+    /// To a holder whose lease may linger, and to readers when a writer queues behind them.
     Wanted,
 }
 
@@ -57,7 +57,12 @@ impl Note {
 
     /// For the holder, if its lease may linger.
     fn wanted(holder: &str, key: &Arc<str>) -> Option<Note> {
-        let (client, token) = parse_owner(holder).filter(|(_, token)| token.linger().is_some())?;
+        Note::wanted_from(holder, key).filter(|note| note.token.linger().is_some())
+    }
+
+    fn wanted_from(holder: &str, key: &Arc<str>) -> Option<Note> {
+        // A place that `min_hold` keeps reads like a token of a client with a colon in its name.
+        let (client, token) = parse_owner(holder).filter(|(client, _)| !client.contains(':'))?;
         Some(Note { client: client.into(), key: key.clone(), token, news: News::Wanted })
     }
 }
@@ -209,6 +214,10 @@ impl ModelServer {
         if let Some(remaining) = remaining {
             let holder = slot.in_the_way(server_time, kind);
             notes.extend(Note::wanted(&holder, from.key));
+            if kind == Kind::Exclusive && matches!(mode, AcquireMode::Wait | AcquireMode::Poll) {
+                let readers = slot.readers(server_time);
+                notes.extend(readers.iter().filter_map(|reader| Note::wanted_from(reader, from.key)));
+            }
             let holder = holder.into();
             let mut front = false;
             if mode != AcquireMode::Try {
@@ -242,7 +251,7 @@ impl ModelServer {
         op: op::Release,
         notes: &mut Vec<Note>,
     ) -> ReleaseReply {
-        let op::Release { token, keep_taken_for, handoffs_began } = op;
+        let op::Release { token, keep_taken_for, handoffs_began, .. } = op;
         let text = text(from, token);
         let slot = self.slot(from.key);
         if mutated!(CancelWithoutTestingKey) && handoffs_began == Some(ServerTime(u64::MAX)) {

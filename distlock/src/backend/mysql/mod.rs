@@ -7,6 +7,7 @@
 mod config;
 mod errors;
 mod link;
+mod listing;
 mod pruning;
 mod schema;
 mod statements;
@@ -24,8 +25,8 @@ use statements::{Acquired, Found, Statements, Values, after, column, micros};
 use crate::contended::Contended;
 use crate::lock_kind::LockKind;
 use crate::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, LockStore, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, List, LockStore, Release, ReleaseReply, Renew,
+    RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -168,6 +169,7 @@ impl LockStore for MysqlStore {
             .min_hold()
             .fencing(Fencing::Blocks)
             .longest_ttl(LONGEST)
+            .lists()
             .renews_together(TOGETHER)
             .lacks(Ability::Shared, ONE_HOLDER)
             .lacks(Ability::Limited, ONE_HOLDER)
@@ -234,6 +236,10 @@ impl LockStore for MysqlStore {
         Ok(found
             .holder
             .map(|(holder, remaining)| StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

@@ -26,6 +26,8 @@ pub(super) struct Statements {
     pub(super) force_release: String,
     /// key. Always one row: the server's clock, the holder and how long its lease lasts.
     pub(super) look: String,
+    /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
+    pub(super) list: String,
     table: String,
     /// The highest token among the keys that have been free for long.
     pub(super) highest_idle: String,
@@ -66,6 +68,10 @@ impl Statements {
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \
                  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) \
                  FROM (SELECT 1) AS always LEFT JOIN @lock ON k = ?",
+            ),
+            list: schema.fill(
+                "SELECT k, owner, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) FROM @lock \
+                 WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
             ),
             table: schema.fill("@lock"),
             highest_idle: schema.fill(&format!("SELECT MAX(fence) FROM @lock WHERE {IDLE}")),
@@ -168,6 +174,31 @@ impl Found {
     }
 }
 
+/// A key that somebody holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) remaining: Duration,
+}
+
+impl Held {
+    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
+        let (key, owner, remaining): (Vec<u8>, Vec<u8>, i64) =
+            (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+        Ok(Held {
+            key: String::from_utf8(key).map_err(|error| garbled(&error.to_string()))?,
+            owner: String::from_utf8_lossy(&owner).into_owned(),
+            remaining: Duration::from_micros(u64::try_from(remaining).unwrap_or(0)),
+        })
+    }
+}
+
+/// Every key that begins so lies before this, and no other key lies between: no UTF-8 has this byte.
+pub(super) fn end_of(beginning: &[u8]) -> Vec<u8> {
+    [beginning, &[0xff]].concat()
+}
+
 pub(super) fn column<T: FromValue>(row: &Row, at: usize) -> Result<T, StoreError> {
     row.get_opt(at).and_then(Result::ok).ok_or_else(|| garbled(&format!("column {at}")))
 }
@@ -204,6 +235,17 @@ mod tests {
         let sql = statements.held_of(&[("a'b\\", "dl1:x:1"), ("\u{0}", "o")]);
         assert!(sql.contains("k = x'6127625c' AND owner = x'646c313a783a31' OR k = x'00'"), "{sql}");
         assert!(sql.contains("`t_lock_1`"), "{sql}");
+    }
+
+    #[test]
+    fn the_end_of_the_keys_that_begin_alike_is_behind_all_of_them_and_before_all_others() {
+        let end = end_of("order:".as_bytes());
+        for key in ["order:", "order:1", "order:\u{10ffff}", "order:zz"] {
+            assert!(key.as_bytes() < &*end, "{key}");
+        }
+        for key in ["order;", "p", "\u{e4}"] {
+            assert!(key.as_bytes() > &*end, "{key}");
+        }
     }
 
     /// The client would take `:name` for a parameter of its own.

@@ -45,7 +45,7 @@ impl Drop for Connection {
 pub(super) async fn dial(
     config: &PostgresConfig,
     server: &Server,
-    notifications: Option<mpsc::UnboundedSender<Notification>>,
+    notifications: mpsc::UnboundedSender<Notification>,
 ) -> Result<Connection, StoreError> {
     let limit = config.connect_timeout;
     let connecting = tokio::time::timeout(limit, connect(config, server, notifications));
@@ -55,7 +55,7 @@ pub(super) async fn dial(
 async fn connect(
     config: &PostgresConfig,
     server: &Server,
-    notifications: Option<mpsc::UnboundedSender<Notification>>,
+    notifications: mpsc::UnboundedSender<Notification>,
 ) -> Result<Connection, StoreError> {
     let mut target = server.config.clone();
     if let Some(provider) = &config.credentials {
@@ -77,11 +77,9 @@ async fn connect(
         let cause = loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
-                    if let Some(notifications) = &notifications {
-                        let (channel, payload) = (note.channel().to_owned(), note.payload().to_owned());
-                        // The one that listened has gone: so will this.
-                        drop(notifications.send(Notification { channel, payload }));
-                    }
+                    let (channel, payload) = (note.channel().to_owned(), note.payload().to_owned());
+                    // The one that listened has gone: so will this.
+                    drop(notifications.send(Notification { channel, payload }));
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break errors::of(&error, Moment::Asking),

@@ -25,6 +25,12 @@ pub(super) fn is_too_late(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code.code() == TOO_LATE)
 }
 
+/// The server does not know a prepared statement any more, or what it returns has changed since. It has done nothing.
+pub(super) fn is_of_preparation(error: &ClientError) -> bool {
+    let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
+    error.code().is_some_and(|code| codes.contains(&code))
+}
+
 pub(super) fn is_forbidden(error: &ClientError) -> bool {
     // Also a schema that is not there, in a database in which none may be created.
     matches!(error.code(), Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE)

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 
 use super::dial::Connection;
 use super::errors::{self, Moment};
+use super::prepared::{Parameter, Prepared};
 use crate::store::StoreError;
 
 /// No command is awaited longer. The contract gives it 5 s.
@@ -22,9 +23,6 @@ const COMMAND: Duration = Duration::from_millis(4_800);
 /// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
 /// the link, stood still for an hour in between.
 const LATEST: Duration = Duration::from_millis(4_500);
-
-/// A parameter of a statement, and its type.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The connections for commands, while there are any.
 #[derive(Default)]
@@ -49,6 +47,7 @@ pub(super) struct Lines {
 #[derive(Debug)]
 struct Line {
     connection: Connection,
+    prepared: Prepared,
     in_flight: AtomicUsize,
     /// When something was last heard, or nothing was awaited.
     heard: Mutex<Instant>,
@@ -103,13 +102,18 @@ impl fmt::Debug for Link {
 impl Lines {
     /// `clock`: what the server's clock has shown, just now.
     pub(super) fn new(
-        connections: Vec<Connection>,
+        connections: Vec<(Connection, Prepared)>,
         clock: SystemTime,
         patience: Duration,
         channel: Option<i64>,
     ) -> Self {
         let now = Instant::now();
-        let line = |connection| Line { connection, in_flight: AtomicUsize::new(0), heard: Mutex::new(now) };
+        let line = |(connection, prepared)| Line {
+            connection,
+            prepared,
+            in_flight: AtomicUsize::new(0),
+            heard: Mutex::new(now),
+        };
         let lines = connections.into_iter().map(line).collect();
         Lines { lines, clock: Mutex::new((now, clock)), patience, channel }
     }
@@ -190,11 +194,17 @@ impl Line {
             *lock(&self.heard) = Instant::now();
         }
         let _in_flight = InFlight(self);
-        let mut asking = std::pin::pin!(self.connection.client.query_typed(sql, parameters));
+        let mut asking = std::pin::pin!(self.prepared.query(&self.connection.client, sql, parameters));
         loop {
             let silent_at = tokio::time::Instant::from_std(*lock(&self.heard) + patience).min(limit);
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
-            if let Ok(said) = said.await {
+            let mut said = said.await;
+            if said.is_err() {
+                // This process may have stood still, with the answer in its socket: that is read first.
+                tokio::task::yield_now().await;
+                said = timeout(Duration::ZERO, &mut asking).await;
+            }
+            if let Ok(said) = said {
                 *lock(&self.heard) = Instant::now();
                 return Some(said);
             }

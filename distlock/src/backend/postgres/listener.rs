@@ -27,8 +27,11 @@ const TEST: &str = "test";
 pub(super) struct Listener {
     connection: Connection,
     pub(super) channel: i64,
-    notifications: Mutex<mpsc::UnboundedReceiver<Notification>>,
+    notifications: Mutex<Notifications>,
 }
+
+/// What the server notifies on one connection.
+pub(super) type Notifications = mpsc::UnboundedReceiver<Notification>;
 
 impl Listener {
     /// Listens, and makes sure that what `teller` tells is heard.
@@ -37,39 +40,29 @@ impl Listener {
         server: &Server,
         teller: &Client,
     ) -> Result<Self, StoreError> {
-        let (sender, notifications) = mpsc::unbounded_channel();
-        let connection = dial(config, server, Some(sender)).await?;
+        let (sender, mut notifications) = mpsc::unbounded_channel();
+        let connection = dial(config, server, sender).await?;
         let channel = new_channel()?;
-        let listener = Listener { connection, channel, notifications: Mutex::new(notifications) };
-        let limit = config.connect_timeout + HEARD_WITHIN;
-        let begun = timeout(limit, listener.begin(teller)).await;
-        begun.unwrap_or_else(|_| Err(StoreError::not_sent(format!("no answer within {limit:?}"))))?;
-        Ok(listener)
+        let begin = Self::begin(&connection.client, &mut notifications, teller, channel);
+        in_time(config, begin).await?;
+        Ok(Listener { connection, channel, notifications: Mutex::new(notifications) })
     }
 
-    async fn begin(&self, teller: &Client) -> Result<(), StoreError> {
+    async fn begin(
+        client: &Client,
+        notifications: &mut Notifications,
+        teller: &Client,
+        channel: i64,
+    ) -> Result<(), StoreError> {
         let failed = |error| errors::of(&error, Moment::Connecting);
-        let (client, channel) = (&self.connection.client, name(self.channel));
-        client.batch_execute(&format!("LISTEN {channel}")).await.map_err(failed)?;
-        let note: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&TEST, Type::TEXT)];
-        teller.query_typed("SELECT pg_notify($1, $2)", &note).await.map_err(failed)?;
-        let heard = async {
-            while let Some(note) = self.hear().await {
-                if note.channel == channel && note.payload == TEST {
-                    return;
-                }
-            }
-            std::future::pending().await
-        };
-        if timeout(HEARD_WITHIN, heard).await.is_err() {
+        if !is_heard(client, notifications, teller, channel).await.map_err(failed)? {
             return Err(StoreError::refused(
                 "what the database notifies is not heard: behind a pooler, name the server itself by `listen=` (the \
                  same database, percent-encoded), or let waiters poll by `listen=off`",
             ));
         }
         // Only now: a pooler would keep it after we have gone.
-        let lock =
-            client.query_typed_one("SELECT pg_try_advisory_lock($1)", &[(&self.channel, Type::INT8)]).await;
+        let lock = client.query_typed_one("SELECT pg_try_advisory_lock($1)", &[(&channel, Type::INT8)]).await;
         match lock.and_then(|row| row.try_get(0)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::not_sent("the number of the channel is in use")),
@@ -103,6 +96,59 @@ impl Listener {
             Err(_) => Err(StoreError::unknown("the connection that listens does not answer")),
         }
     }
+
+    /// Whether the server's session stays with another connection, which does nothing else meanwhile: it does if what
+    /// is notified between two of its transactions is heard there. A pooler that lends sessions for a transaction at
+    /// a time does not know to whom to pass that on.
+    pub(super) async fn finds_a_session(
+        &self,
+        config: &PostgresConfig,
+        client: &Client,
+        notifications: &mut Notifications,
+    ) -> Result<bool, StoreError> {
+        let find = async {
+            let channel = new_channel()?;
+            let found = async {
+                let is_heard = is_heard(client, notifications, &self.connection.client, channel).await?;
+                // Each that listens is woken by every notification, whatever its channel.
+                client.batch_execute(&format!("UNLISTEN {}", name(channel))).await?;
+                Ok(is_heard)
+            };
+            found.await.map_err(|error| errors::of(&error, Moment::Connecting))
+        };
+        in_time(config, find).await
+    }
+}
+
+/// Listens, and whether what `teller` tells is heard.
+async fn is_heard(
+    client: &Client,
+    notifications: &mut Notifications,
+    teller: &Client,
+    channel: i64,
+) -> Result<bool, tokio_postgres::Error> {
+    let channel = name(channel);
+    client.batch_execute(&format!("LISTEN {channel}")).await?;
+    let note: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&TEST, Type::TEXT)];
+    teller.query_typed("SELECT pg_notify($1, $2)", &note).await?;
+    let heard = async {
+        while let Some(note) = notifications.recv().await {
+            if note.channel == channel && note.payload == TEST {
+                return;
+            }
+        }
+        std::future::pending().await
+    };
+    Ok(timeout(HEARD_WITHIN, heard).await.is_ok())
+}
+
+async fn in_time<T>(
+    config: &PostgresConfig,
+    attempt: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let limit = config.connect_timeout + HEARD_WITHIN;
+    let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
+    timeout(limit, attempt).await.unwrap_or_else(no_answer)
 }
 
 /// As the functions in the database call it.

@@ -8,7 +8,8 @@ use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
 use super::commands::{garbled, kind_of};
-use super::link::{Lines, Parameter};
+use super::link::Lines;
+use super::prepared::Parameter;
 use crate::store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
 /// What the connections of this library are called: `distlock/<client>/<pid>@<host>`.

@@ -1,9 +1,9 @@
 //! Locks in a table of PostgreSQL, 13 or later.
 //!
 //! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
-//! are calls of functions in the database (`sql/`), one statement each, never prepared: so they work behind a pooler
-//! that gives every transaction another connection. docs/postgres.md says what a role needs, and how a transaction
-//! makes sure that its lock is still held.
+//! are calls of functions in the database (`sql/`), one statement each, which need nothing of an earlier one: so they
+//! work behind a pooler that gives every transaction another connection. docs/postgres.md says what a role needs, and
+//! how a transaction makes sure that its lock is still held.
 
 mod commands;
 mod dial;
@@ -12,6 +12,7 @@ mod grants;
 mod link;
 mod listener;
 mod listing;
+mod prepared;
 mod schema;
 mod supervisor;
 mod tls;
@@ -23,7 +24,8 @@ use tokio_postgres::types::Type;
 
 use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
 use grants::Grants;
-use link::{Lines, Link, Parameter};
+use link::{Lines, Link};
+use prepared::Parameter;
 use url::Listening;
 pub(crate) use url::PostgresConfig;
 

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
+
 use super::PostgresStore;
 use super::dial::{Connection, dial};
 use super::errors::{self, Moment};
 use super::link::{Lines, clock};
-use super::listener::Listener;
+use super::listener::{Listener, Notifications};
+use super::prepared::Prepared;
 use super::url::Listening;
 use crate::backoff::Backoff;
 use crate::store::{EarlierCommands, StoreError, StoreEvents};
@@ -48,8 +51,8 @@ impl PostgresStore {
     /// All connections, to a server that has what is needed. They come and go together.
     async fn connect(&self) -> Result<(Lines, Option<Listener>), StoreError> {
         let config = &self.config;
-        let mut connections = vec![dial(config, &config.server, None).await?];
-        let first = &connections[0];
+        let mut dialled = vec![self.dial_for_commands().await?];
+        let first = &dialled[0].0;
         let prepare = async {
             check(first).await?;
             config.schema.ensure(&first.client).await?;
@@ -63,11 +66,47 @@ impl PostgresStore {
             Listening::At(server) => Some(Listener::open(config, server, &first.client).await?),
             Listening::Off => None,
         };
-        while connections.len() < config.connections {
-            connections.push(dial(config, &config.server, None).await?);
+        while dialled.len() < config.connections {
+            dialled.push(self.dial_for_commands().await?);
+        }
+        let mut connections = Vec::new();
+        for (connection, notifications) in dialled {
+            let prepared = self.prepared(&connection, notifications, listener.as_ref()).await?;
+            connections.push((connection, prepared));
         }
         let channel = listener.as_ref().map(|listener| listener.channel);
         Ok((Lines::new(connections, clock, config.response_timeout, channel), listener))
+    }
+
+    async fn dial_for_commands(&self) -> Result<(Connection, Notifications), StoreError> {
+        let (sender, notifications) = mpsc::unbounded_channel();
+        Ok((dial(&self.config, &self.config.server, sender).await?, notifications))
+    }
+
+    /// What is prepared on a connection for commands: nothing unless its session stays with it. Where notifications
+    /// come from another URL, or none are wanted, a pooler is expected, and its silence is not waited for.
+    async fn prepared(
+        &self,
+        connection: &Connection,
+        mut notifications: Notifications,
+        listener: Option<&Listener>,
+    ) -> Result<Prepared, StoreError> {
+        let (Listening::Here, Some(listener)) = (&self.config.listening, listener) else {
+            return Ok(Prepared::default());
+        };
+        let client = &connection.client;
+        if !listener.finds_a_session(&self.config, client, &mut notifications).await? {
+            return Ok(Prepared::default());
+        }
+        let limit = self.config.connect_timeout;
+        let prepare = Prepared::by(client, &self.statements);
+        match tokio::time::timeout(limit, prepare).await {
+            Ok(Ok(prepared)) => Ok(prepared),
+            // The commands will say what is wrong.
+            Ok(Err(error)) if error.as_db_error().is_some() => Ok(Prepared::default()),
+            Ok(Err(error)) => Err(errors::of(&error, Moment::Connecting)),
+            Err(_) => Err(StoreError::not_sent(format!("no answer within {limit:?}"))),
+        }
     }
 
     /// Until they are to be replaced; says why.

@@ -384,10 +384,10 @@ impl Coordinator {
         let mut failed_ask = None;
         let outcome = match outcome {
             Outcome::Ask(Ok(
-                reply @ (AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. }),
+                AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. },
             )) if !left => {
                 self.now_held(id, fence);
-                Outcome::Ask(Ok(reply))
+                outcome
             }
             Outcome::Ask(result) if !left => {
                 if let Some(entry) = self.tokens.get(token) {

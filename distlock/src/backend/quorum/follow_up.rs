@@ -14,7 +14,7 @@ use crate::protocol::mutated;
 use crate::protocol::{Time, When};
 
 pub(super) fn leave(token: Token) -> op::Release {
-    op::Release { token, keep_taken_for: None, handoffs_began: None }
+    op::Release::new(token, op::Ends::Other)
 }
 
 /// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells

@@ -274,14 +274,13 @@ async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
         let start = Instant::now();
         loop {
             let request = other.lock("other").wait(Duration::from_millis(300));
-            let LockError::Unavailable { source, .. } = request.acquire().await.unwrap_err() else {
-                panic!()
-            };
-            // On a busy machine a server may not have answered at all.
-            if source.to_string().contains("restarted") {
+            let error = request.acquire().await.unwrap_err();
+            if matches!(&error, LockError::Unavailable { source, .. } if source.to_string().contains("restarted"))
+            {
                 break;
             }
-            assert!(start.elapsed() < LONG, "{source}");
+            // On a busy machine a server may not have answered within the wait.
+            assert!(start.elapsed() < LONG, "{error}");
         }
     }
     assert!(guard.is_held());

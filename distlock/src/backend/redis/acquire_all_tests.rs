@@ -57,7 +57,7 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         assert!(matches!(remaining, Remaining::For(left) if *left > Duration::from_secs(8)), "{remaining:?}");
         assert!(!server.run::<bool>("EXISTS c"));
         assert!(server.run::<Vec<String>>("KEYS dl1:[qe]*").is_empty(), "it does not queue");
-        one.send("a", op::Release { token: Token(1), keep_taken_for: None, handoffs_began: None }).unwrap();
+        one.send("a", op::Release::new(Token(1), op::Ends::ExclusiveLease)).unwrap();
     }
     server.run::<()>("PERSIST b");
     let replies = take(&one, 1, Kind::Exclusive);

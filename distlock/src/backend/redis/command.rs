@@ -74,6 +74,15 @@ impl Wire {
         cmd
     }
 
+    /// Releases a lock that nobody waits for.
+    pub(super) fn leave_alone(&self, script_ref: ScriptRef, key: &str, token: Token) -> Cmd {
+        let (names, tag) = (&self.names, self.names.tag(key));
+        let keys = [names.lock(key), names.queue(tag, key)];
+        let mut cmd = call(script_ref, &SCRIPTS.leave_alone, &keys, 32 + self.client.len());
+        self.token(&mut cmd, token);
+        cmd
+    }
+
     /// `from`: how the server is named in the grants that it pushes.
     pub(super) fn leave(
         &self,

@@ -27,7 +27,7 @@ fn enter(token: u64, kind: Kind) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 fn config(url: &str, client: &str) -> RedisConfig {

@@ -8,15 +8,19 @@ use redis::{Cmd, Pipeline, ServerError, Value};
 use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
 use super::link::Link;
-use super::operation::{Encode, Encoding, Operation};
+use super::operation::{Again, Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, Told, op,
 };
+use crate::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;
+
+/// A shorter script, by its text, then the script, by its text.
+const FORMS: usize = 3;
 
 /// The most locks that one command may acquire: the server does nothing else meanwhile.
 pub(super) const MOST_KEYS_AT_ONCE: usize = 100;
@@ -29,13 +33,21 @@ pub(super) struct Exec {
     set_get: AtomicBool,
     /// Whether one command may name keys that lie anywhere on the server.
     whole: AtomicBool,
+    /// Locks for which others were found to wait.
+    awaited: Contended,
     /// If there are several servers: how this one is named in the grants that it pushes.
     from: RwLock<Option<Arc<str>>>,
 }
 
 impl Exec {
     pub(super) fn new(wire: Arc<Wire>) -> Exec {
-        Exec { wire, set_get: AtomicBool::new(true), whole: AtomicBool::new(false), from: RwLock::new(None) }
+        Exec {
+            wire,
+            set_get: AtomicBool::new(true),
+            whole: AtomicBool::new(false),
+            awaited: Contended::default(),
+            from: RwLock::new(None),
+        }
     }
 
     /// Takes in what the handshake has learned about the server.
@@ -66,6 +78,14 @@ impl Exec {
         self.wire.force(script_ref, key, self.name().as_deref())
     }
 
+    /// An operation that is sent by itself, in its shortest form.
+    pub(super) fn encode_alone(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
+        // The shorter script does not tell who grants.
+        let may_be_short = !self.awaited.is(key) && self.name().is_none();
+        let short = if may_be_short { op.short(&self.wire, ScriptRef::Hash, key) } else { None };
+        short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))
+    }
+
     pub(super) fn encode(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
         let native = if self.set_get.load(Ordering::Relaxed) { op.native(&self.wire, key) } else { None };
         match native {
@@ -82,11 +102,11 @@ impl Exec {
         (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult<O::Reply> {
         match link.request(&cmd).await {
-            // Boxed because it is rare: it would double the size of every operation.
-            Ok(value) if self.needs_resend(&value, encoding) => {
-                Box::pin(self.resend_as_text(&link, &key, &op)).await
-            }
-            Ok(value) => self.decode(&link, &key, &op, encoding, value),
+            Ok(value) => match self.again(&key, &value, encoding) {
+                None => self.decode(&link, &key, &op, encoding, value),
+                // Boxed because it is rare: it would double the size of every operation.
+                Some(again) => Box::pin(self.resend(&link, &key, &op, again)).await,
+            },
             Err(error) => Err(broken(&link, error)),
         }
     }
@@ -124,10 +144,9 @@ impl Exec {
         let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
         let time = answers.pop().as_ref().and_then(reply::of_time);
         let Some(answer) = answers.pop() else { return Err(garbled(&link)) };
-        let mut reply = if self.needs_resend(&answer, encoding) {
-            Box::pin(self.resend_as_text(&link, &key, &op)).await?
-        } else {
-            self.decode(&link, &key, &op, encoding, answer)?
+        let mut reply = match self.again(&key, &answer, encoding) {
+            None => self.decode(&link, &key, &op, encoding, answer)?,
+            Some(again) => Box::pin(self.resend(&link, &key, &op, again)).await?,
         };
         if let AcquireReply::Acquired { server_time, .. }
         | AcquireReply::AlreadyHeld { server_time, .. }
@@ -138,33 +157,62 @@ impl Exec {
         Ok(reply)
     }
 
-    /// Sends an operation by the text of its script.
-    async fn resend_as_text<O: Operation>(&self, link: &Link, key: &str, op: &O) -> OpResult<O::Reply> {
-        let value = self.ask(link, &self.script(ScriptRef::Text, key, op.encoder())).await?;
-        self.decode(link, key, op, Encoding::Script, value)
+    /// Sends an operation again, in other forms, until the server knows one.
+    async fn resend<O: Operation>(
+        &self,
+        link: &Link,
+        key: &str,
+        op: &O,
+        mut again: Again,
+    ) -> OpResult<O::Reply> {
+        for _ in 0..FORMS {
+            let (cmd, encoding) = self.encode_again(key, op.encoder(), again);
+            let value = self.ask(link, &cmd).await?;
+            match self.again(key, &value, encoding) {
+                None => return self.decode(link, key, op, encoding, value),
+                Some(next) => again = next,
+            }
+        }
+        Err(garbled(link))
+    }
+
+    pub(super) fn encode_again(&self, key: &str, op: &dyn Encode, again: Again) -> (Cmd, Encoding) {
+        let script_ref = match again {
+            Again::Script(script_ref) => script_ref,
+            Again::Short => match op.short(&self.wire, ScriptRef::Text, key) {
+                Some(cmd) => return (cmd, Encoding::Short),
+                None => ScriptRef::Hash,
+            },
+        };
+        (self.script(script_ref, key, op), Encoding::Script)
     }
 
     pub(super) async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
         link.request(cmd).await.map_err(|error| broken(link, error))
     }
 
-    /// Whether the server has certainly not executed the command, and knows another form of it.
+    /// If the server has certainly not executed the command, and knows another form of it: that form.
     ///
     /// A command that is sent a second time has lost its place in the order: a `leave` may overtake the
     /// `enter` that it undoes. The engine corrects this, because it also answers a late reply for an unused
-    /// token with a `leave`. It is rare: scripts are loaded before a link is offered, so it takes a SCRIPT
-    /// FLUSH.
-    pub(super) fn needs_resend(&self, value: &Value, encoding: Encoding) -> bool {
-        let Value::ServerError(error) = value else { return false };
-        match encoding {
-            Encoding::Script => error.code() == "NOSCRIPT",
-            Encoding::Native => {
+    /// token with a `leave`. It is rare: a lock that others have begun to wait for, and scripts are loaded before a
+    /// link is offered, so it takes a SCRIPT FLUSH.
+    pub(super) fn again(&self, key: &str, value: &Value, encoding: Encoding) -> Option<Again> {
+        match (encoding, value) {
+            (Encoding::Short, Value::Nil) => {
+                self.awaited.noted(key);
+                Some(Again::Script(ScriptRef::Hash))
+            }
+            (Encoding::Short, value) => is_unknown_script(value).then_some(Again::Short),
+            (Encoding::Script, value) => is_unknown_script(value).then_some(Again::Script(ScriptRef::Text)),
+            (Encoding::Native, Value::ServerError(error)) => {
                 let unknown = error.details().is_some_and(|details| details.contains("syntax error"));
                 if unknown {
                     self.set_get.store(false, Ordering::Relaxed);
                 }
-                unknown
+                unknown.then_some(Again::Script(ScriptRef::Text))
             }
+            (Encoding::Native, _) => None,
         }
     }
 
@@ -244,7 +292,9 @@ impl Exec {
         let again: Vec<usize> = answers
             .iter()
             .enumerate()
-            .filter(|(_, (encoding, value))| self.needs_resend(value, *encoding))
+            .filter(|(at, (encoding, value))| {
+                piece.get(*at).is_some_and(|(key, _)| self.again(key, value, *encoding).is_some())
+            })
             .map(|(at, _)| at)
             .collect();
         if again.is_empty() {
@@ -312,7 +362,7 @@ impl Exec {
         batch: &[(Arc<str>, op::Acquire)],
     ) -> OpResult<Vec<BatchReply>> {
         let mut value = self.ask(link, &self.wire.enter_all(ScriptRef::Hash, batch)).await?;
-        if self.needs_resend(&value, Encoding::Script) {
+        if is_unknown_script(&value) {
             value = self.ask(link, &self.wire.enter_all(ScriptRef::Text, batch)).await?;
         }
         self.decode_acquire_all(link, batch, &value)
@@ -375,7 +425,7 @@ impl Exec {
 
     pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
         let mut value = self.ask(&link, &self.force_cmd(ScriptRef::Hash, &key)).await?;
-        if self.needs_resend(&value, Encoding::Script) {
+        if is_unknown_script(&value) {
             value = self.ask(&link, &self.force_cmd(ScriptRef::Text, &key)).await?;
         }
         match value {
@@ -383,6 +433,10 @@ impl Exec {
             value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
         }
     }
+}
+
+fn is_unknown_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
 /// An error reply. If it shows that this is the wrong server, the link is replaced.

@@ -76,7 +76,7 @@ fn reply(bytes: &[u8]) {
         drop(reply::of_acquire(CLIENT, &enter(kind), &value));
         drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
     }
-    let leave = op::Release { token, keep_taken_for: None, handoffs_began: None };
+    let leave = op::Release::new(token, op::Ends::ExclusiveLease);
     drop(reply::of_release(CLIENT, &leave, &value));
     drop(reply::of_fence(CLIENT, &op::Fence { token, first: 1, count: 1 }, &value));
     drop(reply::of_set(CLIENT, token, &value));

@@ -81,7 +81,7 @@ fn take(client: usize, key: &str) -> Cmd {
 }
 
 fn leave(client: usize, key: &str) -> Cmd {
-    let op = op::Release { token: Token(100), keep_taken_for: None, handoffs_began: None };
+    let op = op::Release::new(Token(100), op::Ends::ExclusiveLease);
     wire(client).leave(ScriptRef::Hash, key, &op, None)
 }
 

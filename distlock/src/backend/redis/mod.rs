@@ -30,6 +30,7 @@ mod news;
 mod operation;
 mod pace;
 mod push;
+mod registered;
 mod replicas;
 mod reply;
 mod scripts;

@@ -128,7 +128,8 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
             let keep_taken_for = (rng.u32(0..6) == 0).then(|| seconds(rng, &[50, 200]));
             // Begun just now, in the future (no gap is due, whenever the command arrives), or so long ago that one is.
             let handoffs_began = pick(rng, &[None, Some(now.0 + 60_000_000), Some(now.0 - 60_000_000)]);
-            op::Release { token, keep_taken_for, handoffs_began: handoffs_began.map(ServerTime) }.into()
+            let ends = pick(rng, &[op::Ends::ExclusiveLease, op::Ends::Other]);
+            op::Release { token, keep_taken_for, handoffs_began: handoffs_began.map(ServerTime), ends }.into()
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
@@ -210,7 +211,7 @@ fn enter_for_long(number: u64, mode: AcquireMode) -> op::Acquire {
 }
 
 fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> op::Release {
-    op::Release { token: Token(number), keep_taken_for, handoffs_began: None }
+    op::Release { token: Token(number), keep_taken_for, handoffs_began: None, ends: op::Ends::Other }
 }
 
 /// A command that is carried out late may let in a token that has left with a `keep_taken_for` before.

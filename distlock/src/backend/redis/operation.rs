@@ -12,13 +12,28 @@ use crate::backend::{AcquireReply, FenceReply, Kind, ReleaseReply, RenewReply, o
 pub(crate) enum Encoding {
     /// As a plain command.
     Native,
+    /// As a call of a shorter script, which does what the script does or nothing.
+    Short,
     Script,
+}
+
+/// How a command is sent again that the server has certainly not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// As the shorter script, by its text.
+    Short,
+    Script(ScriptRef),
 }
 
 /// An operation as a command.
 pub(crate) trait Encode: Send + Sync {
     /// A plain command that does the same, on servers that know it.
     fn native(&self, _wire: &Wire, _key: &str) -> Option<Cmd> {
+        None
+    }
+
+    /// A call of a shorter script, which does the same or replies with nil, whatever the server's name.
+    fn short(&self, _wire: &Wire, _script_ref: ScriptRef, _key: &str) -> Option<Cmd> {
         None
     }
 
@@ -98,7 +113,7 @@ impl Operation for op::Ask {
     fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<AcquireReply, Garbled> {
         match encoding {
             Encoding::Native => reply::of_set(client, self.token(), value),
-            Encoding::Script => reply::of_acquire(client, &full(self), value),
+            Encoding::Short | Encoding::Script => reply::of_acquire(client, &full(self), value),
         }
     }
 
@@ -108,6 +123,13 @@ impl Operation for op::Ask {
 }
 
 impl Encode for op::Release {
+    fn short(&self, wire: &Wire, script_ref: ScriptRef, key: &str) -> Option<Cmd> {
+        // A lock that was handed on has a queue.
+        let may_be_alone = self.ends == op::Ends::ExclusiveLease && self.handoffs_began.is_none();
+        let leaves_nothing = self.keep_taken_for.is_none();
+        (may_be_alone && leaves_nothing).then(|| wire.leave_alone(script_ref, key, self.token))
+    }
+
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd {
         wire.leave(script_ref, key, self, from)
     }

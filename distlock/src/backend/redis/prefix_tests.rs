@@ -37,7 +37,7 @@ impl Speller {
     }
 
     fn leave(&self, token: u64) -> ReleaseReply {
-        let op = op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None };
+        let op = op::Release::new(Token(token), op::Ends::ExclusiveLease);
         self.rig.send(self.key, op).unwrap()
     }
 

@@ -21,7 +21,7 @@ fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 /// A master with two replicas.

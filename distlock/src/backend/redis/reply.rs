@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_garbled() {
-        let leave = op::Release { token: Token(7), keep_taken_for: None, handoffs_began: None };
+        let leave = op::Release::new(Token(7), op::Ends::Other);
         for value in [
             Value::Nil,
             Value::Okay,

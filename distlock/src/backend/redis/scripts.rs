@@ -25,6 +25,7 @@ pub(super) struct Scripts {
     pub(super) enter_all: Lua,
     pub(super) enter_all_n: Lua,
     pub(super) leave: Lua,
+    pub(super) leave_alone: Lua,
     pub(super) renew: Lua,
     pub(super) renew_n: Lua,
     pub(super) force: Lua,
@@ -32,13 +33,14 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 9] {
+    pub(super) fn all(&self) -> [&Lua; 10] {
         [
             &self.enter,
             &self.enter_n,
             &self.enter_all,
             &self.enter_all_n,
             &self.leave,
+            &self.leave_alone,
             &self.renew,
             &self.renew_n,
             &self.force,
@@ -60,6 +62,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     enter_all: lua!("clock" "queue" "enter_all"),
     enter_all_n: lua!("clock" "queue" "members" "join" "enter_all_n"),
     leave: lua!("leave_fast" "clock" "gap" "hand_on" "queue" "members" "serve" "leave"),
+    leave_alone: lua!("leave_alone"),
     renew: lua!("clock" "renew"),
     renew_n: lua!("clock" "members" "renew_n"),
     force: lua!("clock" "gap" "queue" "members" "serve" "force"),

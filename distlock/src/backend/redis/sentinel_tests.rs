@@ -26,7 +26,7 @@ fn set(token: u64) -> op::TryAcquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 /// Sends until it succeeds.

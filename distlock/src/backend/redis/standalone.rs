@@ -84,7 +84,7 @@ impl RedisBackend {
         match self.shared.link_or_connect() {
             Ok(link) => {
                 let exec = Arc::clone(&self.shared.exec);
-                let encoded = exec.encode(key, op.encoder());
+                let encoded = exec.encode_alone(key, op.encoder());
                 Sending::Pending(Box::pin(exec.carry_out(link, Arc::clone(key), op, encoded)))
             }
             Err(error) => Sending::Ready(Err(error)),

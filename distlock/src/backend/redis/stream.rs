@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use redis::io::tcp::socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 
 use super::config::Address;
 use super::dial::dial;
+use super::registered::{Bare, Registered};
 use super::tls::Tls;
 use crate::observe::{Notice, notice};
 
@@ -58,35 +57,79 @@ impl Pulse {
 /// A connected socket.
 pub(super) struct Stream {
     socket: Socket,
+    /// While the socket is lent to another runtime: what it is taken back with.
+    deposit: Option<Bare>,
     pulse: Arc<Pulse>,
 }
 
 enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
+    Plain(Registered),
     #[cfg(feature = "tls")]
-    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+    Tls(Box<tokio_rustls::client::TlsStream<Registered>>),
 }
 
 impl Stream {
     pub(super) async fn connect(address: &Address, tls: &Tls, pulse: Arc<Pulse>) -> io::Result<Stream> {
         #[cfg(not(feature = "tls"))]
         let _: &Tls = tls;
+        let dialled = async |host: &str, port| Ok::<_, io::Error>(Registered::Tcp(dial(host, port).await?));
         let socket = match address {
-            Address::Tcp { host, port } => Socket::Tcp(dial(host, *port).await?),
+            Address::Tcp { host, port } => Socket::Plain(dialled(host, *port).await?),
             #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
-                Socket::Tls(Box::new(tls.wrap(host, dial(host, *port).await?).await?))
+                Socket::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
             }
             #[cfg(not(feature = "tls"))]
             Address::Tls { .. } => return Err(io::ErrorKind::Unsupported.into()),
             #[cfg(unix)]
-            Address::Unix(path) => Socket::Unix(UnixStream::connect(path).await?),
+            Address::Unix(path) => Socket::Plain(Registered::Unix(UnixStream::connect(path).await?)),
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(Stream { socket, pulse })
+        Ok(Stream { socket, deposit: None, pulse })
+    }
+
+    fn registered(&self) -> &Registered {
+        match &self.socket {
+            Socket::Plain(socket) => socket,
+            #[cfg(feature = "tls")]
+            Socket::Tls(tls) => tls.get_ref().0,
+        }
+    }
+
+    fn registered_mut(&mut self) -> &mut Registered {
+        match &mut self.socket {
+            Socket::Plain(socket) => socket,
+            #[cfg(feature = "tls")]
+            Socket::Tls(tls) => tls.get_mut().0,
+        }
+    }
+
+    /// To be registered with another runtime, and then given to [`Stream::lend`].
+    pub(super) fn duplicate(&self) -> io::Result<Bare> {
+        self.registered().duplicate()
+    }
+
+    /// From now on the runtime that `duplicate` is registered with learns when the socket is ready, and the
+    /// former one does not. What is half read or half written stays here. `Err`: the socket cannot be used any
+    /// more.
+    pub(super) fn lend(&mut self, duplicate: Registered) -> io::Result<()> {
+        let former = std::mem::replace(self.registered_mut(), duplicate);
+        self.deposit = Some(former.into_bare()?);
+        Ok(())
+    }
+
+    /// The opposite of [`Stream::lend`], in the runtime that was the former one. It needs no new descriptor,
+    /// because a process may have run out of them. Returns what is to be dropped.
+    pub(super) fn take_back(&mut self) -> io::Result<Option<Registered>> {
+        let Some(deposit) = self.deposit.take() else { return Ok(None) };
+        let own = deposit.register()?;
+        Ok(Some(std::mem::replace(self.registered_mut(), own)))
+    }
+
+    /// Whether bytes of a socket that is lent have arrived and were not read yet.
+    pub(super) fn has_unread(&self) -> bool {
+        self.deposit.as_ref().is_some_and(Bare::is_readable)
     }
 }
 
@@ -96,15 +139,9 @@ impl Drop for Stream {
         if !self.pulse.abandoned.load(Ordering::SeqCst) {
             return;
         }
-        let tcp = match &self.socket {
-            Socket::Tcp(tcp) => tcp,
-            #[cfg(feature = "tls")]
-            Socket::Tls(tls) => tls.get_ref().0,
-            #[cfg(unix)]
-            Socket::Unix(_) => return,
-        };
+        let Registered::Tcp(_) = self.registered() else { return };
         // Best effort: without it the kernel goes on sending until the user timeout.
-        if SockRef::from(tcp).set_linger(Some(Duration::ZERO)).is_err() {
+        if self.registered().as_socket().set_linger(Some(Duration::ZERO)).is_err() {
             notice(Notice::UnsentDataKept);
         }
     }
@@ -113,9 +150,7 @@ impl Drop for Stream {
 macro_rules! on_socket {
     ($self:ident, $stream:ident => $call:expr) => {
         match &mut $self.socket {
-            Socket::Tcp($stream) => $call,
-            #[cfg(unix)]
-            Socket::Unix($stream) => $call,
+            Socket::Plain($stream) => $call,
             #[cfg(feature = "tls")]
             Socket::Tls($stream) => $call,
         }

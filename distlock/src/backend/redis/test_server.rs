@@ -55,6 +55,18 @@ impl TestServer {
         self.server.cont();
     }
 
+    /// How many scripts it has run (`calls`), or has sent elsewhere (`rejected_calls`).
+    pub(super) fn scripts(&self, count: &str) -> u64 {
+        let stats: String = self.run("INFO commandstats");
+        let counts = stats.lines().filter_map(|line| {
+            let verbs = ["evalsha", "eval"];
+            let fields = verbs.iter().find_map(|verb| line.strip_prefix(&format!("cmdstat_{verb}:")))?;
+            let value = fields.split(',').find_map(|field| field.strip_prefix(&format!("{count}=")))?;
+            value.trim().parse::<u64>().ok()
+        });
+        counts.sum()
+    }
+
     /// The ids of the connections of `client` that carry commands.
     pub(in crate::backend) fn command_ids(&self, client: &str) -> Vec<String> {
         self.client_ids(|line| is_command_connection(line, client))

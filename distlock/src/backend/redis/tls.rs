@@ -16,7 +16,6 @@ mod with {
     use std::io;
     use std::sync::{Arc, Mutex, PoisonError};
 
-    use tokio::net::TcpStream;
     use tokio::task::spawn_blocking;
     use tokio_rustls::{
         TlsConnector,
@@ -29,6 +28,7 @@ mod with {
     };
 
     use crate::backend::redis::config_error::ConfigError;
+    use crate::backend::redis::registered::Registered;
     use crate::connection::{Pem, Roots, TlsOptions};
     use crate::observe::{Notice, notice};
 
@@ -81,8 +81,8 @@ mod with {
         pub(in super::super) async fn wrap(
             &self,
             host: &str,
-            stream: TcpStream,
-        ) -> io::Result<TlsStream<TcpStream>> {
+            stream: Registered,
+        ) -> io::Result<TlsStream<Registered>> {
             let state = self.0.clone().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
             let name = match &state.name {
                 Some(name) => name.clone(),

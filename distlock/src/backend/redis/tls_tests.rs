@@ -42,7 +42,7 @@ fn waiting(token: u64) -> op::Acquire {
 }
 
 fn leaving(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 fn renewing(token: u64) -> op::Renew {

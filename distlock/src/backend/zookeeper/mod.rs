@@ -6,6 +6,7 @@
 
 mod config;
 mod errors;
+mod listing;
 mod names;
 mod places;
 mod queue;
@@ -22,8 +23,8 @@ use zookeeper_client::{Client, CreateMode, Error, Stat};
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Ability, Acquire, AcquireReply, Fencing, LeaseRule, LockStore, Owner, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Fencing, LeaseRule, List, LockStore, Owner, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use config::Config;
 use errors::{Place, may_be_done};
@@ -170,7 +171,8 @@ impl ZooKeeperStore {
             Some(behind) if behind > 0 => self.stands_behind(link, request, name, seen, behind).await,
             _ => {
                 // A member that lags behind may not have heard yet that the place was taken away.
-                let Some(number) = self.confirm(link, &name.path(&lock), request.fences > 0).await? else {
+                let Some(number) = self.confirm(link, &name.path(&lock), Confirmed::of(request)).await?
+                else {
                     self.places().goes(key, owner, link.session);
                     return Ok(Tried::Changed);
                 };
@@ -180,10 +182,14 @@ impl ZooKeeperStore {
         }
     }
 
-    /// Asks the leader whether a place is still there: `None` if not, else a number above all that were handed out, if
-    /// one is wanted.
-    async fn confirm(&self, link: &Link, path: &str, is_fenced: bool) -> Result<Option<i64>, StoreError> {
-        if !is_fenced {
+    /// Asks the leader whether a place is still there: `None` if not, else the number of a change, as `confirmed` says.
+    async fn confirm(
+        &self,
+        link: &Link,
+        path: &str,
+        confirmed: Confirmed,
+    ) -> Result<Option<i64>, StoreError> {
+        if confirmed == Confirmed::Place {
             let synced = link.client.sync(path);
             let found = link.client.check_stat(path);
             let (synced, found) = tokio::join!(synced, found);
@@ -308,6 +314,21 @@ impl ZooKeeperStore {
     }
 }
 
+/// What the leader is to say of a place that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Confirmed {
+    /// That it is: the number is that of its creation.
+    Place,
+    /// A number above all that were handed out.
+    FencingToken,
+}
+
+impl Confirmed {
+    fn of(request: &Acquire) -> Self {
+        if request.fences > 0 { Confirmed::FencingToken } else { Confirmed::Place }
+    }
+}
+
 /// What came of asking for a place.
 enum Tried {
     Answered(AcquireReply),
@@ -331,6 +352,7 @@ impl LockStore for ZooKeeperStore {
             .waiting(Waiting::Queued)
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
+            .lists()
             .lacks(Ability::Shared, ONE_AFTER_THE_OTHER)
             .lacks(Ability::Limited, ONE_AFTER_THE_OTHER)
             .lacks(Ability::MinHold, NOTHING_ENDS_BY_ITSELF)
@@ -396,6 +418,10 @@ impl LockStore for ZooKeeperStore {
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let link = self.linked()?;
         Ok(self.list_now(&link, &self.config.names.lock(key)).await?.stored())
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(&self.linked()?, request).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

@@ -46,6 +46,15 @@ impl Names {
         format!("{}/sessions/{client}-{session:x}", self.root)
     }
 
+    /// The key of the lock whose node, below that of all locks, is called so. `None`: not a name that we give.
+    pub(super) fn key(node: &str) -> Option<String> {
+        if node == "%" {
+            return Some(String::new());
+        }
+        let key = percent_encoding::percent_decode_str(node).decode_utf8().ok()?.into_owned();
+        (Encoded(&key).to_string() == node).then_some(key)
+    }
+
     /// The node of a lock.
     pub(super) fn lock(&self, key: &str) -> String {
         format!("{}/locks/{}", self.root, Encoded(key))
@@ -136,6 +145,13 @@ mod tests {
     }
 
     #[test]
+    fn what_others_have_created_is_no_lock() {
+        for node in ["%zz", "%61", "a%2fb", "100%25%", "%FF"] {
+            assert_eq!(Names::key(node), None, "{node}");
+        }
+    }
+
+    #[test]
     fn keys_are_told_apart_and_taken_by_the_server() {
         let names = Names::below("app/locks");
         assert_eq!(names.lock("order:42"), "/app/locks/locks/order:42");
@@ -164,7 +180,8 @@ mod tests {
             let part = lock.strip_prefix("/app/locks/locks/").unwrap();
             assert!(!part.is_empty() && part != "." && part != "..", "{key:?}");
             assert!(part.chars().all(|c| c != '/' && !c.is_control() && c < '\u{e000}'), "{key:?}: {part}");
-            assert!(seen.insert(lock), "{key:?}");
+            assert_eq!(Names::key(part).as_deref(), Some(key));
+            assert!(seen.insert(lock.clone()), "{key:?}");
         }
     }
 }

@@ -10,6 +10,9 @@ use super::places::{Came, Places};
 use crate::lock_kind::LockKind;
 use crate::store::{Busy, Grant, Owner, StoreEvents, StoredLock};
 
+/// So many who wait are named to those who look.
+const MOST_NAMED: usize = 1_000;
+
 /// Those who have a place, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -46,7 +49,8 @@ impl Seen {
     pub(super) fn stored(&self) -> Option<StoredLock> {
         let (first, others) = self.places.split_first()?;
         let waiters = u64::try_from(others.len()).unwrap_or(u64::MAX);
-        Some(StoredLock::new(LockKind::Exclusive).holder(first.owner(), None).waiters(waiters))
+        let lock = StoredLock::new(LockKind::Exclusive).holder(first.owner(), None).waiters(waiters);
+        Some(others.iter().take(MOST_NAMED).fold(lock, |lock, place| lock.waiter(place.owner())))
     }
 
     /// The places before this one.
@@ -159,6 +163,7 @@ mod tests {
         assert_eq!(seen.busy("b", 1), Busy::by("c"));
         assert_eq!(seen.busy("c", 1), Busy::by_somebody());
         let shown = StoredLock::new(LockKind::Exclusive).holder("c", None).waiters(2);
+        let shown = shown.waiter("b").waiter("a");
         assert_eq!(seen.stored(), Some(shown));
         let before = seen.before(2);
         assert_eq!(before.iter().map(PlaceName::owner).collect::<Vec<_>>(), ["c", "b"]);

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::crowd::{Crowd, Inside};
 use super::tally::{Purpose, Tally};
 use crate::backend::memory::server::{ModelServer, Note, Sender};
 use crate::engine::{
-    Answer, Command, Context, Effect, EffectList, Machine, Outcome, Renewal, WaitLimit, Want,
+    Answer, Command, Context, Effect, EffectList, Machine, Outcome, Release, Renewal, WaitLimit, Want,
 };
 use crate::lease_cell::LeaseCell;
 use crate::protocol::op::Ask;
-use crate::protocol::{Kind, LinkEvent, Push, Pushes, ServerTime, Time, Tuning};
+use crate::protocol::{Kind, LinkEvent, Push, Pushes, ServerTime, Time, Token, Tuning};
 use crate::simulation::{Account, Kernel, MICRO, MILLI, SECOND};
 
 pub(super) const TTL: Duration = Duration::from_secs(30);
@@ -21,6 +22,8 @@ pub(super) const TTL: Duration = Duration::from_secs(30);
 const BODY: u64 = MILLI;
 /// One way, from a process to the server or back.
 const DELAY: (u64, u64) = (100, 150);
+/// The same on one machine.
+const DELAY_HERE: (u64, u64) = (40, 60);
 /// The requests of a fleet that starts are spread over this time.
 const START: u64 = SECOND;
 /// Some day of 2026, in microseconds.
@@ -52,30 +55,57 @@ pub(super) enum Load {
     Sections { keys: usize, pause: u64 },
     /// Together they hold all of the keys all the time.
     Held { keys: usize },
+    /// Tasks on one key, spread over the processes.
+    Crowd(Crowd),
 }
 
 impl Load {
     fn keys(self) -> usize {
         match self {
-            Load::OneKey => 1,
+            Load::OneKey | Load::Crowd(_) => 1,
             Load::Sections { keys, .. } | Load::Held { keys } => keys,
+        }
+    }
+
+    /// One way, in microseconds.
+    fn delay(self) -> (u64, u64) {
+        if let Load::Crowd(_) = self { DELAY_HERE } else { DELAY }
+    }
+
+    fn body(self) -> Option<u64> {
+        match self {
+            Load::OneKey | Load::Sections { .. } => Some(BODY),
+            Load::Held { .. } => None,
+            Load::Crowd(crowd) => Some(crowd.body),
         }
     }
 }
 
 #[derive(Debug)]
 enum Event {
-    Want { process: usize, key: usize },
+    Want { task: usize },
     Arrives { process: usize, context: Context, command: Command },
     Reply { process: usize, context: Context, command: Command, answer: Answer },
     Push { process: usize, push: Push },
     Timer { process: usize, number: u64 },
-    Leave { process: usize, key: usize, cell: Arc<LeaseCell> },
+    Leave { task: usize, cell: Arc<LeaseCell> },
+}
+
+/// Who wants a lock, again and again.
+struct Task {
+    process: usize,
+    key: usize,
+    kind: Kind,
+    /// How many sections it has had.
+    sections: u32,
+    asked: u64,
 }
 
 struct Process {
     name: Arc<str>,
     machine: Machine<usize>,
+    /// Whose releases are under way.
+    leaving: HashMap<Token, usize>,
     /// When its timer is due, and the number of that plan.
     timer: (Option<Time>, u64),
     /// When its last command arrives, and the last reply or push to it: connections keep their order.
@@ -92,10 +122,11 @@ pub(super) struct Fleet {
     /// The server has something to do until then.
     busy_until: u64,
     processes: Vec<Process>,
+    tasks: Vec<Task>,
     numbers: HashMap<Arc<str>, usize>,
     keys: Vec<Arc<str>>,
     /// Who is in a section of each key.
-    inside: Vec<Option<usize>>,
+    inside: Vec<Inside>,
     counting: bool,
     tally: Tally,
 }
@@ -105,8 +136,8 @@ pub(super) struct Fleet {
 /// # Panics
 /// If two are in sections of one key, or a request comes to anything but its lock.
 pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -> Tally {
-    let mut fleet = Fleet::new(processes, load, pushes);
-    fleet.run(seconds * SECOND);
+    let mut fleet = Fleet::new(processes, load, pushes, Tuning::default());
+    fleet.run(seconds * SECOND..2 * seconds * SECOND);
     let server_time = fleet.server_time(fleet.kernel.now);
     let (locks, queued) = fleet.server.sizes(server_time);
     let mut tally = fleet.tally;
@@ -115,13 +146,25 @@ pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -
     tally
 }
 
+/// The tasks of a crowd take the lock as often as they mean to. How long that took, and who waited how long, is in the
+/// tally.
+pub(super) fn take_turns(processes: usize, crowd: Crowd, tuning: Tuning) -> Tally {
+    let mut fleet = Fleet::new(processes, Load::Crowd(crowd), Pushes::On, tuning);
+    let began = fleet.kernel.now;
+    fleet.run(began..began + 3_600 * SECOND);
+    let mut tally = fleet.tally;
+    assert_eq!(tally.sections, crowd.tasks() as u64 * u64::from(crowd.sections), "all are served");
+    tally.lasted = tally.last_end - began;
+    tally
+}
+
 fn local(now: u64) -> Time {
     Time(now)
 }
 
-fn want() -> Want {
+fn want(kind: Kind) -> Want {
     Want {
-        kind: Kind::Exclusive,
+        kind,
         ttl: TTL,
         renewal: Renewal::Keep,
         wait_limit: WaitLimit::Forever,
@@ -137,72 +180,79 @@ fn want() -> Want {
 }
 
 impl Fleet {
-    fn new(count: usize, load: Load, pushes: Pushes) -> Fleet {
+    fn new(count: usize, load: Load, pushes: Pushes, tuning: Tuning) -> Fleet {
         let mut fleet = Fleet {
             kernel: Kernel::new(Rng::with_seed(count as u64), Account::Omitted, 0),
             load,
             costs: MEASURED,
-            server: ModelServer::new(Tuning::default()),
+            server: ModelServer::new(tuning.clone()),
             busy_until: 0,
             processes: Vec::new(),
+            tasks: Vec::new(),
             numbers: HashMap::new(),
             keys: (0..load.keys()).map(|key| format!("k{key}").into()).collect(),
-            inside: vec![None; load.keys()],
+            inside: vec![Inside::default(); load.keys()],
             counting: false,
             tally: Tally::default(),
         };
         for number in 0..count {
-            fleet.add(number, pushes);
+            fleet.add(number, pushes, tuning.clone());
         }
-        for number in 0..count {
-            match load {
-                Load::OneKey => fleet.want_within(START, number, 0),
-                Load::Sections { keys, .. } => {
+        match load {
+            Load::OneKey => (0..count).for_each(|number| fleet.begin(START, number, 0, Kind::Exclusive)),
+            Load::Sections { keys, .. } => {
+                for number in 0..count {
                     let key = fleet.kernel.rng.usize(0..keys);
-                    fleet.want_within(START, number, key);
+                    fleet.begin(START, number, key, Kind::Exclusive);
                 }
-                Load::Held { keys } => {
+            }
+            Load::Held { keys } => {
+                for number in 0..count {
                     for key in (number..keys).step_by(count) {
-                        fleet.want_within(TTL.as_nanos() as u64 / 3, number, key);
+                        fleet.begin(TTL.as_nanos() as u64 / 3, number, key, Kind::Exclusive);
                     }
+                }
+            }
+            Load::Crowd(crowd) => {
+                for (task, kind) in crowd.kinds().enumerate() {
+                    fleet.begin(0, task % count, 0, kind);
                 }
             }
         }
         fleet
     }
 
-    fn add(&mut self, number: usize, pushes: Pushes) {
+    fn add(&mut self, number: usize, pushes: Pushes, tuning: Tuning) {
         let name: Arc<str> = format!("p{number}").into();
-        let machine = Machine::new(name.clone(), Tuning::default(), 0, 1, self.kernel.rng.u64(..));
+        let machine = Machine::new(name.clone(), tuning, 0, 1, self.kernel.rng.u64(..));
         if pushes == Pushes::On {
             self.server.subscribe(&name);
         }
         self.numbers.insert(name.clone(), number);
-        self.processes.push(Process { name, machine, timer: (None, 0), arrival: 0, reply: 0 });
+        let leaving = HashMap::new();
+        self.processes.push(Process { name, machine, leaving, timer: (None, 0), arrival: 0, reply: 0 });
         let up = LinkEvent::Up { former_links_dead: true, pushes };
         self.enter(number, |machine, now, out| machine.link(now, &up, out));
     }
 
-    fn want_within(&mut self, time: u64, process: usize, key: usize) {
+    /// A task that first wants its lock within that time.
+    fn begin(&mut self, time: u64, process: usize, key: usize, kind: Kind) {
+        let task = self.tasks.len();
+        self.tasks.push(Task { process, key, kind, sections: 0, asked: 0 });
         let at = self.kernel.some(time);
-        self.kernel.after(at, Event::Want { process, key });
+        self.kernel.after(at, Event::Want { task });
     }
 
     fn server_time(&self, now: u64) -> ServerTime {
         ServerTime(EPOCH + now / MICRO)
     }
 
-    /// Once: what is due behind the end is forgotten.
-    fn run(&mut self, warm_up: u64) {
-        while let Some(event) = self.kernel.next(2 * warm_up) {
-            self.counting = self.kernel.now >= warm_up;
+    /// Counts from the start of that time to its end. Once: what is due behind the end is forgotten.
+    fn run(&mut self, counted: std::ops::Range<u64>) {
+        while let Some(event) = self.kernel.next(counted.end) {
+            self.counting = self.kernel.now >= counted.start;
             match event {
-                Event::Want { process, key } => {
-                    let name = self.keys[key].clone();
-                    self.enter(process, |machine, now, out| {
-                        machine.acquire(now, &name, want(), key, out);
-                    });
-                }
+                Event::Want { task } => self.want(task),
                 Event::Arrives { process, context, command } => self.carry_out(process, context, command),
                 Event::Reply { process, context, command, answer } => {
                     self.reply(process, context, &command, answer);
@@ -216,9 +266,18 @@ impl Fleet {
                         self.enter(process, |machine, now, out| machine.timer(now, out));
                     }
                 }
-                Event::Leave { process, key, cell } => self.leave(process, key, &cell),
+                Event::Leave { task, cell } => self.leave(task, &cell),
             }
         }
+    }
+
+    fn want(&mut self, task: usize) {
+        let Task { process, key, kind, .. } = self.tasks[task];
+        self.tasks[task].asked = self.kernel.now;
+        let name = self.keys[key].clone();
+        self.enter(process, |machine, now, out| {
+            machine.acquire(now, &name, want(kind), task, out);
+        });
     }
 
     /// Something happens in a process; carries out what its engine wants done.
@@ -232,7 +291,7 @@ impl Fleet {
         for effect in effects {
             match effect {
                 Effect::Send(context, command) => self.send(process, context, command),
-                Effect::Done(key, Outcome::Acquired(cell)) => self.acquired(process, key, cell),
+                Effect::Done(task, Outcome::Acquired(cell)) => self.acquired(task, cell),
                 Effect::Renewed { .. } | Effect::Queued { .. } => {}
                 other => panic!("process {process}: {other:?}"),
             }
@@ -249,7 +308,7 @@ impl Fleet {
     }
 
     fn send(&mut self, process: usize, context: Context, command: Command) {
-        let delay = self.kernel.between(DELAY);
+        let delay = self.kernel.between(self.load.delay());
         let arrival = &mut self.processes[process].arrival;
         *arrival = (self.kernel.now + delay).max(*arrival + 1);
         let at = *arrival;
@@ -293,7 +352,7 @@ impl Fleet {
 
     /// When something that the server sends now arrives.
     fn arrives_back(&mut self, process: usize) -> u64 {
-        let delay = self.kernel.between(DELAY);
+        let delay = self.kernel.between(self.load.delay());
         let reply = &mut self.processes[process].reply;
         *reply = (self.busy_until + delay).max(*reply + 1);
         *reply
@@ -306,39 +365,56 @@ impl Fleet {
     }
 
     fn reply(&mut self, process: usize, context: Context, command: &Command, answer: Answer) {
+        let token = context.token;
         self.enter(process, |machine, now, out| {
             machine.reply(now, context, answer, out);
         });
         // The section has ended when its release is confirmed.
-        if matches!(command, Command::Release(..)) {
-            match self.load {
-                Load::OneKey => self.kernel.after(0, Event::Want { process, key: 0 }),
-                Load::Sections { keys, pause } => {
-                    let key = self.kernel.rng.usize(0..keys);
-                    let pause = pause / 2 + self.kernel.some(pause);
-                    self.kernel.after(pause, Event::Want { process, key });
-                }
-                Load::Held { .. } => {}
-            }
+        if let Some(task) = self.processes[process].leaving.remove(&token)
+            && matches!(command, Command::Release(..))
+        {
+            self.has_left(task);
         }
     }
 
-    fn acquired(&mut self, process: usize, key: usize, cell: Arc<LeaseCell>) {
+    fn acquired(&mut self, task: usize, cell: Arc<LeaseCell>) {
         cell.claim();
-        let other = self.inside[key].replace(process);
-        assert_eq!(other, None, "process {process} is in a section of k{key} beside");
+        let Task { process, key, kind, asked, .. } = self.tasks[task];
+        assert!(self.inside[key].enters(kind), "process {process} is in a section of k{key} beside another");
         if self.counting {
             self.tally.sections += 1;
+            self.tally.waited(self.kernel.now - asked);
         }
-        if !matches!(self.load, Load::Held { .. }) {
-            self.kernel.after(BODY, Event::Leave { process, key, cell });
+        if let Some(body) = self.load.body() {
+            self.kernel.after(body, Event::Leave { task, cell });
         }
     }
 
-    fn leave(&mut self, process: usize, key: usize, cell: &LeaseCell) {
-        self.inside[key] = None;
-        self.enter(process, |machine, now, out| {
-            machine.release(now, cell, out);
-        });
+    fn leave(&mut self, task: usize, cell: &LeaseCell) {
+        let Task { process, key, kind, .. } = self.tasks[task];
+        self.inside[key].leaves(kind);
+        self.tally.last_end = self.kernel.now;
+        let mut release = None;
+        self.processes[process].leaving.insert(cell.token, task);
+        self.enter(process, |machine, now, out| release = Some(machine.release(now, cell, out)));
+        if release != Some(Release::Sent) {
+            self.processes[process].leaving.remove(&cell.token);
+            self.has_left(task);
+        }
+    }
+
+    fn has_left(&mut self, task: usize) {
+        self.tasks[task].sections += 1;
+        let pause = match self.load {
+            Load::OneKey => 0,
+            Load::Sections { keys, pause } => {
+                self.tasks[task].key = self.kernel.rng.usize(0..keys);
+                pause / 2 + self.kernel.some(pause)
+            }
+            Load::Held { .. } => return,
+            Load::Crowd(crowd) if self.tasks[task].sections == crowd.sections => return,
+            Load::Crowd(crowd) => crowd.pause,
+        };
+        self.kernel.after(pause, Event::Want { task });
     }
 }

@@ -8,6 +8,7 @@
 //! `cargo test --release -p distlock --lib engine::growth -- --ignored --nocapture` runs the large sizes and prints one
 //! JSON object for each; `docs/scale.md` shows them.
 
+mod crowd;
 mod fleet;
 mod tally;
 mod tests;

@@ -35,6 +35,19 @@ impl Purpose {
     }
 }
 
+/// What things take of the server's memory, in bytes. Measured by `backend::redis::growth_tests`, as
+/// `docs/scale.md` says.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    lock: usize,
+    place: usize,
+    connection: usize,
+}
+
+impl Sizes {
+    const MEASURED: Sizes = Sizes { lock: 165, place: 176, connection: 38_000 };
+}
+
 /// Counts, from the end of the warm-up on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
@@ -49,6 +62,11 @@ pub(super) struct Tally {
     pub(super) busy: u64,
     /// For how long the counts were taken, in nanoseconds.
     pub(super) lasted: u64,
+    /// From asking to holding: of all sections together, and the longest.
+    waited: u64,
+    pub(super) longest_wait: u64,
+    /// When the last section ended.
+    pub(super) last_end: u64,
     /// Locks on the server at the end, and places in its queues.
     pub(super) locks: usize,
     pub(super) queued: usize,
@@ -63,6 +81,15 @@ impl Tally {
             Purpose::Renew => self.renewals += 1,
             Purpose::Release => self.releases += 1,
         }
+    }
+
+    pub(super) fn waited(&mut self, time: u64) {
+        self.waited += time;
+        self.longest_wait = self.longest_wait.max(time);
+    }
+
+    pub(super) fn mean_wait(&self) -> f64 {
+        self.waited as f64 / self.sections.max(1) as f64
     }
 
     fn per_second(&self, count: u64) -> f64 {
@@ -95,11 +122,20 @@ impl Tally {
         self.busy as f64 / self.lasted as f64
     }
 
+    /// In bytes, computed: what the locks and the places in queues take, and two connections of each process that were
+    /// all used a moment ago.
+    fn server_memory(&self, processes: usize) -> usize {
+        self.locks * Sizes::MEASURED.lock
+            + self.queued * Sizes::MEASURED.place
+            + 2 * processes * Sizes::MEASURED.connection
+    }
+
     pub(super) fn json(&self, what: &str, processes: usize) -> String {
         format!(
             "{{\"load\":\"{what}\",\"processes\":{processes},\"sections_per_s\":{:.1},\
              \"commands_per_section\":{:.3},\"heartbeats_per_s\":{:.1},\"renewals_per_s\":{:.1},\
-             \"commands_per_s\":{:.1},\"pushes_per_s\":{:.1},\"server_busy\":{:.4},\"locks\":{},\"queued\":{}}}",
+             \"commands_per_s\":{:.1},\"pushes_per_s\":{:.1},\"server_busy\":{:.4},\"locks\":{},\"queued\":{},\
+             \"server_memory\":{}}}",
             self.sections_per_second(),
             self.per_section(),
             self.heartbeats_per_second(),
@@ -109,6 +145,7 @@ impl Tally {
             self.load(),
             self.locks,
             self.queued,
+            self.server_memory(processes),
         )
     }
 }

@@ -1,8 +1,11 @@
 //! The sizes that the test command runs, and those that `docs/scale.md` shows.
 
-use super::fleet::{Load, TTL, work};
-use crate::protocol::Pushes;
-use crate::simulation::SECOND;
+use std::time::Duration;
+
+use super::crowd::{Crowd, ideal};
+use super::fleet::{Load, TTL, take_turns, work};
+use crate::protocol::{Pushes, Tuning};
+use crate::simulation::{MILLI, SECOND};
 
 const SIZES: [usize; 3] = [10, 100, 1_000];
 
@@ -75,4 +78,49 @@ fn large_fleets() {
             work(size, Load::Held { keys: 100_000 }, Pushes::On, 30).json("100 000 keys held", size)
         );
     }
+}
+
+/// As in `benches/family`.
+const READERS_AND_WRITERS: Crowd = Crowd { readers: 32, writers: 2, sections: 40, body: 2 * MILLI, pause: 0 };
+
+/// How long the crowd takes and its longest wait, as multiples of what one fair lock without a server would need.
+fn against_ideal(processes: usize, crowd: Crowd) -> [f64; 2] {
+    let (best, tally) = (ideal(crowd), take_turns(processes, crowd, Tuning::default()));
+    [tally.lasted as f64 / best.total as f64, tally.longest_wait as f64 / best.longest_wait as f64]
+}
+
+/// A turn of all is one section of the readers and one of each writer. The hand-offs take a tenth of that
+/// time, and the gaps a twentieth.
+#[test]
+fn readers_and_writers_of_several_processes_take_turns_like_those_of_one() {
+    for processes in [1, 2, 4] {
+        let [total, longest] = against_ideal(processes, READERS_AND_WRITERS);
+        assert!(total < 1.25, "{processes} processes: {total}");
+        assert!(longest < 4.5, "{processes} processes: {longest}");
+    }
+}
+
+/// Where readers come and go at times of their own: a writer waits for those who are in, for those of other
+/// processes who came in while it asked, and for a gap.
+#[test]
+fn no_writer_waits_long_for_readers_of_other_processes() {
+    for processes in [1, 2, 4, 8] {
+        let crowd = Crowd { readers: 16, writers: 1, sections: 200, body: 2 * MILLI, pause: MILLI };
+        let tally = take_turns(processes, crowd, Tuning::default());
+        assert!(tally.longest_wait < 10 * MILLI, "{processes} processes: {tally:?}");
+    }
+}
+
+/// As in `benches/waiting`: the gaps that are made for plain pollers are what somebody has to wait for in addition.
+#[test]
+fn nobody_in_a_queue_of_processes_waits_three_times_as_long_as_the_others() {
+    let crowd = Crowd { readers: 0, writers: 8, sections: 1_000, body: MILLI / 2, pause: MILLI };
+    let ratio = |gap| {
+        let tally = take_turns(8, crowd, Tuning::default().with_gaps(gap));
+        tally.longest_wait as f64 / tally.mean_wait()
+    };
+    let by_default = ratio(Tuning::default().poll_gap);
+    assert!(by_default < 2.5, "{by_default}");
+    let long = ratio(Duration::from_millis(10));
+    assert!(long > 3.0, "what this test is to see: {long}");
 }

@@ -15,6 +15,7 @@ use crate::driver::shards::{Effects, Shards};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect};
 use crate::protocol::server_clock::Step;
 use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
+use crate::simulation::Notice;
 use crate::simulation::clocks::LocalClock;
 use crate::simulation::tasks::{Alarm, TaskId};
 
@@ -191,8 +192,8 @@ impl World {
         client.driver = None;
         let name = client.name.clone();
         self.holders_of_process_are_gone(index);
-        self.break_push(index, false);
-        self.break_link(index, false);
+        self.break_push(index, Notice::Never);
+        self.break_link(index, Notice::Never);
         // The server sees the connection close at once, or (a machine is gone) much later.
         let seen_after = if self.rng.bool() { 0 } else { 6 * SECOND };
         self.after(seen_after, Event::Unsubscribe { client: index, name });

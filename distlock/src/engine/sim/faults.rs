@@ -3,6 +3,7 @@
 use super::client::What;
 use super::config::{MICRO, MILLI, SECOND, Use, pick};
 use super::world::{Event, World};
+use crate::simulation::Notice;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
@@ -100,16 +101,16 @@ impl World {
                     let long = self.some(20 * SECOND);
                     self.clients[c].link.out_of_reach_until = self.now + long;
                 }
-                self.break_link(c, true);
+                self.break_link(c, Notice::Comes);
             }
             Fault::Flap(c, times, period) => {
-                self.break_link(c, true);
+                self.break_link(c, Notice::Comes);
                 if times > 0 {
                     let late = period / 2 + self.some(period);
                     self.after(late, Event::Fault(Fault::Flap(c, times - 1, period)));
                 }
             }
-            Fault::PushBreak(c) => self.break_push(c, true),
+            Fault::PushBreak(c) => self.break_push(c, Notice::Comes),
             Fault::Pause(c, long) => self.pause(c, long),
             Fault::StandStill(c, long) => self.stand_still(c, long),
             Fault::RefusalBegins if self.refusal.is_none() => self.refusal_begins(),

@@ -4,23 +4,30 @@ use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Note};
-use crate::protocol::{LinkEvent, Push, Pushes};
+use crate::protocol::{LinkEvent, Push, Pushes, Token};
+use crate::simulation::Notice;
 
 /// The connection for pushes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PushLink {
     pub(super) subscription: u32,
     /// What the server publishes gets here.
     pub(super) works: bool,
     /// As far as the process knows.
-    pub(super) heard: bool,
+    pub(super) heard: Pushes,
     last: u64,
+}
+
+impl Default for PushLink {
+    fn default() -> Self {
+        PushLink { subscription: 0, works: false, heard: Pushes::Off, last: 0 }
+    }
 }
 
 impl PushLink {
     /// The process knows whether pushes reach it.
     pub(super) fn is_known(&self) -> bool {
-        self.works == self.heard
+        self.works == (self.heard == Pushes::On)
     }
 }
 
@@ -35,7 +42,7 @@ impl World {
             let index = self.key_index(&key);
             let found = self.clients.iter().position(|client| client.alive && client.name == name);
             let Some(c) = found.filter(|c| self.clients[*c].push.works) else {
-                self.is_not_delivered(index, found, news);
+                self.is_not_delivered(index, found, token, news);
                 continue;
             };
             // A place in the queue that could not be given up, because the server refused that for good, outlives
@@ -46,7 +53,7 @@ impl World {
             }
             if self.chance(self.cfg.push_loss) {
                 note!(self, "server: push to {name} is lost: {token} {news:?}");
-                self.is_not_delivered(index, Some(c), news);
+                self.is_not_delivered(index, Some(c), token, news);
                 continue;
             }
             if matches!(news, News::Grant { .. }) {
@@ -62,12 +69,13 @@ impl World {
     }
 
     /// Nobody hears of it.
-    fn is_not_delivered(&mut self, index: usize, to: Option<usize>, news: News) {
+    fn is_not_delivered(&mut self, index: usize, to: Option<usize>, token: Token, news: News) {
         if news != News::Wanted {
             return self.nobody_was_told(index);
         }
-        // A process that knows that it is deaf keeps no lock without a section.
-        if to.is_some_and(|c| self.clients[c].push.heard) {
+        // A process that knows that it is deaf keeps no lock without a section. What is promised to a writer behind
+        // readers does not depend on pushes.
+        if token.linger().is_some() && to.is_some_and(|c| self.clients[c].push.heard == Pushes::On) {
             self.stays_untold(index);
         }
     }
@@ -97,7 +105,8 @@ impl World {
         let index = self.key_index(push.key());
         if client.push.subscription != subscription || !client.push.works || !client.alive {
             match push {
-                Push::Wanted { .. } if !client.push.heard => {}
+                Push::Wanted { token, .. }
+                    if client.push.heard == Pushes::Off || token.linger().is_none() => {}
                 Push::Wanted { .. } => self.stays_untold(index),
                 Push::Grant { .. } | Push::Gap { .. } => self.nobody_was_told(index),
             }
@@ -107,7 +116,7 @@ impl World {
         self.post(c, late, What::Push(push));
     }
 
-    pub(super) fn break_push(&mut self, c: usize, noticed: bool) {
+    pub(super) fn break_push(&mut self, c: usize, notice: Notice) {
         if !self.clients[c].push.works {
             return;
         }
@@ -115,7 +124,7 @@ impl World {
         self.clients[c].push.works = false;
         self.clients[c].disturbed_at = self.now;
         let subscription = self.clients[c].push.subscription;
-        if noticed {
+        if notice == Notice::Comes {
             let late = super::config::pick(&mut self.rng, &[0, 3 * SECOND]);
             let name = self.clients[c].name.clone();
             self.after(late, Event::Unsubscribe { client: c, name });
@@ -138,7 +147,7 @@ impl World {
         if !client.alive || client.push.subscription != subscription || client.push.works {
             return;
         }
-        client.push.heard = false;
+        client.push.heard = Pushes::Off;
         client.disturbed_at = self.kernel.now;
         let (up, life) = (client.link.up, client.life);
         if up {
@@ -164,15 +173,11 @@ impl World {
         let client = &mut self.clients[c];
         client.push.subscription += 1;
         client.push.works = true;
-        client.push.heard = true;
+        client.push.heard = Pushes::On;
         client.push.last = self.kernel.now;
         client.disturbed_at = self.kernel.now;
         if client.link.up {
             self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::On)));
         }
     }
-}
-
-pub(super) fn pushes(heard: bool) -> Pushes {
-    if heard { Pushes::On } else { Pushes::Off }
 }

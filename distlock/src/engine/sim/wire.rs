@@ -4,13 +4,13 @@ use super::answers::{failed, failure, in_place_of, is_alike, op_of, short};
 use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::driven::Place;
-use super::pushes::pushes;
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
 use crate::driver::shards::Effects;
 use crate::engine::{Answer, Command, Context};
 use crate::protocol::op::{self, Ask};
 use crate::protocol::{AcquireReply, Failure, LinkEvent, ReleaseReply, ServerTime, mutated, token_text};
+use crate::simulation::Notice;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -286,7 +286,7 @@ impl World {
             }
         } else {
             self.clients[c].link.open.push(job);
-            self.break_link(c, true);
+            self.break_link(c, Notice::Comes);
         }
         true
     }
@@ -332,8 +332,8 @@ impl World {
 
     // The connection's life.
 
-    /// Breaks the connection; `noticed`: the process lives to notice.
-    pub(super) fn break_link(&mut self, c: usize, noticed: bool) {
+    /// Breaks the connection. No notice comes to a process that has died.
+    pub(super) fn break_link(&mut self, c: usize, notice: Notice) {
         if !self.clients[c].link.works() {
             return;
         }
@@ -362,7 +362,7 @@ impl World {
                 }
             }
         }
-        if noticed {
+        if notice == Notice::Comes {
             let conn = self.clients[c].link.conn;
             let most = super::config::pick(&mut self.rng, &[MILLI, 100 * MILLI, SECOND]);
             let late = self.some(most);
@@ -434,7 +434,7 @@ impl World {
         link.up = true;
         link.broken = None;
         (link.arrival, link.reply) = (self.kernel.now, self.kernel.now);
-        let pushes = pushes(client.push.heard);
+        let pushes = client.push.heard;
         client.disturbed_at = self.kernel.now;
         self.post(c, 0, What::Link(LinkEvent::Up { former_links_dead, pushes }));
     }
@@ -446,7 +446,7 @@ impl World {
         }
         self.server.lose_listeners();
         for c in 0..self.clients.len() {
-            self.break_push(c, true);
+            self.break_push(c, Notice::Comes);
             self.clients[c].link.former.clear();
             self.killed.insert((c, self.clients[c].link.conn));
             if self.clients[c].link.up {

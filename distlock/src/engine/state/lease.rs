@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::door::Door;
 use super::few::Few;
 use super::linger::Linger;
+use super::waiters::Waiter;
 use crate::engine::Renewal;
 use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
@@ -34,6 +36,18 @@ pub(crate) struct Grant {
     /// How the lease came to its next holder.
     pub(crate) how: How,
     pub(crate) linger: Linger,
+}
+
+impl Grant {
+    /// Whether it has what a waiter needs that wants a fencing token.
+    pub(crate) fn has_fence_for<W>(&self, waiter: &Waiter<W>) -> bool {
+        !waiter.want.fenced || !self.fences.is_empty()
+    }
+
+    /// The next fencing token, if the waiter wants one.
+    pub(crate) fn fence_for<W>(&mut self, waiter: &Waiter<W>) -> Option<u64> {
+        if waiter.want.fenced { self.fences.next() } else { None }
+    }
 }
 
 /// One holder of a lease.
@@ -67,6 +81,7 @@ pub(crate) struct Lease {
     pub(crate) renew_at: Option<Time>,
     /// Set while it lingers: until then.
     pub(crate) lingers_until: Option<Time>,
+    pub(crate) door: Door,
 }
 
 impl Lease {
@@ -85,6 +100,9 @@ impl Lease {
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Holder> {
         let index = self.holders.iter().position(|holder| holder.cell.ticket == ticket)?;
+        if self.door == Door::Open {
+            self.door = Door::OneHasLeft;
+        }
         self.holders.swap_remove(index)
     }
 

@@ -3,6 +3,7 @@
 
 mod account;
 mod attempt;
+mod door;
 mod env;
 mod few;
 mod hints;
@@ -16,6 +17,7 @@ mod timers;
 pub(super) mod waiters;
 
 pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
+pub(super) use door::Door;
 pub(super) use env::Env;
 pub(super) use few::Few;
 pub(super) use key::KeyState;

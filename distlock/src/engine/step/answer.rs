@@ -7,7 +7,8 @@ use super::acquire_all::Handled;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, QueuedReport};
 use crate::engine::{
-    Acquiring, Confirmation, Context, Effect, KnownHolder, LONGEST_CLAIM, Outcome, Queueing, Telling,
+    Acquiring, Confirmation, Context, Effect, KnownHolder, LINGER_ENDS_EARLY, LONGEST_CLAIM, Outcome,
+    Queueing, Telling,
 };
 use crate::error::LostReason;
 use crate::lease_cell::How;
@@ -24,11 +25,11 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
-/// How late the timer of a holder may be that ends the time of a lease without a section. If it is still later, the
-/// waiter asks again, after four times as long each time …
+/// If a lease that lingers is still held when it should be over, the waiter asks again after this time, then
+/// four times as long each time …
 const LINGER_MARGIN: Duration = Duration::from_millis(3);
 /// … so often in all. Then a section is running.
-const LINGER_ASKS: u32 = 4;
+const LINGER_ASKS: u32 = 5;
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,13 +55,17 @@ fn how_found(attempt: &Attempt, found: Found) -> How {
     }
 }
 
-/// After this time the holder has released a lock that it does not use, even if it was not told that we want it.
+/// After this time the holder has released a lock that it does not use, even if it was not told that we want
+/// it. It does so [`LINGER_ENDS_EARLY`]; the waiter asks half as early, because its own timer may be late,
+/// too.
 fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option<Duration> {
     let linger = holder.linger.filter(|_| attempt.linger_asks < LINGER_ASKS)?;
-    let later = LINGER_MARGIN * 4_u32.pow(attempt.linger_asks);
-    let wait = if attempt.linger_asks == 0 { linger + later } else { later };
+    let before = attempt.linger_asks;
     attempt.linger_asks += 1;
-    Some(wait)
+    Some(match before.checked_sub(1) {
+        None => linger - (LINGER_ENDS_EARLY / 2).min(linger / 8),
+        Some(asks) => LINGER_MARGIN * 4_u32.pow(asks),
+    })
 }
 
 impl<W> Step<'_, W> {

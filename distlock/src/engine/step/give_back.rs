@@ -8,6 +8,7 @@ use crate::engine::rules;
 use crate::engine::state::{Grant, PendingRelease};
 use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
+use crate::protocol::op::Ends;
 use crate::protocol::{
     Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, When,
     drift, op,
@@ -25,6 +26,7 @@ pub(crate) struct ReleaseRequest {
     pub(crate) deadline: Option<Time>,
     /// The longest ttl that any command for the token asked for.
     pub(crate) longest: Duration,
+    pub(crate) ends: Ends,
 }
 
 impl<W> Step<'_, W> {
@@ -35,18 +37,20 @@ impl<W> Step<'_, W> {
 
     /// The same, but the key stays taken until `keep_until`.
     pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        self.leave(&ReleaseRequest { token, keep_until, handoffs_began: None, deadline: None, longest });
+        let (handoffs_began, deadline, ends) = (None, None, Ends::Other);
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 
     /// The same for a token that may be queued.
     pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         let handoffs_began = rules::mark_of_a_cancellation();
-        self.leave(&ReleaseRequest { token, keep_until: None, handoffs_began, deadline: None, longest });
+        let (keep_until, deadline, ends) = (None, None, Ends::Other);
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 
     /// Sends a release command.
     pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
-        let ReleaseRequest { token, handoffs_began, deadline, longest, .. } = *request;
+        let ReleaseRequest { token, handoffs_began, deadline, longest, ends, .. } = *request;
         let keep_until = self.keep_until(request);
         // A queue entry may still be granted while it lives.
         let longest = longest.max(self.env.tuning.queue_entry_ttl + LONGEST_CLAIM);
@@ -60,7 +64,7 @@ impl<W> Step<'_, W> {
         };
         let key = self.key.clone();
         let release = PendingRelease { key, token, sends: 0, at: When::At(self.now), until, keep_until };
-        self.send_leave(release, handoffs_began, deadline);
+        self.send_leave(release, handoffs_began, deadline, ends);
     }
 
     /// A release that undoes what may be left of a token may overtake the one that ends its lease, and must then
@@ -78,7 +82,7 @@ impl<W> Step<'_, W> {
     }
 
     pub(crate) fn leave_again(&mut self, release: PendingRelease) {
-        self.send_leave(release, None, None);
+        self.send_leave(release, None, None, Ends::Other);
     }
 
     /// Sends the release. If a command that it must follow may still overtake it, sends it once more later.
@@ -87,6 +91,7 @@ impl<W> Step<'_, W> {
         mut release: PendingRelease,
         handoffs_began: Option<ServerTime>,
         deadline: Option<Time>,
+        ends: Ends,
     ) {
         release.sends = release.sends.saturating_add(1);
         if deadline.is_none() && rules::repeated_releases_are_remembered() {
@@ -101,7 +106,8 @@ impl<W> Step<'_, W> {
         let keep_taken_for = keep_until
             .map(|until| until.duration_since(self.now))
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
-        let op = op::Release { token, keep_taken_for: keep_taken_for.map(whole_millis), handoffs_began };
+        let keep_taken_for = keep_taken_for.map(whole_millis);
+        let op = op::Release { keep_taken_for, handoffs_began, ..op::Release::new(token, ends) };
         self.send(token, Command::Release(Releasing { sends, deadline, until, keep_until }, op));
     }
 
@@ -155,8 +161,13 @@ impl<W> Step<'_, W> {
     /// Releases a grant that no task of this process holds.
     pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
         let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == Kind::Exclusive);
+        let ends = match grant.kind {
+            Kind::Exclusive => Ends::ExclusiveLease,
+            Kind::Shared | Kind::Limited(_) => Ends::Other,
+        };
         let Grant { token, deadline, longest, .. } = *grant;
-        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline: Some(deadline), longest });
+        let deadline = Some(deadline);
+        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 
     /// Refuses every acquisition from now on: waiting requests end now. Holds end only with `lose_all`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Few, Grant, Holder, Lease, Waiter};
+use crate::engine::state::{Door, Few, Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
 use crate::lease_cell::{Hold, How, LeaseCell};
 use crate::protocol::{Kind, Time, Token, lease_end};
@@ -28,8 +28,7 @@ impl<W> Step<'_, W> {
             return;
         }
         let long_enough = covered >= head.want.ttl || lasts(&grant, head, self.now);
-        let has_fence = !head.want.fenced || !grant.fences.is_empty();
-        match (long_enough && has_fence).then(|| self.state.waiters.pop()).flatten() {
+        match (long_enough && grant.has_fence_for(head)).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(grant, waiter),
             // An attempt with another token is under way: this grant is released, to the front of the queue.
             None if self.state.attempt.is_some() && rules::attempts_are_kept() => {
@@ -40,9 +39,16 @@ impl<W> Step<'_, W> {
     }
 
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
-        let fence = if waiter.want.fenced { grant.fences.next() } else { None };
+        let fence = grant.fence_for(&waiter);
         let (token, kind, how) = (grant.token, grant.kind, grant.how);
-        let lease = Lease { grant, holders: Few::None, min_until: None, renew_at: None, lingers_until: None };
+        let lease = Lease {
+            grant,
+            holders: Few::None,
+            min_until: None,
+            renew_at: None,
+            lingers_until: None,
+            door: Door::Open,
+        };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
         if kind == Kind::Exclusive {
@@ -64,12 +70,12 @@ impl<W> Step<'_, W> {
         let kinds = [head.want.kind, lease.grant.kind];
         let is_sufficient = kinds == [Kind::Exclusive; 2]
             && lasts(&lease.grant, head, now)
-            && (!head.want.fenced || !lease.grant.fences.is_empty());
+            && lease.grant.has_fence_for(head);
         if !is_sufficient || !lease.may_be_passed_on(now) || self.env.refusal.is_some() {
             return false;
         }
         let Some(waiter) = self.state.waiters.pop() else { return false };
-        let fence = if waiter.want.fenced { lease.grant.fences.next() } else { None };
+        let fence = lease.grant.fence_for(&waiter);
         (lease.grant.how, lease.min_until, lease.renew_at) = (How::HandedOn, None, None);
         self.take_hold(token, waiter, fence, How::HandedOn);
         self.dismiss_impatient_behind_holder();
@@ -148,7 +154,8 @@ impl<W> Step<'_, W> {
 
     /// Lets waiting readers share a lease that readers of this process hold, for a short time after it was
     /// acquired. After that time a writer may be waiting: in another process, most likely, if the key was found busy a
-    /// moment ago. Then the time is shorter still.
+    /// moment ago. Then the time is shorter still, and ends when the first of them leaves. If one is known to
+    /// wait, none joins.
     pub(crate) fn join_readers(&mut self) {
         let now = self.now;
         let first = self.state.waiters.front().filter(|head| head.want.kind == Kind::Shared);
@@ -158,7 +165,9 @@ impl<W> Step<'_, W> {
         {
             let joinable = self.state.leases.iter().find(|lease| {
                 lease.grant.kind == Kind::Shared
-                    && now < rules::readers_may_join_until(lease.grant.entered, contended)
+                    && rules::readers_may_join_at(lease.door)
+                    && (!contended
+                        || rules::readers_may_join_though_contended(lease.grant.entered, lease.door, now))
                     && lease.may_be_passed_on(now)
                     && lasts(&lease.grant, head, now)
             });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, Lease, Linger};
+use crate::engine::state::{Door, Grant, Lease, Linger};
 use crate::lease_cell::How;
 use crate::protocol::{Kind, Pushes, Time, Token, Wanted};
 
@@ -27,7 +27,7 @@ impl<W> Step<'_, W> {
     /// since the server gave the lease: so others get it in that time even if no push arrives and sections follow
     /// each other.
     pub(crate) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
-        let from_now = self.now.after(linger?);
+        let from_now = self.now.after(rules::time_without_a_section(linger?));
         let until = match grant.linger {
             Linger::Never => return None,
             Linger::May => from_now,
@@ -94,9 +94,28 @@ impl<W> Step<'_, W> {
         }
     }
 
+    /// If readers have the lock with `token`, or are about to, the one who wants it is a writer.
+    fn readers_are_in_the_way(&mut self, token: Token) -> bool {
+        let lease = self.state.leases.iter_mut().find(|lease| lease.grant.token == token);
+        let awaited = self.state.attempt.as_ref().filter(|attempt| attempt.token == token);
+        let kind = lease.as_ref().map(|lease| lease.grant.kind).or(awaited.map(|attempt| attempt.kind));
+        if kind != Some(Kind::Shared) {
+            return false;
+        }
+        // For the lease that its attempt is about to get, and for those after it.
+        self.env.hints.contended(self.key, self.now);
+        if let Some(lease) = lease {
+            lease.door = Door::Closed;
+        }
+        true
+    }
+
     /// A push says that another client wants the lock that `token` has.
     pub(crate) fn on_wanted(&mut self, token: Token) {
         if !rules::wanted_leases_are_given_back() {
+            return;
+        }
+        if self.readers_are_in_the_way(token) {
             return;
         }
         self.env.wanted.contended(self.key, self.now);

@@ -34,13 +34,14 @@ fn sections_come_back_without_a_command_until_the_time_since_the_first_release_i
     desk.quiet();
 }
 
+/// A timer may be 2 ms late.
 #[test]
-fn a_lease_that_nobody_comes_back_to_is_released_when_its_time_is_over() {
+pub(super) fn a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over() {
     let mut desk = Desk::new();
     let cell = desk.hold(lingering());
     desk.release(&cell);
     desk.quiet();
-    assert_eq!(desk.sleep(), ms(50));
+    assert_eq!(desk.sleep(), ms(46));
     let (context, keep) = desk.next_leave();
     assert_eq!((context.token, keep), (cell.token, None));
     desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
@@ -158,7 +159,7 @@ fn where_nobody_is_ever_told_it_lingers_without_pushes() {
     desk.link(&LinkEvent::Pushes(Pushes::Off));
     let cell = desk.hold(lingering());
     assert_eq!(desk.release(&cell), Release::HandedOn);
-    assert_eq!(desk.sleep(), ms(50));
+    assert_eq!(desk.sleep(), ms(46));
     assert_eq!(desk.next_leave().0.token, cell.token);
 }
 
@@ -298,7 +299,7 @@ fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_time
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
     for (holder, waits) in
-        [("dl1:other:0700050", [53, 12, 48, 192]), ("dl1:other:0800020", [23, 12, 48, 192])]
+        [("dl1:other:0700050", [48, 3, 12, 48, 192]), ("dl1:other:0800020", [18, 3, 12, 48, 192])]
     {
         for wait in waits {
             let (context, ..) = desk.next_enter();
@@ -318,7 +319,7 @@ fn sections_that_follow_each_other_leave_a_gap_for_those_who_poll() {
     let mut desk = Desk::with(&always);
     let cell = desk.hold(lingering());
     desk.release(&cell);
-    desk.pass(ms(49));
+    desk.pass(ms(45));
     let cell = comes_back(&mut desk, lingering());
     desk.pass(ms(1));
     assert_eq!(desk.release(&cell), Release::Sent);

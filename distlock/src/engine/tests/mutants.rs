@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{acquiring, granting, loss, session, shared};
+use super::{acquiring, granting, linger, loss, session, shared};
 use crate::protocol::mutant::{Mutant, switch};
 use crate::protocol::server_clock;
 use crate::protocol::session as sessions;
@@ -44,6 +44,13 @@ const CASES: &[(Mutant, fn())] = &[
         Mutant::JoinedThoughContended,
         shared::readers_join_for_a_shorter_time_where_another_process_was_in_the_way,
     ),
+    (
+        Mutant::JoinedThoughOneHasLeft,
+        shared::where_another_process_was_in_the_way_no_reader_joins_after_one_has_left,
+    ),
+    (Mutant::JoinedThoughWanted, shared::no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for),
+    // The timers of the simulated processes are never late.
+    (Mutant::LingersToTheEnd, linger::a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over),
     // Leases are shortened more than necessary, which the promise after a clock step allows.
     (Mutant::ReplyBeforeStepIsAStep, server_clock::tests::a_reply_from_before_a_step_shows_no_other_step),
 ];

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::engine::state::pending::MOST;
+use crate::protocol::Kind;
+use crate::protocol::op::Ends;
 
 /// Releases the lock while the link is down.
 fn release_without_link(desk: &mut Desk) -> Token {
@@ -196,4 +198,41 @@ fn what_the_server_did_not_do_for_now_needs_no_undoing() {
     let mut desk = Desk::new();
     fails_behind_its_undoing(&mut desk, Failure::Later);
     desk.quiet();
+}
+
+/// A store may have a shorter command for what ends most often.
+#[test]
+fn only_the_release_of_an_exclusive_lease_says_that_it_is_one() {
+    let mut desk = Desk::new();
+    let mut ends_of = |kind| {
+        let cell = desk.hold(Want { kind, ..want() });
+        desk.release(&cell);
+        match desk.next() {
+            (sent, Command::Release(_, op)) => {
+                desk.answer(sent, Ok(ReleaseReply::Released { gap: false }));
+                op.ends
+            }
+            (_, other) => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ends_of(Kind::Exclusive), Ends::ExclusiveLease);
+    assert_eq!(ends_of(Kind::Shared), Ends::Other);
+    assert_eq!(ends_of(Kind::Limited(2)), Ends::Other);
+    // Its lease may have ended, and others may wait.
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (sent, _) = desk.next_leave();
+    desk.fails(sent, Failure::Unknown);
+    desk.sleep();
+    let (sent, repeated) = desk.next();
+    assert!(matches!(repeated, Command::Release(_, op::Release { ends: Ends::Other, .. })));
+    desk.answer(sent, Ok(ReleaseReply::NotHeld));
+    // It waits in the queue.
+    let waiting = desk.acquire(7, want());
+    for _ in ["plain", "queued"] {
+        let (sent, _) = desk.next();
+        desk.busy(sent);
+    }
+    desk.cancel(waiting);
+    assert!(matches!(desk.next(), (_, Command::Release(_, op::Release { ends: Ends::Other, .. }))));
 }

@@ -42,7 +42,7 @@ fn after_a_gap_the_front_asks_again() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.push(Push::Gap { key: desk.key.clone(), token });
-    assert_eq!(desk.sleep(), ms(10));
+    assert_eq!(desk.sleep(), Tuning::default().poll_gap);
     desk.next_enter();
 }
 
@@ -53,7 +53,7 @@ fn news_of_a_gap_outlives_an_answer_that_was_given_before() {
     let (context, ..) = desk.next_enter();
     desk.push(Push::Gap { key: desk.key.clone(), token: context.token });
     desk.busy(context);
-    assert_eq!(desk.sleep(), ms(10));
+    assert_eq!(desk.sleep(), Tuning::default().poll_gap);
 }
 
 #[test]

@@ -46,6 +46,73 @@ pub(super) fn readers_join_for_a_shorter_time_where_another_process_was_in_the_w
     assert_ne!(desk.next_enter().0.token, token);
 }
 
+/// Two readers who share a lease that was granted to them behind a writer of another process.
+fn granted_to_two(desk: &mut Desk) -> [Arc<LeaseCell>; 2] {
+    desk.acquire(0, reader());
+    desk.acquire(1, reader());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    let granted = desk.server_time();
+    desk.grant(token, granted, None);
+    [desk.acquired(), desk.acquired()]
+}
+
+#[test]
+pub(super) fn where_another_process_was_in_the_way_no_reader_joins_after_one_has_left() {
+    let mut desk = Desk::new();
+    let [first, second] = granted_to_two(&mut desk);
+    desk.pass(ms(1));
+    assert_eq!(desk.release(&first), Release::HandedOn);
+    desk.acquire(2, reader());
+    desk.nobody_is_done();
+    assert_ne!(desk.next_enter().0.token, second.token);
+}
+
+/// Nobody else comes: they go on sharing what they have.
+#[test]
+fn elsewhere_readers_join_after_one_has_left() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    desk.acquire(1, reader());
+    desk.acquired();
+    desk.release(&first);
+    desk.acquire(2, reader());
+    assert_eq!(desk.acquired().token, first.token);
+    desk.quiet();
+}
+
+#[test]
+pub(super) fn no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for() {
+    let mut desk = Desk::new();
+    let first = desk.hold(reader());
+    desk.push(Push::Wanted { key: desk.key.clone(), token: first.token });
+    desk.quiet();
+    desk.acquire(1, reader());
+    desk.nobody_is_done();
+    let (context, ..) = desk.next_enter();
+    assert_ne!(context.token, first.token);
+    desk.busy_behind(context, "dl1:s", false);
+    assert_eq!(desk.release(&first), Release::Sent);
+}
+
+/// The push may come before the reply to the command that got the lease.
+#[test]
+fn a_writer_that_is_heard_of_early_counts_for_the_lease_that_is_on_its_way() {
+    let mut desk = Desk::new();
+    desk.acquire(0, reader());
+    desk.acquire(1, reader());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.push(Push::Wanted { key: desk.key.clone(), token });
+    desk.fresh(context);
+    let [first, _second] = [desk.acquired(), desk.acquired()];
+    desk.release(&first);
+    desk.acquire(2, reader());
+    desk.nobody_is_done();
+    assert_ne!(desk.next_enter().0.token, token);
+}
+
 #[test]
 fn no_reader_passes_a_writer_that_waits_here() {
     let mut desk = Desk::new();

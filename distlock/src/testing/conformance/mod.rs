@@ -67,6 +67,34 @@ pub use crate::__conformance as conformance;
 pub use place::Place;
 
 /// Makes a place for locks. A test has its own: what other tests do must not show.
+///
+/// A server that several tests share, as in this example, needs a prefix for each of them:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use distlock::testing::conformance::Fixture;
+/// use distlock::{LockManager, LockManagerBuilder};
+///
+/// struct OnMyServer {
+///     prefix: String,
+/// }
+///
+/// impl Fixture for OnMyServer {
+///     async fn start() -> Self {
+///         static COUNT: AtomicU32 = AtomicU32::new(0);
+///         OnMyServer { prefix: format!("test-{}:", COUNT.fetch_add(1, Ordering::Relaxed)) }
+///     }
+///
+///     fn builder(&self) -> LockManagerBuilder {
+///         LockManager::builder().url("redis://127.0.0.1/").key_prefix(&self.prefix)
+///     }
+///
+///     fn prefix(&self) -> &str {
+///         &self.prefix
+///     }
+/// }
+/// ```
 pub trait Fixture: Sized + Send + Sync + 'static {
     /// Whether managers are like processes of their own. One, where the store is in the manager.
     const PROCESSES: Processes = Processes::Many;
@@ -108,6 +136,25 @@ pub trait Fixture: Sized + Send + Sync + 'static {
 }
 
 /// What two managers of a [`Fixture`] are to each other.
+///
+/// ```
+/// use distlock::testing::conformance::{Fixture, Processes};
+/// # use distlock::{LockManager, LockManagerBuilder};
+///
+/// struct OnMyServer;
+///
+/// impl Fixture for OnMyServer {
+///     // The default, so it could be left out.
+///     const PROCESSES: Processes = Processes::Many;
+///     // ..
+/// #   async fn start() -> Self {
+/// #       OnMyServer
+/// #   }
+/// #   fn builder(&self) -> LockManagerBuilder {
+/// #       LockManager::builder().url("redis://127.0.0.1/")
+/// #   }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
     /// They know of each other by the store alone.
@@ -117,6 +164,24 @@ pub enum Processes {
 }
 
 /// What a [`Fixture`] shows of those who wait.
+///
+/// ```
+/// use distlock::testing::conformance::{Fixture, Queue};
+/// # use distlock::{LockManager, LockManagerBuilder};
+///
+/// struct OnMyServer;
+///
+/// impl Fixture for OnMyServer {
+///     const QUEUE: Queue = Queue::Shown;
+///     // ..
+/// #   async fn start() -> Self {
+/// #       OnMyServer
+/// #   }
+/// #   fn builder(&self) -> LockManagerBuilder {
+/// #       LockManager::builder().url("redis://127.0.0.1/")
+/// #   }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The store has a queue, and shows it.

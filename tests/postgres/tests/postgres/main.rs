@@ -8,6 +8,7 @@ mod connecting;
 mod court;
 mod faults;
 mod pooler;
+mod prepared;
 mod queue;
 mod roles;
 mod rows;

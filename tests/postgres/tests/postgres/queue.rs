@@ -33,7 +33,9 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     for _ in 0..50 {
         one.lock("k").acquire().await.unwrap().release().await.unwrap();
     }
-    assert_eq!(settled(&server, "distlock", "release_1", 50).await, 50);
+    // One for each; a release whose answer does not come in time, or is lost with a connection, is repeated.
+    let releases = settled(&server, "distlock", "release_1", 50).await;
+    assert!((50..=55).contains(&releases), "{releases}");
     assert_eq!(calls(&server, "distlock", "serve_1").await, 0);
     let before = settled(&server, "distlock", "acquire_1", 50).await;
     let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -46,7 +48,7 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     // The grant was believed without being asked for.
-    assert!(settled(&server, "distlock", "release_1", 52).await >= 52);
+    assert!(settled(&server, "distlock", "release_1", releases + 2).await >= releases + 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -283,7 +283,7 @@ fn attempt(token: u64) -> op::TryAcquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::Other)
 }
 
 fn renew(token: u64) -> op::Renew {

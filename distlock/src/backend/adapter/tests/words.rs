@@ -38,8 +38,15 @@ async fn a_coarse_ttl_is_rounded_up_for_the_store() {
     assert_eq!((request.ttl, request.queue.unwrap().claim), (second * 3, second));
     answer.send(acquired()).unwrap();
     sent.await.unwrap().unwrap();
-    let sent =
-        rig.send("k", op::Release { token: Token(1), keep_taken_for: Some(ttl), handoffs_began: None });
+    let sent = rig.send(
+        "k",
+        op::Release {
+            token: Token(1),
+            keep_taken_for: Some(ttl),
+            handoffs_began: None,
+            ends: op::Ends::Other,
+        },
+    );
     let (request, answer) = rig.script.next_release().await;
     assert_eq!(request.keep, Some(second * 3));
     answer.send(Ok(ReleaseReply::Released)).unwrap();

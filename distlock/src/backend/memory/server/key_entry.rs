@@ -12,6 +12,9 @@ use crate::protocol::mutated;
 /// The value of a key that `min_hold` keeps after its release: no token.
 pub(crate) const HOLD: &str = "dl1:hold";
 
+/// How many readers are told that a writer waits.
+const READERS_TOLD: usize = 64;
+
 /// A process in the queue.
 #[derive(Clone, Debug)]
 pub(super) struct QueueEntry {
@@ -137,6 +140,17 @@ impl KeyEntry {
             Kind::Shared | Kind::Limited(_) => alive.min_by_key(order),
         };
         found.map_or(holder, |(member, _)| member.clone())
+    }
+
+    /// The readers whom a writer asks to let no others join them: the last to expire, if there are many.
+    pub(super) fn readers(&mut self, server_time: ServerTime) -> Vec<Arc<str>> {
+        if self.live(server_time).is_none_or(|value| kind_of(&value.holder) != Kind::Shared) {
+            return Vec::new();
+        }
+        let mut readers = self.members.clone();
+        readers.retain(|(_, until)| *until > server_time);
+        readers.sort_unstable_by(|(a, a_until), (b, b_until)| (b_until, b).cmp(&(a_until, a)));
+        readers.into_iter().map(|(reader, _)| reader).take(READERS_TOLD).collect()
     }
 
     /// Whether one more holder of `kind` is possible.

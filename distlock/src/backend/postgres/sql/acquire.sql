@@ -1,7 +1,7 @@
 -- Acquisition.
 
--- The row of a key, locked; made if there is none. Changes of its owner hold it FOR UPDATE, which waits for those who
--- hold it FOR KEY SHARE (see assert_held_1); renewals do not.
+-- Makes the row of a key. Who gives the key to anybody first locks the row FOR UPDATE, which waits for those who hold it
+-- FOR KEY SHARE (see assert_held_1). Renewals do not, nor does a release that nobody waits for.
 CREATE OR REPLACE FUNCTION @.make_row_1(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     least bigint;
@@ -21,9 +21,9 @@ CREATE OR REPLACE FUNCTION @.enqueue_1(
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     mine bigint;
-BEGIN
     -- A place that is lost in a crash is asked for again.
-    PERFORM set_config('synchronous_commit', 'off', true);
+    was text := set_config('synchronous_commit', 'off', true);
+BEGIN
     UPDATE @.waiter_1 SET kind = what, fences = want, channel = via, claim = claims, dies = until
         WHERE key = k AND owner = who RETURNING place INTO mine;
     IF NOT FOUND THEN
@@ -60,15 +60,40 @@ CREATE OR REPLACE FUNCTION @.acquire_1(
     not_after timestamptz, sync text
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    last bigint;
+    now timestamptz;
+    was text := set_config('lock_timeout', '1000', true);
+BEGIN
+    IF sync IS NOT NULL THEN
+        was := set_config('synchronous_commit', sync, true);
+    END IF;
+    IF what = 0 THEN
+        -- A key that nobody has.
+        SELECT fence INTO last FROM @.lock_1
+            WHERE key = k AND owner IS NULL AND kind = 0 AND NOT queued FOR UPDATE;
+        IF FOUND THEN
+            now := clock_timestamp();
+            IF now > not_after THEN
+                PERFORM @.too_late_1();
+            END IF;
+            UPDATE @.lock_1 SET owner = who, fence = last + want, fence_from = last + 1, expires = now + @.ms_1(ttl)
+                WHERE key = k;
+            RETURN 'acquired ' || last + 1;
+        END IF;
+    END IF;
+    RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
+END $$;
+
+-- The rest of acquire_1: a new key, somebody in the way, or another kind of lock.
+CREATE OR REPLACE FUNCTION @.take_1(
+    k bytea, who text, ttl bigint, what integer, want integer, via bigint, claims bigint, entry bigint,
+    not_after timestamptz
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
     l @.lock_1;
     now timestamptz := clock_timestamp();
-    front boolean := true;
     is_ours boolean;
 BEGIN
-    PERFORM set_config('lock_timeout', '1000', true);
-    IF sync IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', sync, true);
-    END IF;
     LOOP
         -- A look that finds the key busy writes nothing.
         SELECT * INTO l FROM @.lock_1

@@ -7,10 +7,10 @@ DECLARE
     now timestamptz;
     said text := '';
     is_shared boolean;
+    was text := set_config('lock_timeout', '1000', true);
 BEGIN
-    PERFORM set_config('lock_timeout', '1000', true);
     IF sync IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', sync, true);
+        was := set_config('synchronous_commit', sync, true);
     END IF;
     FOR i IN 1..cardinality(ks) LOOP
         now := clock_timestamp();
@@ -76,9 +76,13 @@ END $$;
 -- For transactions that write what a lock protects: fails unless the fencing token belongs to the present owner of the
 -- lock, and keeps the lock from being given to anybody else until the transaction ends.
 CREATE OR REPLACE FUNCTION @.assert_held_1(lock_key text, token bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    k bytea := convert_to(lock_key, 'UTF8');
 BEGIN
-    PERFORM FROM @.lock_1 WHERE key = convert_to(lock_key, 'UTF8') AND owner IS NOT NULL
-        AND token BETWEEN fence_from AND fence FOR KEY SHARE;
+    -- This waits for nobody who releases the lock. So it is looked at again, by a statement that sees what was committed
+    -- before the row was locked; in a transaction that goes on to see what it saw first, nobody has got it since.
+    PERFORM FROM @.lock_1 WHERE key = k FOR KEY SHARE;
+    PERFORM FROM @.lock_1 WHERE key = k AND owner IS NOT NULL AND token BETWEEN fence_from AND fence;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'distlock: `%` is not held with fencing token %', lock_key, token USING ERRCODE = 'DL002';
     END IF;

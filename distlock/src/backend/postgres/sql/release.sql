@@ -54,10 +54,24 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     l @.lock_1;
     now timestamptz;
+    was text := set_config('lock_timeout', '1000', true);
 BEGIN
-    PERFORM set_config('lock_timeout', '1000', true);
+    IF keep IS NULL THEN
+        -- Nobody waits: by one statement.
+        UPDATE @.lock_1 SET owner = NULL, expires = clock_timestamp()
+            WHERE key = k AND owner = who AND kind = 0 AND NOT queued AND expires > clock_timestamp();
+        IF FOUND THEN
+            -- It may have waited for the row.
+            IF clock_timestamp() > not_after THEN
+                PERFORM @.too_late_1();
+            END IF;
+            -- A release that is lost in a crash leaves a lock that ends with its ttl.
+            was := set_config('synchronous_commit', 'off', true);
+            RETURN true;
+        END IF;
+    END IF;
     IF sync IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', sync, true);
+        was := set_config('synchronous_commit', sync, true);
     END IF;
     SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR UPDATE;
     IF NOT FOUND THEN
@@ -75,14 +89,8 @@ BEGIN
             WHERE key = k;
         RETURN true;
     END IF;
-    IF l.queued THEN
-        l.owner := NULL;
-        PERFORM @.serve_1(l, now);
-    ELSE
-        -- A release that is lost in a crash leaves a lock that ends with its ttl.
-        PERFORM set_config('synchronous_commit', 'off', true);
-        UPDATE @.lock_1 SET owner = NULL, expires = now WHERE key = k;
-    END IF;
+    l.owner := NULL;
+    PERFORM @.serve_1(l, now);
     RETURN true;
 END $$;
 
@@ -121,10 +129,10 @@ DECLARE
     l @.lock_1;
     now timestamptz;
     held boolean;
+    was text := set_config('lock_timeout', '1000', true);
 BEGIN
-    PERFORM set_config('lock_timeout', '1000', true);
     IF sync IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', sync, true);
+        was := set_config('synchronous_commit', sync, true);
     END IF;
     SELECT * INTO l FROM @.lock_1 WHERE key = k FOR UPDATE;
     IF NOT FOUND THEN

@@ -293,7 +293,7 @@ impl World {
     ) {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let keep_taken_for = left.filter(|left| *left > Duration::from_millis(1));
-        let op = op::Release { token, keep_taken_for, handoffs_began: None };
+        let op = op::Release { token, keep_taken_for, handoffs_began: None, ends: op::Ends::Other };
         // Half of it: clocks drift, and the release takes its time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, Request::Release(op), Purpose::Release { key, token, until, closed }) {

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 
+use crate::simulation::Notice;
 pub(super) use crate::simulation::{MILLI, SECOND};
 
 /// Times in nanoseconds unless said otherwise; probabilities between 0 and 1; counts per run.
@@ -40,8 +41,8 @@ pub(super) struct Config {
     pub(super) spread: u32,
     /// Servers lose their data without being restarted.
     pub(super) flushes: u32,
-    /// Processes look at a server as soon as that happens.
-    pub(super) noticed: bool,
+    /// If it comes, processes look at a server as soon as that happens.
+    pub(super) notice: Notice,
     /// Connections after which commands of the former one may still arrive.
     pub(super) former_links_alive: f64,
     /// Connections that hear no pushes.
@@ -108,7 +109,7 @@ impl Config {
             crashes: rng.u32(0..3),
             spread: [1, 1, 4][rng.usize(0..3)],
             flushes: sometimes(rng, 4),
-            noticed: rng.bool(),
+            notice: if rng.bool() { Notice::Comes } else { Notice::Never },
             former_links_alive: often(rng, 0.5),
             deaf: often(rng, 0.5),
             later: often(rng, 0.05),

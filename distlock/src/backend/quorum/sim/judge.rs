@@ -4,6 +4,7 @@ use super::config::{MILLI, SECOND};
 use super::world::{Believer, World};
 use crate::backend::{Token, parse_owner, token_text};
 use crate::protocol::Time;
+use crate::simulation::Notice;
 
 /// Held for so long without a fault, a lock stands on every server that can be reached.
 const WIDE: u64 = 1_500 * MILLI;
@@ -181,7 +182,7 @@ impl World {
 
     /// Whether the promise still covers that this server loses its data now: a majority of the others knows what
     /// it knows, and no more than a minority is without a memory at the same time.
-    pub(super) fn may_forget(&self, node: usize, noticed: bool) -> bool {
+    pub(super) fn may_forget(&self, node: usize, notice: Notice) -> bool {
         let others = || (0..self.nodes.len()).filter(move |other| *other != node);
         let most = self.nodes.len() / 2 + 1;
         let without = others().filter(|other| self.nodes[*other].forgot).count();
@@ -189,7 +190,7 @@ impl World {
             return false;
         }
         let counter = self.nodes[node].server.counter();
-        if noticed {
+        if notice == Notice::Comes {
             return true;
         }
         let know = others().filter(|other| self.nodes[*other].server.counter() >= counter).count();

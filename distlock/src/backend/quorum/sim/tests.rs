@@ -4,9 +4,9 @@
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run, run_once};
 use crate::protocol::mutant::{Mutant, hunt};
-use crate::simulation::Account;
 use crate::simulation::digest::Digest;
 use crate::simulation::number;
+use crate::simulation::{Account, Notice};
 
 /// Where a fault shows best.
 type Bias = fn(&mut Config);
@@ -226,7 +226,7 @@ fn queue_silent(c: &mut Config) {
 /// The queue server has forgotten who holds the lock and who waits.
 fn queue_forgotten(c: &mut Config) {
     queue_lost(c);
-    (c.breaks, c.flushes, c.noticed, c.ttl, c.longest_hold) = (0, 2, true, 20_000, 4_000);
+    (c.breaks, c.flushes, c.notice, c.ttl, c.longest_hold) = (0, 2, Notice::Comes, 20_000, 4_000);
     c.stall = Some(3_000);
 }
 
@@ -281,7 +281,7 @@ fn flushed(c: &mut Config) {
     crowded(c);
     c.flushes = 6;
     (c.ttl, c.longest_hold, c.horizon) = (20_000, 8_000, 8 * SECOND);
-    (c.noticed, c.servers, c.hangs, c.processes, c.renews) = (true, 3, 6, 9, 0.0);
+    (c.notice, c.servers, c.hangs, c.processes, c.renews) = (Notice::Comes, 3, 6, 9, 0.0);
 }
 
 fn restarted_and_fenced(c: &mut Config) {

@@ -14,7 +14,7 @@ use crate::backend::quorum::queue::order;
 use crate::backend::{Push, ServerTime, Token, Tuning};
 use crate::protocol::Time;
 use crate::simulation::clocks::WallClock;
-use crate::simulation::{Account, Kernel};
+use crate::simulation::{Account, Kernel, Notice};
 
 /// One of the servers.
 pub(super) struct Node {
@@ -317,7 +317,8 @@ impl World {
                 self.at(self.now + down, Event::Fault(Fault::Start(node)));
             }
             Fault::Start(node) => {
-                let wiped = self.cfg.wiped && (self.cfg.fenced == 0.0 || self.may_forget(node, true));
+                let wiped =
+                    self.cfg.wiped && (self.cfg.fenced == 0.0 || self.may_forget(node, Notice::Comes));
                 let node = &mut self.nodes[node];
                 node.up = true;
                 node.run += 1;
@@ -338,14 +339,14 @@ impl World {
             }
             Fault::Crash(process) => self.crash(process),
             Fault::Flush(node) => {
-                if self.nodes[node].up && self.may_forget(node, self.cfg.noticed) {
+                if self.nodes[node].up && self.may_forget(node, self.cfg.notice) {
                     self.note(|| format!("server {node} forgets"));
                     self.loses_unnoticed(node);
                     let forgetful = &mut self.nodes[node];
                     forgetful.server.lose_data();
                     forgetful.notes = Notes::default();
                     forgetful.forgot = true;
-                    if self.cfg.noticed {
+                    if self.cfg.notice == Notice::Comes {
                         (0..self.processes.len()).for_each(|process| self.look_at(process, node));
                     }
                 }

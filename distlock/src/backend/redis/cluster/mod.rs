@@ -52,7 +52,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use redis::{Cmd, ServerError, Value};
 use tokio::sync::{Notify, watch};
 
-use super::command::{ScriptRef, Wire};
+use super::command::Wire;
 use super::config::{Address, Place, RedisConfig};
 use super::config_error::ConfigError;
 use super::exec::{self, MOST_KEYS_AT_ONCE};
@@ -175,7 +175,7 @@ impl ClusterBackend {
     fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
         match self.shared.route(key) {
             Ok(route) => {
-                let encoded = route.0.exec.encode(key, op.encoder());
+                let encoded = route.0.exec.encode_alone(key, op.encoder());
                 let shared = Arc::clone(&self.shared);
                 Sending::Pending(Box::pin(shared.operate(route, Arc::clone(key), op, encoded)))
             }
@@ -256,7 +256,7 @@ impl ClusterShared {
     ) -> OpResult<Said<O::Reply>> {
         let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
         let mut answered = Answered { node, link, encoding, values: vec![] };
-        if let Value::ServerError(_) = value {
+        if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
             answered.values.push(value);
             // Boxed because it is rare: it would double the size of every operation.
             return Box::pin(self.carry_on(answered, &key, &op)).await;
@@ -335,29 +335,26 @@ impl ClusterShared {
     ) -> Result<Answered, OpError> {
         let mut slot = SlotState::Settled;
         for _ in 0..HOPS {
-            let Some(error) = first_error(&last.values) else { return Ok(last) };
-            let script_ref =
-                if last.values.iter().any(|value| last.node.exec.needs_resend(value, last.encoding)) {
-                    ScriptRef::Text
-                } else {
-                    let (address, state) =
-                        match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
-                            None => return Ok(last),
-                            Some(Redirect::Ask(address)) => (address, SlotState::Arriving),
-                            Some(Redirect::Moved(slot, address)) => {
-                                self.moved_to(slot, &self.node(&address));
-                                (address, SlotState::Settled)
-                            }
-                        };
-                    slot = state;
-                    last.node = self.node(&address);
-                    last.link = match last.node.link() {
-                        Some(link) => link,
-                        None => last.node.link_soon().await?,
+            let again = last.values.iter().find_map(|value| last.node.exec.again(key, value, last.encoding));
+            if again.is_none() {
+                let Some(error) = first_error(&last.values) else { return Ok(last) };
+                let (address, state) =
+                    match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
+                        None => return Ok(last),
+                        Some(Redirect::Ask(address)) => (address, SlotState::Arriving),
+                        Some(Redirect::Moved(slot, address)) => {
+                            self.moved_to(slot, &self.node(&address));
+                            (address, SlotState::Settled)
+                        }
                     };
-                    ScriptRef::Hash
+                slot = state;
+                last.node = self.node(&address);
+                last.link = match last.node.link() {
+                    Some(link) => link,
+                    None => last.node.link_soon().await?,
                 };
-            let (cmds, encoding) = question.cmds(&last.node.exec, script_ref, key);
+            }
+            let (cmds, encoding) = question.cmds(&last.node.exec, again, key);
             last.encoding = encoding;
             last.values = question.ask(&last.link, cmds, slot).await?;
         }
@@ -377,7 +374,7 @@ impl ClusterShared {
         key: &str,
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
-        let (cmds, encoding) = question.cmds(&node.exec, ScriptRef::Hash, key);
+        let (cmds, encoding) = question.cmds(&node.exec, None, key);
         let values = question.ask(&link, cmds, SlotState::Settled).await?;
         let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {

@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use crate::backend::redis::command::ScriptRef;
 use crate::backend::redis::exec::{self, Exec};
 use crate::backend::redis::link::Link;
-use crate::backend::redis::operation::{Encode, Encoding};
+use crate::backend::redis::operation::{Again, Encode, Encoding};
 use crate::backend::redis::reply;
 use crate::backend::{OpError, op};
 
@@ -22,13 +22,19 @@ pub(super) enum Question<'a> {
 }
 
 impl Question<'_> {
-    pub(super) fn cmds(self, exec: &Exec, script_ref: ScriptRef, key: &str) -> (Vec<Cmd>, Encoding) {
+    pub(super) fn cmds(self, exec: &Exec, again: Option<Again>, key: &str) -> (Vec<Cmd>, Encoding) {
+        let script_ref = match again {
+            Some(Again::Script(script_ref)) => script_ref,
+            Some(Again::Short) | None => ScriptRef::Hash,
+        };
         match self {
-            Question::Op(op) if script_ref == ScriptRef::Hash => {
-                let (cmd, encoding) = exec.encode(key, op);
+            Question::Op(op) => {
+                let (cmd, encoding) = match again {
+                    None => exec.encode(key, op),
+                    Some(again) => exec.encode_again(key, op, again),
+                };
                 (vec![cmd], encoding)
             }
-            Question::Op(op) => (vec![exec.script(script_ref, key, op)], Encoding::Script),
             Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
             Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
             Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),

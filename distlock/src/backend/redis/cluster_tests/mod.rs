@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::test_operations::SendTo;
-use crate::backend::redis::test_server::{LONG, Rig, TestServer};
+use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer};
 use crate::backend::{AcquireMode, Failure, Kind, Push, Token, op};
 
 /// Longer than any fail-over takes here.
@@ -34,7 +34,7 @@ fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 fn renew(token: u64) -> op::Renew {
@@ -68,21 +68,16 @@ fn persist<O: SendTo<ClusterBackend> + Copy>(
     }
 }
 
+/// Behind readers, other pushes come in front of the grant.
 fn granted(rig: &Rig<ClusterBackend>, token: u64) {
-    assert!(matches!(rig.wait_for_push(), Push::Grant { token: Token(now), .. } if now == token));
+    let granted = rig.wait_for("grant", |seen| match seen {
+        Seen::Push(Push::Grant { token, .. }) => Some(*token),
+        Seen::Push(Push::Gap { .. } | Push::Wanted { .. }) | Seen::Link(_) => None,
+    });
+    assert_eq!(granted, Token(token));
 }
 
 /// How many scripts the servers have run (`calls`), or have sent elsewhere (`rejected_calls`).
 fn scripts(servers: &[TestServer], count: &str) -> u64 {
-    let of_one = |server: &TestServer| -> u64 {
-        let stats: String = server.run("INFO commandstats");
-        let counts = stats.lines().filter_map(|line| {
-            let verbs = ["evalsha", "eval"];
-            let fields = verbs.iter().find_map(|verb| line.strip_prefix(&format!("cmdstat_{verb}:")))?;
-            let value = fields.split(',').find_map(|field| field.strip_prefix(&format!("{count}=")));
-            value?.trim().parse::<u64>().ok()
-        });
-        counts.sum()
-    };
-    servers.iter().map(of_one).sum()
+    servers.iter().map(|server| server.scripts(count)).sum()
 }

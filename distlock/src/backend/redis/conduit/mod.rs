@@ -2,15 +2,21 @@
 //!
 //! A caller puts its command into the queue in front of the socket, and writes the queue to the socket itself
 //! unless somebody else is about to: see [`Pace`]. So a command on an idle connection costs no other thread's
-//! time. The driver, a task of the I/O thread, reads all replies, wakes the tasks that await them, and writes
-//! what was held back.
+//! time. The driver, a task of the I/O thread, reads the replies, wakes the tasks that await them, and writes
+//! what was held back. While few requests follow each other quickly, a task on the callers' runtime does this
+//! in its place: see [`Lending`].
 //!
 //! Rule: whoever uses the socket holds its mutex. A caller never waits for that mutex: if somebody else has
 //! it, that one looks at the queue once more after giving it back. So nothing stays in the queue that may be
 //! written.
 
+mod guest;
+#[cfg(test)]
+mod guest_tests;
+mod lending;
 mod lent;
 mod pace;
+mod reading;
 mod replies;
 #[cfg(test)]
 mod tests;
@@ -18,28 +24,27 @@ mod tests;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::BytesMut;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value, ValueCodec,
-};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value};
+use tokio::io::AsyncWrite;
+use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
-use tokio_util::codec::Decoder;
 
+use self::lending::{Lending, Reader};
 use self::lent::Lent;
 use self::pace::Pace;
+use self::reading::Reading;
 use self::replies::{Expected, Look, Place, Replies, Reply};
 use super::stream::Stream;
 use crate::clock;
 use crate::contained::contained;
+use crate::process::Process;
 
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;
 /// Buffers that have grown beyond this are given back when they are empty.
 const LARGEST_KEPT: usize = 256 * 1024;
 
@@ -47,6 +52,7 @@ pub(super) struct Conduit {
     queue: Mutex<Queue>,
     /// `None`: the connection has ended.
     socket: Mutex<Option<Socket>>,
+    made_in: Process,
 }
 
 /// What callers and the driver agree upon. No foreign code runs while its mutex is held.
@@ -57,35 +63,59 @@ struct Queue {
     replies: Replies,
     pace: Pace,
     ended: bool,
-    driver: Option<Waker>,
+    lending: Lending<Id>,
+    /// Of the task on the I/O thread, and that thread's runtime.
+    home: Option<Waker>,
+    home_runtime: Option<Id>,
+    guest: Option<Waker>,
 }
 
 impl Queue {
     fn may_write(&self) -> bool {
         !self.unsent.is_empty() && self.pace.may_write(self.replies.untaken(), clock::now)
     }
+
+    /// Sets what wakes the driver, if that is `reader`, and returns the former waker.
+    fn attend(&mut self, reader: Reader, waker: &Waker) -> Result<Option<Waker>, Replaced> {
+        if self.lending.reader() != reader {
+            return Err(Replaced);
+        }
+        let known = self.driver();
+        let is_known = known.as_ref().is_some_and(|known| known.will_wake(waker));
+        Ok(if is_known { None } else { known.replace(waker.clone()) })
+    }
+
+    fn driver(&mut self) -> &mut Option<Waker> {
+        match self.lending.reader() {
+            Reader::Home => &mut self.home,
+            Reader::Guest(_) => &mut self.guest,
+        }
+    }
 }
 
 struct Socket {
     stream: Stream,
+    reading: Reading,
     /// What is being written, and how far that has got.
     out: Vec<u8>,
     written: usize,
     /// Whether bytes may be left in the stream itself.
     unflushed: bool,
-    /// Why nothing can be written any more. The driver reports it.
-    fault: Option<io::Error>,
+    /// Why the connection cannot be used any more. The driver at home reports it.
+    fault: Option<RedisError>,
 }
 
-/// What the driver reads with.
-struct Reader {
-    chunk: Vec<u8>,
-    bytes: BytesMut,
-    codec: ValueCodec,
-    /// Emptied after each read, and kept for the next.
-    values: Vec<Value>,
-    woken: Vec<Waker>,
+/// Why a driver stops.
+#[derive(Debug)]
+enum Stop {
+    /// The driver at home ends the connection then.
+    Ended(RedisError),
+    Replaced,
 }
+
+/// Another one reads from now on.
+#[derive(Debug)]
+struct Replaced;
 
 impl Conduit {
     /// Logs in over `stream`. The conduit works while [`Conduit::drive`] is polled.
@@ -94,13 +124,24 @@ impl Conduit {
         // The library's own driver is never polled: it has read nothing but the replies to the login.
         let settings = AsyncConnectionConfig::new().set_response_timeout(None);
         drop(MultiplexedConnection::new_with_config(login, lent.clone(), settings).await?);
-        let stream = lent.take_back().ok_or_else(broken)?;
-        let socket = Socket { stream, out: Vec::new(), written: 0, unflushed: false, fault: None };
-        Ok(Arc::new(Conduit { queue: Mutex::default(), socket: Mutex::new(Some(socket)) }))
+        Ok(Conduit::over(lent.take_back().ok_or_else(broken)?))
+    }
+
+    fn over(stream: Stream) -> Arc<Conduit> {
+        let socket = Socket {
+            stream,
+            reading: Reading::new(),
+            out: Vec::new(),
+            written: 0,
+            unflushed: false,
+            fault: None,
+        };
+        let socket = Mutex::new(Some(socket));
+        Arc::new(Conduit { queue: Mutex::default(), socket, made_in: Process::current() })
     }
 
     /// One command. The first poll fixes its place in the order. Always becomes ready.
-    pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
+    pub(super) async fn request(self: &Arc<Self>, cmd: &Cmd) -> RedisResult<Value> {
         let write = |out: &mut Vec<u8>| cmd.write_packed_command(out);
         match self.exchange(Expected::One, write).await? {
             Reply::One(value) => Ok(value),
@@ -109,7 +150,7 @@ impl Conduit {
     }
 
     /// Many commands, in one write. Returns one value for each; error replies are values.
-    pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+    pub(super) async fn request_all(self: &Arc<Self>, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let write = |out: &mut Vec<u8>| out.extend(pipeline.get_packed_pipeline());
         match self.exchange(Expected::Several(pipeline.len()), write).await? {
             Reply::Several(values) => Ok(values),
@@ -117,7 +158,11 @@ impl Conduit {
         }
     }
 
-    async fn exchange(&self, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Reply> {
+    async fn exchange(
+        self: &Arc<Self>,
+        expected: Expected,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> RedisResult<Reply> {
         let request = Request { place: self.enqueue(expected, write)?, conduit: self, is_over: false };
         request.await
     }
@@ -126,18 +171,21 @@ impl Conduit {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enqueue(&self, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Place> {
-        let (place, may_write) = {
+    fn enqueue(self: &Arc<Self>, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Place> {
+        let (place, may_write, change) = {
             let mut queue = self.queue();
             if queue.ended {
                 return Err(broken());
             }
             write(&mut queue.unsent);
             queue.pace.expect(expected.count());
-            (queue.replies.expect(expected), queue.may_write())
+            (queue.replies.expect(expected), queue.may_write(), queue.change_of_reader())
         };
         if may_write {
             self.write();
+        }
+        if let Some(change) = change {
+            self.make(change);
         }
         Ok(place)
     }
@@ -154,7 +202,7 @@ impl Conduit {
             };
             if written.is_pending() {
                 // The socket takes no more for now, or never: the driver goes on.
-                let driver = self.queue().driver.take();
+                let driver = self.queue().driver().take();
                 drop(contained(|| driver.map(Waker::wake)));
                 return;
             }
@@ -162,6 +210,16 @@ impl Conduit {
                 return;
             }
         }
+    }
+
+    /// For everything but reading and writing. `None`: the connection has ended.
+    fn with_socket<T>(&self, work: impl FnOnce(&mut Socket) -> T) -> Option<T> {
+        let done = self.socket.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work);
+        // Of a caller that has found the mutex locked.
+        if self.queue().may_write() {
+            self.write();
+        }
+        done
     }
 
     /// Writes what has been begun, and then the queue. Pending: there is a rest.
@@ -172,87 +230,87 @@ impl Conduit {
             if !queue.may_write() {
                 return Poll::Ready(());
             }
-            queue.pace.write(clock::now());
-            std::mem::swap(&mut queue.unsent, &mut socket.out);
+            let (now, under_way) = (clock::now(), queue.replies.under_way());
+            queue.pace.write(now);
+            queue.lending.wrote(now, under_way);
+            mem::swap(&mut queue.unsent, &mut socket.out);
         }
         socket.poll_write(cx)
     }
 
     /// Reads replies, wakes the tasks that await them, and writes what was held back, until the connection
-    /// ends.
-    pub(super) async fn drive(self: Arc<Self>) {
-        let _end = EndOnDrop(&self);
-        let mut reader = Reader {
-            chunk: vec![0; CHUNK],
-            bytes: BytesMut::with_capacity(CHUNK),
-            codec: ValueCodec::default(),
-            values: Vec::new(),
-            woken: Vec::new(),
-        };
-        let error = poll_fn(|cx| self.poll_drive(&mut reader, cx)).await;
-        self.end(&error);
+    /// ends. While it is lent to a guest, looks after that.
+    pub(super) fn drive(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        // Before the first poll, which does not come if the task is aborted at once.
+        let end = EndOnDrop(self);
+        async move {
+            let conduit = &*end.0;
+            let error = conduit.read_to_the_end().await;
+            conduit.end(&error);
+        }
     }
 
-    fn poll_drive(&self, reader: &mut Reader, cx: &mut Context<'_>) -> Poll<RedisError> {
-        let former = self.queue().driver.replace(cx.waker().clone());
-        drop(former);
+    async fn read_to_the_end(&self) -> RedisError {
+        self.queue().home_runtime = Handle::try_current().ok().map(|handle| handle.id());
+        let mut woken = Vec::new();
         loop {
-            let (read, is_full) = {
-                let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(socket) = &mut *socket else { return Poll::Ready(broken()) };
-                let read = self.poll_read(socket, reader, cx);
-                let is_full = self.poll_write(socket, cx).is_pending();
-                if let Some(fault) = socket.fault.take() {
-                    return Poll::Ready(fault.into());
+            match poll_fn(|cx| self.poll_drive(Reader::Home, &mut woken, cx)).await {
+                Stop::Ended(error) => return error,
+                Stop::Replaced => {
+                    if let Err(error) = self.look_after().await {
+                        return error;
+                    }
                 }
-                (read, is_full)
+            }
+        }
+    }
+
+    /// `woken`: empty, and kept for the next time.
+    fn poll_drive(&self, reader: Reader, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<Stop> {
+        loop {
+            let (read, is_full, fault, former) = {
+                let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(socket) = &mut *socket else { return Poll::Ready(Stop::Ended(broken())) };
+                let Ok(former) = self.queue().attend(reader, cx.waker()) else {
+                    return Poll::Ready(Stop::Replaced);
+                };
+                let read = self.poll_read(socket, woken, cx);
+                let is_full = self.poll_write(socket, cx).is_pending();
+                (read, is_full, socket.fault.clone(), former)
             };
-            for waker in reader.woken.drain(..) {
+            drop(former);
+            for waker in woken.drain(..) {
                 drop(contained(|| waker.wake()));
             }
-            match read {
-                Poll::Ready(Err(error)) => return Poll::Ready(error),
-                Poll::Ready(Ok(())) => {}
-                // A caller that found the socket's mutex locked relies on this look. If the socket takes no
-                // more, its own wake-up is enough.
-                Poll::Pending if is_full || !self.queue().may_write() => return Poll::Pending,
-                Poll::Pending => {}
+            if let Some(error) = fault {
+                return Poll::Ready(Stop::Ended(error));
+            }
+            // A caller that found the socket's mutex locked relies on this look. If the socket takes no more,
+            // its own wake-up is enough.
+            if read.is_pending() && (is_full || !self.queue().may_write()) {
+                return Poll::Pending;
             }
         }
     }
 
-    /// Reads once, and gives the replies to the requests.
-    fn poll_read(
-        &self,
-        socket: &mut Socket,
-        reader: &mut Reader,
-        cx: &mut Context<'_>,
-    ) -> Poll<RedisResult<()>> {
-        let mut buffer = ReadBuf::new(&mut reader.chunk);
-        if let Err(error) = ready!(Pin::new(&mut socket.stream).poll_read(cx, &mut buffer)) {
-            return Poll::Ready(Err(error.into()));
+    /// Reads once, and gives the replies to the requests. Nothing is read after a fault.
+    fn poll_read(&self, socket: &mut Socket, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<()> {
+        if socket.fault.is_some() {
+            return Poll::Ready(());
         }
-        if buffer.filled().is_empty() {
-            return Poll::Ready(Err(broken()));
-        }
-        reader.bytes.extend_from_slice(buffer.filled());
-        let parsed = loop {
-            match reader.codec.decode(&mut reader.bytes) {
-                // Not a reply: the server tells something by itself.
-                Ok(Some(Value::Push { .. })) => {}
-                Ok(Some(value)) => reader.values.push(value),
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
+        let read = ready!(socket.reading.poll_read(&mut socket.stream, cx));
         let mut queue = self.queue();
-        queue.pace.answered(reader.values.len());
-        for value in reader.values.drain(..) {
-            if !queue.replies.answer(value, &mut reader.woken) {
-                return Poll::Ready(Err(unexpected()));
-            }
+        queue.pace.answered(socket.reading.values.len());
+        queue.lending.has_read();
+        let mut were_asked_for = true;
+        for value in socket.reading.values.drain(..) {
+            were_asked_for &= queue.replies.answer(value, woken);
         }
-        Poll::Ready(parsed)
+        socket.fault = match (were_asked_for, read) {
+            (true, read) => read.err(),
+            (false, _) => Some(unexpected()),
+        };
+        Poll::Ready(())
     }
 
     /// Nothing is sent any more, and no reply comes.
@@ -265,6 +323,7 @@ impl Conduit {
             let mut queue = self.queue();
             queue.ended = true;
             queue.unsent = Vec::new();
+            woken.extend(queue.guest.take());
             queue.replies.end(|| error.clone(), &mut woken);
         }
         for waker in woken {
@@ -274,9 +333,9 @@ impl Conduit {
 }
 
 /// The driver may also be aborted.
-struct EndOnDrop<'a>(&'a Conduit);
+struct EndOnDrop(Arc<Conduit>);
 
-impl Drop for EndOnDrop<'_> {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end(&broken());
     }
@@ -288,7 +347,7 @@ impl Socket {
         match ready!(self.try_write(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
-                self.fault = Some(error);
+                self.fault.get_or_insert_with(|| error.into());
                 Poll::Pending
             }
         }

@@ -188,9 +188,9 @@ impl Replies {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+    /// The number of requests without all their replies.
+    pub(super) fn under_way(&self) -> usize {
+        self.order.len()
     }
 
     /// The number of replies whose tasks have still to run.

@@ -1,49 +1,84 @@
 //! A conduit on a real server.
 
 use std::future::poll_fn;
+use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread;
 
 use redis::{Pipeline, RedisConnectionInfo, Value, cmd};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use super::Conduit;
-use crate::backend::redis::config::{Address, RedisConfig};
+use crate::backend::redis::config::{Address, Place, RedisConfig};
 use crate::backend::redis::stream::{Pulse, Stream};
 use crate::backend::redis::test_server::TestServer;
+use crate::backend::redis::tls::Tls;
 
-/// A conduit whose driver has a thread of its own, as in a manager.
-struct Rig {
-    conduit: Arc<Conduit>,
-    driver: JoinHandle<()>,
-    io: Runtime,
-    server: TestServer,
+/// A conduit whose driver has a thread of its own, as in a manager. `S`: its server.
+pub(super) struct Rig<S = TestServer> {
+    pub(super) conduit: Arc<Conduit>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) driver: JoinHandle<()>,
+    pub(super) io: Runtime,
+    pub(super) server: S,
 }
 
 impl Rig {
-    fn start() -> Rig {
+    pub(super) fn start() -> Rig {
         let server = TestServer::start(&[]);
-        let io = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let config = RedisConfig::new(&server.url(), "a").unwrap();
-        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: server.port };
-        let conduit = io.block_on(async {
-            let stream = Stream::connect(&address, &config.tls, Arc::new(Pulse::default())).await.unwrap();
+        let url = server.url();
+        Rig::of(server, &url)
+    }
+
+    pub(super) fn of(server: TestServer, url: &str) -> Rig {
+        let config = RedisConfig::new(url, "a").unwrap();
+        let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
+        Rig::connect(&address, &config.tls, server, async |stream| {
             Conduit::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
-        });
-        let driver = io.spawn(Arc::clone(&conduit).drive());
-        Rig { conduit, driver, io, server }
+        })
     }
 }
 
-async fn echoes(conduit: &Conduit, word: String) {
+impl Rig<TcpStream> {
+    /// Connected with a test, which does what a server does.
+    pub(super) fn to_peer() -> Rig<TcpStream> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
+        let accepting = thread::spawn(move || listener.accept().unwrap().0);
+        let Rig { conduit, pulse, driver, io, server } =
+            Rig::connect(&address, &Tls::default(), accepting, async |stream| Conduit::over(stream));
+        Rig { conduit, pulse, driver, io, server: server.join().unwrap() }
+    }
+}
+
+impl<S> Rig<S> {
+    fn connect(
+        address: &Address,
+        tls: &Tls,
+        server: S,
+        log_in: impl AsyncFnOnce(Stream) -> Arc<Conduit>,
+    ) -> Rig<S> {
+        let io = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let pulse = Arc::new(Pulse::default());
+        let conduit = io.block_on(async {
+            log_in(Stream::connect(address, tls, Arc::clone(&pulse)).await.unwrap()).await
+        });
+        let driver = io.spawn(Arc::clone(&conduit).drive());
+        Rig { conduit, pulse, driver, io, server }
+    }
+}
+
+pub(super) async fn echoes(conduit: &Arc<Conduit>, word: String) {
     let value = conduit.request(cmd("ECHO").arg(&word)).await.unwrap();
-    assert_eq!(value, Value::BulkString(word.into_bytes()));
+    assert!(value == Value::BulkString(word.into_bytes()), "another reply");
 }
 
 /// Sends a command and drops its future before the reply has come.
-async fn asks_and_goes(conduit: &Conduit) {
+pub(super) async fn asks_and_goes(conduit: &Arc<Conduit>) {
     let ping = cmd("PING");
     let mut asking = pin!(conduit.request(&ping));
     let _: Poll<()> = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).map(drop))).await;
@@ -95,7 +130,7 @@ fn what_the_socket_does_not_take_at_once_is_written_later() {
         })
         .into();
     callers.block_on(async {
-        while rig.conduit.queue().replies.is_empty() {
+        while rig.conduit.queue().replies.under_way() == 0 {
             tokio::task::yield_now().await;
         }
     });
@@ -121,4 +156,26 @@ fn at_the_end_every_request_fails_and_so_does_every_later_one() {
     }
     assert!(rig.io.block_on(rig.conduit.request(&cmd("PING"))).is_err());
     rig.server.resume();
+}
+
+#[test]
+fn a_driver_that_ends_before_it_was_polled_ends_every_request() {
+    let rig = Rig::start();
+    let config = RedisConfig::new(&rig.server.url(), "b").unwrap();
+    let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
+    let conduit = rig.io.block_on(async {
+        let stream = Stream::connect(&address, &config.tls, Arc::default()).await.unwrap();
+        Conduit::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
+    });
+    let asking = rig.io.spawn({
+        let conduit = Arc::clone(&conduit);
+        async move { conduit.request(&cmd("PING")).await }
+    });
+    rig.io.block_on(async {
+        while conduit.queue().replies.under_way() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(Arc::clone(&conduit).drive());
+    assert!(rig.io.block_on(asking).unwrap().is_err());
 }

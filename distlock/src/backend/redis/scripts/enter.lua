@@ -26,6 +26,7 @@ if may_be_queued(mode) then
 end
 
 local status, holder
+local readers = {}
 if redis.call('SET', lock, token, 'NX', 'PX', ttl) then
   status = 'FRESH'
 else
@@ -41,7 +42,8 @@ else
   end
   if holder == 'dl1:s' then
     -- A client that may only use exclusive locks is refused the set. It sees the marker instead.
-    holder = redis.pcall('ZREVRANGE', members, 0, 0)[1] or holder
+    readers = redis.pcall('ZREVRANGE', members, 0, 63, 'WITHSCORES')
+    holder = readers[1] or holder
   end
   if holder == token then
     status = 'MINE'
@@ -58,6 +60,9 @@ if not status then
     place = enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, 'e')
   end
   tell_wanted(holder or '', lock, ARGV[7])
+  if mode == 'wait' or mode == 'poll' then
+    tell_readers(readers, now, lock, ARGV[7])
+  end
   return {'BUSY', token, text(now), holder or '', redis.call('PTTL', lock), place}
 end
 

@@ -1,7 +1,8 @@
 -- Library: the queue, a list of tokens, and the hash of their entries:
 -- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
 --
--- Push  `w <token> <lock>`   somebody wants the lock: its holder is not to keep it after its section
+-- Push  `w <token> <lock>`   somebody wants the lock: its holder is not to keep it after its section; or a writer
+--                            waits, and no other readers are to join those who have it
 
 -- The first waiter in the queue that is alive. Dead entries in front of it are dropped.
 local function front(queue, entries, now)
@@ -62,6 +63,18 @@ local function tell_wanted(holder, lock, channels)
   local client = channels and string.match(holder, '^dl1:(.*):0%d+$')
   if client then
     redis.pcall('PUBLISH', channels .. client, 'w ' .. holder .. ' ' .. lock)
+  end
+end
+
+-- A writer queues behind these readers, each with its expiry: they are to let no others join them. (Clients
+-- of the first release ignore it.)
+local function tell_readers(readers, now, lock, channels)
+  for i = 1, channels and #readers or 0, 2 do
+    local reader = readers[i]
+    local client = tonumber(readers[i + 1]) > now and string.match(reader, '^dl1:([^:]*):%d+$')
+    if client then
+      redis.pcall('PUBLISH', channels .. client, 'w ' .. reader .. ' ' .. lock)
+    end
   end
 end
 

@@ -6,6 +6,7 @@ mod logins;
 mod pushes;
 mod refusals;
 mod releasing;
+mod releasing_alone;
 mod sending;
 
 use std::time::Duration;
@@ -30,7 +31,7 @@ fn fenced(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
 }
 
 fn leave(token: u64) -> op::Release {
-    op::Release { token: Token(token), keep_taken_for: None, handoffs_began: None }
+    op::Release::new(Token(token), op::Ends::ExclusiveLease)
 }
 
 fn renew(token: u64, ttl: Duration) -> op::Renew {

@@ -45,11 +45,7 @@ fn the_release_grants_to_the_first_in_the_queue_and_pushes() {
     let pttl: i64 = server.run_words(&["PTTL", "a key"]);
     assert!((1..=3_000).contains(&pttl), "a grant lasts for its claim, not for its ttl: {pttl}");
     // A run of hand-offs keeps its beginning.
-    b.send(
-        "a key",
-        op::Release { token: Token(7), keep_taken_for: None, handoffs_began: Some(handoffs_began) },
-    )
-    .unwrap();
+    b.send("a key", op::Release { handoffs_began: Some(handoffs_began), ..leave(7) }).unwrap();
     assert!(matches!(
         c.wait_for_push(),
         Push::Grant { token: Token(8), handoffs_began: kept, fence: None, .. } if kept == handoffs_began
@@ -130,7 +126,7 @@ fn a_long_run_of_hand_offs_makes_a_gap_and_keeps_the_place() {
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
-    let long_ago = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: Some(ServerTime(1)) };
+    let long_ago = op::Release { handoffs_began: Some(ServerTime(1)), ..leave(1) };
     assert_eq!(a.send("k", long_ago).unwrap(), ReleaseReply::Released { gap: true });
     assert_eq!(b.wait_for_push(), Push::Gap { key: Arc::from("k"), token: Token(2) });
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
@@ -146,7 +142,7 @@ fn without_gaps_in_the_tuning_there_are_none() {
     let (a, b) = (without_gaps(&server, "a"), Rig::up(&server, "b"));
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
-    let long_ago = op::Release { token: Token(1), keep_taken_for: None, handoffs_began: Some(ServerTime(1)) };
+    let long_ago = op::Release { handoffs_began: Some(ServerTime(1)), ..leave(1) };
     assert_eq!(a.send("k", long_ago).unwrap(), ReleaseReply::Released { gap: false });
 }
 
@@ -156,7 +152,7 @@ fn a_hold_keeps_the_key_under_another_value() {
     let rig = Rig::up(&server, "a");
     rig.send("k", set(1)).unwrap();
     let hold =
-        op::Release { token: Token(1), keep_taken_for: Some(Duration::from_secs(5)), handoffs_began: None };
+        op::Release { keep_taken_for: Some(Duration::from_secs(5)), ends: op::Ends::Other, ..leave(1) };
     assert_eq!(rig.send("k", hold).unwrap(), ReleaseReply::Released { gap: false });
     assert_eq!(server.run::<String>("GET k"), "dl1:hold");
     assert!((4_000..=5_000).contains(&server.run::<i64>("PTTL k")));

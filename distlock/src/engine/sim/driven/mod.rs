@@ -108,7 +108,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         // Nothing is sent any more, and nothing awaited.
-        self.store.set_up(false);
+        self.store.goes_down();
         // They own the core, which owns them.
         self.tasks.abort_all();
         self.handles.clear();

@@ -30,7 +30,11 @@ impl World {
     pub(super) fn enter<T>(&self, c: usize, local: Time, work: impl FnOnce(&Driver) -> T) -> Option<T> {
         let client = &self.clients[c];
         let driver = client.driver.as_ref()?;
-        driver.store.set_up(client.link.up);
+        if client.link.up {
+            driver.store.comes_up();
+        } else {
+            driver.store.goes_down();
+        }
         Some(clock::simulated::at(local, || work(driver)))
     }
 

@@ -133,8 +133,12 @@ pub(in super::super) struct SimulatedStore {
 }
 
 impl SimulatedStore {
-    pub(in super::super) fn set_up(&self, up: bool) {
-        self.up.store(up, Ordering::Relaxed);
+    pub(in super::super) fn comes_up(&self) {
+        self.up.store(true, Ordering::Relaxed);
+    }
+
+    pub(in super::super) fn goes_down(&self) {
+        self.up.store(false, Ordering::Relaxed);
     }
 
     pub(in super::super) fn take_outgoing(&self) -> Vec<Outgoing> {

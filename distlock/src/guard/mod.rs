@@ -1,42 +1,30 @@
 //! Guards of acquired locks.
 
+mod ended;
+mod held_lock;
+
 use std::borrow::Cow;
 use std::fmt;
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use event_listener::EventListener;
-
 use crate::backend::{Demand, Kind};
-use crate::clock::{self, Time};
-use crate::contained::ContainedWakers;
+use crate::clock;
 use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::engine::Want;
-use crate::error::{LockError, LostReason};
+use crate::error::LockError;
 use crate::key::LockKey;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::process::{self, Process};
+use crate::process;
 use crate::protocol::token_text;
-use crate::release::{Releases, Releasing, failure, lost_error};
+use crate::release::{Releases, failure};
 use crate::token::FencingToken;
 use crate::ttl::valid_ttl;
-
-/// One acquired lock.
-#[derive(Debug)]
-struct HeldLock {
-    lease_handle: Arc<LeaseHandle>,
-    /// Acquired again inside a section that holds it: the outer section releases it.
-    nested: Option<NestedReport>,
-}
-
-impl Drop for HeldLock {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
+pub(crate) use ended::Ended;
+use held_lock::{HeldLock, check, is_held};
 
 /// An acquired lock. It is held until it is released, dropped, or lost. A guard of several locks
 /// ([`lock_all`](crate::LockManager::lock_all)) is held as long as each of them is.
@@ -280,8 +268,9 @@ impl Guard {
     ///
     /// # Errors
     /// [`LockError::Lost`] if the lock was lost, which is final. For every handle the lock counts as lost as
-    /// soon as it is released ([`LostReason::Released`]). [`LockError::Unavailable`] in a process that was
-    /// forked while the lock was held: the lock belongs to the parent.
+    /// soon as it is released ([`LostReason::Released`](crate::LostReason::Released)).
+    /// [`LockError::Unavailable`] in a process that was forked while the lock was held: the lock belongs to the
+    /// parent.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -312,9 +301,9 @@ impl Guard {
     /// so tasks that the body spawns can await it.
     ///
     /// Releasing a lock does not lose it: the future then never becomes ready. It does become ready, with
-    /// [`LostReason::Released`], when the section that holds the lock is dropped (by a timeout, an abort, a
-    /// client that disconnects) or panics, because tasks that the section has spawned must not go on as if
-    /// they were protected. A section is [`run`](crate::LockRequest::run) or an annotated function.
+    /// [`LostReason::Released`](crate::LostReason::Released), when the section that holds the lock is dropped (by
+    /// a timeout, an abort, a client that disconnects) or panics, because tasks that the section has spawned must
+    /// not go on as if they were protected. A section is [`run`](crate::LockRequest::run) or an annotated function.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -489,83 +478,8 @@ impl fmt::Debug for Guard {
     }
 }
 
-impl HeldLock {
-    fn release(&self) -> Releasing {
-        let cell = &*self.lease_handle.cell;
-        if self.nested.is_some() {
-            self.leave();
-            return Releasing::Nested(check(cell, clock::now()));
-        }
-        Releasing::Own(driver::release(&self.lease_handle))
-    }
-
-    /// A section that was entered again ends.
-    fn leave(&self) {
-        if let Some(report) = &self.nested {
-            report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);
-        }
-    }
-}
-
-fn check(cell: &LeaseCell, now: Time) -> Result<(), LockError> {
-    match cell.state(now) {
-        CellState::Until(_) => Ok(()),
-        CellState::Lost(reason) => Err(lost_error(cell, reason)),
-        CellState::Released => Err(lost_error(cell, LostReason::Released)),
-    }
-}
-
-fn is_held(cell: &LeaseCell, now: Time) -> bool {
-    matches!(cell.state(now), CellState::Until(_))
-}
-
 fn forked(cell: &LeaseCell) -> LockError {
     LockError::Unavailable { key: LockKey::from_shared(cell.key.clone()), source: process::forked().source }
 }
 
 const NOT_EXTENDED: &str = "the extension was not confirmed; the lock is held until its deadline";
-
-/// Waits for the end of a hold.
-pub(crate) struct Ended {
-    cells: Vec<Arc<LeaseCell>>,
-    made_in: Process,
-}
-
-impl Ended {
-    pub(crate) fn of(guard: &Guard) -> Self {
-        let cells = guard.locks().map(|lock| lock.lease_handle.cell.clone()).collect();
-        Ended { cells, made_in: guard.first.lease_handle.made_in() }
-    }
-
-    /// `Some`: the first loss. `None`: all were released.
-    pub(crate) async fn wait(self) -> Option<LockError> {
-        let mut wakers = ContainedWakers::default();
-        loop {
-            if self.made_in.is_another() {
-                return self.cells.first().map(|cell| forked(cell));
-            }
-            let mut listeners: Vec<EventListener> = self.cells.iter().map(|cell| cell.listen()).collect();
-            let now = clock::now();
-            let mut all_released = true;
-            for cell in &self.cells {
-                match cell.state(now) {
-                    CellState::Lost(reason) => return Some(lost_error(cell, reason)),
-                    CellState::Until(_) => all_released = false,
-                    CellState::Released if cell.is_abandoned() => {
-                        return Some(lost_error(cell, LostReason::Released));
-                    }
-                    CellState::Released => {}
-                }
-            }
-            if all_released {
-                return None;
-            }
-            poll_fn(|cx| {
-                let mut cx = Context::from_waker(wakers.of(cx.waker()));
-                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(&mut cx).is_ready());
-                if any { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-        }
-    }
-}

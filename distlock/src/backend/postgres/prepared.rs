@@ -1,0 +1,61 @@
+//! Statements that a connection has prepared: the server plans each of them once, not for every command.
+//!
+//! Their names mean something in one session of the server only. A pooler lends sessions to its clients for a
+//! transaction at a time: there a command could meet somebody else's statement of the same name. So statements are
+//! prepared only on a connection that has shown that its session stays with it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row, Statement};
+
+use super::{commands::Statements, errors};
+
+/// A parameter of a statement, and its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// The commands of every lock, as one connection has prepared them.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    /// With their texts.
+    statements: Vec<(String, Statement)>,
+    /// The server has refused one of them. They are kept, because dropping them would close them by their names.
+    is_refused: AtomicBool,
+}
+
+impl Prepared {
+    /// Only for connections whose session stays with them.
+    pub(super) async fn by(client: &Client, statements: &Statements) -> Result<Self, Error> {
+        let Statements { acquire, renew, release, .. } = statements;
+        let prepared =
+            tokio::try_join!(client.prepare(acquire), client.prepare(renew), client.prepare(release))?;
+        let texts = [acquire, renew, release].map(String::clone);
+        let statements = texts.into_iter().zip([prepared.0, prepared.1, prepared.2]).collect();
+        Ok(Prepared { statements, is_refused: AtomicBool::new(false) })
+    }
+
+    /// Asks by the prepared statement if there is one, else by its text.
+    pub(super) async fn query(
+        &self,
+        client: &Client,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        if let Some(statement) = self.find(sql) {
+            let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+            match client.query(statement, &values).await {
+                // Somebody has interfered with the session: its names are not relied on any more.
+                Err(error) if errors::is_of_preparation(&error) => {
+                    self.is_refused.store(true, Ordering::Relaxed);
+                }
+                said => return said,
+            }
+        }
+        client.query_typed(sql, parameters).await
+    }
+
+    fn find(&self, sql: &str) -> Option<&Statement> {
+        let found = self.statements.iter().find(|(text, _)| text == sql);
+        found.filter(|_| !self.is_refused.load(Ordering::Relaxed)).map(|(_, statement)| statement)
+    }
+}

@@ -1,0 +1,340 @@
+//! Guests on real servers, and on a peer that answers byte by byte.
+
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use redis::{RedisResult, Value, cmd};
+use tokio::io::AsyncWrite;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::Conduit;
+use super::lending::Reader;
+use super::tests::{Rig, asks_and_goes, echoes};
+#[cfg(feature = "tls")]
+use crate::backend::redis::test_papers::Papers;
+use crate::backend::redis::test_server::{LONG, block_on, wait_until};
+
+fn callers() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn guest_reads(conduit: &Conduit) -> bool {
+    conduit.queue().lending.reader() != Reader::Home
+}
+
+/// As if many quick requests had been sent: the next one invites a guest.
+fn hurry(conduit: &Conduit) {
+    conduit.queue().lending.hurry();
+}
+
+/// Sends requests from the current runtime until a guest reads there.
+async fn until_a_guest_reads(conduit: &Arc<Conduit>) {
+    while !guest_reads(conduit) {
+        hurry(conduit);
+        echoes(conduit, "quick".to_owned()).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+fn until_home_reads(conduit: &Conduit) {
+    wait_until("home reads", LONG, || !guest_reads(conduit));
+}
+
+#[test]
+fn a_guest_reads_while_requests_are_quick_and_home_when_they_end() {
+    let rig = Rig::start();
+    let callers = callers();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    until_home_reads(&rig.conduit);
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(echoes(&rig.conduit, "home or guest".to_owned()));
+}
+
+#[test]
+fn without_a_single_poll_of_its_runtime_a_guest_is_replaced_for_a_request_from_elsewhere() {
+    let rig = Rig::start();
+    let callers = one_thread();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    block_on(echoes(&rig.conduit, "from elsewhere".to_owned()));
+    // Its task learns of it when its runtime runs again.
+    callers.block_on(echoes(&rig.conduit, "again".to_owned()));
+    wait_until("the guest's end", LONG, || {
+        callers.block_on(tokio::task::yield_now());
+        Arc::strong_count(&rig.conduit) == 2
+    });
+}
+
+#[test]
+fn a_blocked_runtime_does_not_keep_its_own_reply_for_long() {
+    let rig = Rig::start();
+    let callers = one_thread();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    let _here = callers.enter();
+    // The request comes from this runtime, and the runtime does not run.
+    block_on(echoes(&rig.conduit, "blocked".to_owned()));
+    until_home_reads(&rig.conduit);
+}
+
+#[test]
+fn everybody_gets_the_reply_to_their_own_command_while_the_connection_moves() {
+    everybody_gets_their_own(&Rig::start());
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn everybody_gets_the_reply_to_their_own_command_while_a_connection_with_tls_moves() {
+    let papers = Papers::issue();
+    let (server, port) = papers.serve("yes");
+    let url = format!("rediss://localhost:{port}/?{}", papers.files());
+    everybody_gets_their_own(&Rig::of(server, &url));
+}
+
+fn everybody_gets_their_own(rig: &Rig) {
+    const MOVES: usize = 30;
+    let runtimes = [callers(), one_thread(), callers()];
+    let over = Arc::new(AtomicBool::new(false));
+    let ask = |name: usize| {
+        let (conduit, over) = (Arc::clone(&rig.conduit), Arc::clone(&over));
+        async move {
+            for number in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Some replies are longer than what is read at once.
+                let length = if number % 16 == 0 { 40_000 } else { 1 };
+                echoes(&conduit, format!("{name}:{number}:").repeat(length)).await;
+                if number % 5 == name % 5 {
+                    asks_and_goes(&conduit).await;
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for (name, runtime) in runtimes.iter().enumerate() {
+            let (one, other) = (ask(2 * name), ask(2 * name + 1));
+            scope.spawn(move || {
+                runtime.block_on(async { tokio::join!(tokio::spawn(one), other).0.unwrap() });
+            });
+        }
+        let outside = ask(9);
+        scope.spawn(move || block_on(outside));
+        let mut moves = 0;
+        wait_until("moves", 6 * LONG, || {
+            hurry(&rig.conduit);
+            moves += usize::from(guest_reads(&rig.conduit));
+            moves > MOVES
+        });
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn runtimes_may_end_at_any_moment() {
+    let rig = Rig::start();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !over.load(Ordering::Relaxed) {
+                number += 1;
+                block_on(echoes(&rig.conduit, format!("outside {number}")));
+            }
+        });
+        for round in 0_u64..60 {
+            let runtime = if round % 2 == 0 { callers() } else { one_thread() };
+            for task in 0..3 {
+                let conduit = Arc::clone(&rig.conduit);
+                runtime.spawn(async move {
+                    for number in 0.. {
+                        hurry(&conduit);
+                        echoes(&conduit, format!("{task}:{number}")).await;
+                    }
+                });
+            }
+            runtime.block_on(async {
+                if round % 3 > 0 {
+                    until_a_guest_reads(&rig.conduit).await;
+                }
+                for _ in 0..fastrand::u8(..20) {
+                    tokio::task::yield_now().await;
+                }
+            });
+            if round % 4 < 2 {
+                runtime.shutdown_background();
+            } else {
+                drop(runtime);
+            }
+            block_on(echoes(&rig.conduit, format!("after round {round}")));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_command_that_is_half_written_when_its_runtime_ends_is_written_to_its_end() {
+    half_written(&Rig::start());
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_command_that_is_half_written_with_tls_when_its_runtime_ends_is_written_to_its_end() {
+    let papers = Papers::issue();
+    let (server, port) = papers.serve("yes");
+    let url = format!("rediss://localhost:{port}/?{}", papers.files());
+    half_written(&Rig::of(server, &url));
+}
+
+fn half_written(rig: &Rig) {
+    const BIG: usize = 8 << 20;
+    let callers = callers();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    rig.server.stop();
+    for letter in ["a", "b"] {
+        let conduit = Arc::clone(&rig.conduit);
+        callers.spawn(async move { echoes(&conduit, letter.repeat(BIG)).await });
+    }
+    wait_until("commands under way", LONG, || rig.conduit.queue().replies.under_way() == 2);
+    drop(callers);
+    thread::scope(|scope| {
+        let after = scope.spawn(|| block_on(echoes(&rig.conduit, "after".to_owned())));
+        wait_until("the one behind them", LONG, || rig.conduit.queue().replies.under_way() == 3);
+        rig.server.resume();
+        after.join().unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_without_sockets_is_asked_once() {
+    let rig = Rig::start();
+    let callers = Builder::new_current_thread().build().unwrap();
+    callers.block_on(async {
+        for number in 0..50 {
+            hurry(&rig.conduit);
+            echoes(&rig.conduit, number.to_string()).await;
+            tokio::task::yield_now().await;
+            assert!(!guest_reads(&rig.conduit));
+        }
+        let known = super::guest::WITHOUT_SOCKETS.lock().unwrap().clone();
+        assert_eq!(known.iter().filter(|id| **id == Handle::current().id()).count(), 1);
+    });
+}
+
+#[test]
+fn a_connection_that_ends_with_a_guest_ends_for_everybody_and_leaves_no_task() {
+    let mut rig = Rig::start();
+    let callers = callers();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    rig.server.kill();
+    callers.block_on(async { while rig.conduit.request(&cmd("PING")).await.is_ok() {} });
+    rig.io.block_on(&mut rig.driver).unwrap();
+    wait_until("no task", LONG, || callers.metrics().num_alive_tasks() == 0);
+}
+
+#[test]
+fn a_connection_that_is_given_up_with_a_guest_is_closed_at_once() {
+    let mut rig = Rig::start();
+    let callers = one_thread();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    let connections = || rig.server.client_ids(|line| line.contains(" cmd=echo ")).len();
+    assert_eq!(connections(), 1);
+    rig.driver.abort();
+    assert!(rig.io.block_on(&mut rig.driver).is_err());
+    // The guest's runtime has not run since.
+    wait_until("closed", LONG, || connections() == 0);
+    assert!(block_on(rig.conduit.request(&cmd("PING"))).is_err());
+}
+
+/// A reply of which a part has come lies with the connection, and not with its reader.
+#[test]
+fn a_reply_is_read_in_parts_by_several_readers() {
+    let rig = Rig::to_peer();
+    let callers = callers();
+    let ask = |name: &'static str| {
+        let conduit = Arc::clone(&rig.conduit);
+        async move { (name, conduit.request(cmd("GET").arg(name)).await) }
+    };
+    let say = |text: &str| {
+        let heard = rig.pulse.heard();
+        (&rig.server).write_all(text.as_bytes()).unwrap();
+        wait_until("heard", LONG, || rig.pulse.heard() > heard);
+    };
+    let first = callers.spawn(ask("first"));
+    wait_until("the first", LONG, || rig.conduit.queue().replies.under_way() == 1);
+    say("$5\r\nfi");
+    let mut asked = vec![first];
+    while !guest_reads(&rig.conduit) {
+        hurry(&rig.conduit);
+        asked.push(callers.spawn(ask("more")));
+        let sent = asked.len();
+        wait_until("one more", LONG, || rig.conduit.queue().replies.under_way() == sent);
+    }
+    say("rst\r\n");
+    for _ in 1..asked.len() {
+        say("$4\r\nmore\r\n");
+    }
+    say("$4\r");
+    let outside = thread::spawn({
+        let last = ask("last");
+        move || block_on(last)
+    });
+    until_home_reads(&rig.conduit);
+    say("\nlast\r\n");
+    let all = asked.into_iter().map(|asked| callers.block_on(asked).unwrap());
+    for (name, reply) in all.chain([outside.join().unwrap()]) {
+        assert_eq!(reply.unwrap(), Value::BulkString(name.into()));
+    }
+}
+
+/// Whoever it is who uses the socket meanwhile.
+#[test]
+fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
+    let rig = Rig::start();
+    let asked = rig.conduit.with_socket(|_| {
+        let conduit = Arc::clone(&rig.conduit);
+        let asked = thread::spawn(move || block_on(echoes(&conduit, "in use".to_owned())));
+        wait_until("the command", LONG, || rig.conduit.queue().replies.under_way() == 1);
+        asked
+    });
+    asked.unwrap().join().unwrap();
+}
+
+/// The driver finds the last reply and that nothing can be written any more in one step.
+#[test]
+fn a_reply_in_front_of_the_end_wakes_its_task() {
+    let Rig { conduit, mut server, io: _io, .. } = Rig::to_peer();
+    let callers = callers();
+    let ask = |number: usize| {
+        let mine = Arc::clone(&conduit);
+        let asked = callers.spawn(async move { mine.request(cmd("GET").arg(number)).await });
+        wait_until("the command", LONG, || conduit.queue().replies.under_way() == number);
+        asked
+    };
+    let first = ask(1);
+    let (mut peeked, written) = ([0; 22], "*2\r\n$3\r\nGET\r\n$1\r\n1\r\n");
+    wait_until("the first command", LONG, || server.peek(&mut peeked).unwrap() == written.len());
+    let second = {
+        let mut socket = conduit.socket.lock().unwrap();
+        let second = ask(2);
+        // Only our own end is closed: what has been received stays readable, which a reset by the peer would undo.
+        let stream = Pin::new(&mut socket.as_mut().unwrap().stream);
+        let closed = stream.poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(closed, Poll::Ready(Ok(()))), "{closed:?}");
+        server.write_all(b"+OK\r\n").unwrap();
+        second
+    };
+    let ended = |asked: JoinHandle<RedisResult<Value>>| {
+        callers.block_on(async { timeout(LONG, asked).await.unwrap().unwrap() })
+    };
+    assert_eq!(ended(first).unwrap(), Value::Okay);
+    assert!(ended(second).is_err());
+}

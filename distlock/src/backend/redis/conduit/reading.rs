@@ -1,0 +1,53 @@
+//! From bytes to replies.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use redis::{RedisResult, Value, ValueCodec};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio_util::codec::Decoder;
+
+use super::broken;
+use crate::backend::redis::stream::Stream;
+
+/// How much is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// What replies are read with. A part of a reply stays here, whoever reads the rest.
+pub(super) struct Reading {
+    chunk: Vec<u8>,
+    bytes: BytesMut,
+    codec: ValueCodec,
+    /// Emptied after each read, and kept for the next.
+    pub(super) values: Vec<Value>,
+}
+
+impl Reading {
+    pub(super) fn new() -> Reading {
+        Reading {
+            chunk: vec![0; CHUNK],
+            bytes: BytesMut::with_capacity(CHUNK),
+            codec: ValueCodec::default(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Reads once, and adds all whole replies to `values`, those in front of a fault as well.
+    pub(super) fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<RedisResult<()>> {
+        let mut buffer = ReadBuf::new(&mut self.chunk);
+        ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
+        if buffer.filled().is_empty() {
+            return Poll::Ready(Err(broken()));
+        }
+        self.bytes.extend_from_slice(buffer.filled());
+        loop {
+            match self.codec.decode(&mut self.bytes)? {
+                // Not a reply: the server tells something by itself.
+                Some(Value::Push { .. }) => {}
+                Some(value) => self.values.push(value),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}

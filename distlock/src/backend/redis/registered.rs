@@ -1,0 +1,132 @@
+//! A socket that is registered with a runtime, and that can be moved to another.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use redis::io::tcp::socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
+use tokio::runtime::is_rt_shutdown_err;
+
+/// A socket that a runtime tells when it is ready. If that runtime ends, this is no fault of the connection:
+/// nothing is ready any more until the socket is registered elsewhere.
+pub(super) enum Registered {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// The same without a runtime.
+pub(super) enum Bare {
+    Tcp(std::net::TcpStream),
+    #[cfg(unix)]
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Registered {
+    /// Another descriptor of the same socket.
+    pub(super) fn duplicate(&self) -> io::Result<Bare> {
+        let copy = self.as_socket().try_clone()?;
+        Ok(match self {
+            Registered::Tcp(_) => Bare::Tcp(copy.into()),
+            #[cfg(unix)]
+            Registered::Unix(_) => Bare::Unix(copy.into()),
+        })
+    }
+
+    /// The same descriptor, about which its runtime is not told any more.
+    pub(super) fn into_bare(self) -> io::Result<Bare> {
+        Ok(match self {
+            Registered::Tcp(socket) => Bare::Tcp(socket.into_std()?),
+            #[cfg(unix)]
+            Registered::Unix(socket) => Bare::Unix(socket.into_std()?),
+        })
+    }
+
+    pub(super) fn as_socket(&self) -> SockRef<'_> {
+        match self {
+            Registered::Tcp(socket) => SockRef::from(socket),
+            #[cfg(unix)]
+            Registered::Unix(socket) => SockRef::from(socket),
+        }
+    }
+}
+
+impl Bare {
+    /// Registers it with the current runtime.
+    ///
+    /// # Panics
+    /// If there is none, or if it has no I/O driver.
+    pub(super) fn register(self) -> io::Result<Registered> {
+        Ok(match self {
+            Bare::Tcp(socket) => Registered::Tcp(TcpStream::from_std(socket)?),
+            #[cfg(unix)]
+            Bare::Unix(socket) => Registered::Unix(UnixStream::from_std(socket)?),
+        })
+    }
+
+    /// Whether there is something to read: bytes, the end, or a fault.
+    pub(super) fn is_readable(&self) -> bool {
+        let socket = match self {
+            Bare::Tcp(socket) => SockRef::from(socket),
+            #[cfg(unix)]
+            Bare::Unix(socket) => SockRef::from(socket),
+        };
+        let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
+        !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+macro_rules! on_socket {
+    ($self:ident, $socket:ident => $call:expr) => {
+        match $self.get_mut() {
+            Registered::Tcp($socket) => $call,
+            #[cfg(unix)]
+            Registered::Unix($socket) => $call,
+        }
+    };
+}
+
+/// If the runtime has ended, pending: who registers the socket elsewhere polls it then.
+fn unless_runtime_ended<T>(polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    match polled {
+        Poll::Ready(Err(error)) if is_rt_shutdown_err(&error) => Poll::Pending,
+        polled => polled,
+    }
+}
+
+impl AsyncRead for Registered {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        unless_runtime_ended(on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf)))
+    }
+}
+
+impl AsyncWrite for Registered {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        unless_runtime_ended(on_socket!(self, socket => Pin::new(socket).poll_write(cx, buf)))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        unless_runtime_ended(on_socket!(self, socket => Pin::new(socket).poll_write_vectored(cx, bufs)))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_socket!(self, socket => Pin::new(socket).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_socket!(self, socket => Pin::new(socket).poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,53 @@
+//! One of the locks of a guard.
+
+use std::sync::Arc;
+
+use crate::clock::{self, Time};
+use crate::driver::{self, LeaseHandle, NestedReport};
+use crate::error::{LockError, LostReason};
+use crate::lease_cell::{CellState, LeaseCell};
+use crate::release::{Releasing, lost_error};
+
+/// One acquired lock.
+#[derive(Debug)]
+pub(super) struct HeldLock {
+    pub(super) lease_handle: Arc<LeaseHandle>,
+    /// Acquired again inside a section that holds it: the outer section releases it.
+    pub(super) nested: Option<NestedReport>,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl HeldLock {
+    pub(super) fn release(&self) -> Releasing {
+        let cell = &*self.lease_handle.cell;
+        if self.nested.is_some() {
+            self.leave();
+            return Releasing::Nested(check(cell, clock::now()));
+        }
+        Releasing::Own(driver::release(&self.lease_handle))
+    }
+
+    /// A section that was entered again ends.
+    pub(super) fn leave(&self) {
+        if let Some(report) = &self.nested {
+            report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);
+        }
+    }
+}
+
+pub(super) fn check(cell: &LeaseCell, now: Time) -> Result<(), LockError> {
+    match cell.state(now) {
+        CellState::Until(_) => Ok(()),
+        CellState::Lost(reason) => Err(lost_error(cell, reason)),
+        CellState::Released => Err(lost_error(cell, LostReason::Released)),
+    }
+}
+
+pub(super) fn is_held(cell: &LeaseCell, now: Time) -> bool {
+    matches!(cell.state(now), CellState::Until(_))
+}

@@ -1,0 +1,203 @@
+//! An annotated async function as one future: it acquires, runs the body while the lease is watched, and releases.
+//! Each await of its own would cost the compiler time in every annotated function.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::hold::{Acquisition, Releasing, Slot};
+use crate::section::{OnLost, Section};
+use crate::{LockError, LockManager, LockRequest};
+
+/// What a function asks for. `Ok(None)`: nothing, it runs without a lock. `Err`: nobody could be asked.
+type Asked = Result<Option<LockRequest>, LockError>;
+
+/// A request to the manager of the scope or of the process.
+///
+/// # Errors
+/// There is no manager.
+pub fn ask_current(request: &dyn Fn(&LockManager) -> LockRequest) -> Asked {
+    super::current().map(|manager| Some(request(&manager)))
+}
+
+/// A lock that is being acquired, and its place.
+#[derive(Debug)]
+pub struct Entered {
+    entry: Entry,
+    slot: Slot,
+}
+
+/// Begins to acquire. The expansion calls [`section`] next, and awaits that at once.
+#[must_use]
+#[inline(never)]
+pub fn enter(asked: Asked, on_lost: OnLost) -> Entered {
+    let slot = Slot::new();
+    Entered { entry: Entry::begin(&slot, asked, on_lost), slot }
+}
+
+/// Acquires, runs the body, drops what is left of it, and releases.
+pub fn section<F: Future>(entered: Entered, body: F) -> Locked<F> {
+    Locked { body: Some(body), result: None, entered }
+}
+
+/// The same for a body that uses the lock, and so borrows the slot. It is pinned by the caller, so that its size is
+/// paid for once.
+pub fn section_in<'a, F: Future>(
+    slot: &'a Slot,
+    asked: Asked,
+    on_lost: OnLost,
+    body: Pin<&'a mut Option<F>>,
+) -> LockedIn<'a, F> {
+    LockedIn { entry: Entry::begin(slot, asked, on_lost), slot, body, result: None }
+}
+
+pin_project! {
+    /// The future of [`section`]: [`LockError::Lost`] if the lock was lost and the body was dropped because of it, or
+    /// why the lock was not acquired.
+    // Dropped in this order: whatever the body was given is gone before the lock is released.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Locked<F: Future> {
+        #[pin]
+        body: Option<F>,
+        // Set while the lock is released.
+        result: Option<Result<F::Output, LockError>>,
+        entered: Entered,
+    }
+}
+
+impl<F: Future> fmt::Debug for Locked<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for Locked<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Entered { entry, slot } = this.entered;
+        poll(slot, entry, this.body, this.result, cx)
+    }
+}
+
+/// The future of [`section_in`].
+#[must_use = "futures do nothing unless polled"]
+pub struct LockedIn<'a, F: Future> {
+    entry: Entry,
+    slot: &'a Slot,
+    body: Pin<&'a mut Option<F>>,
+    result: Option<Result<F::Output, LockError>>,
+}
+
+/// The body is pinned elsewhere, and its result never.
+impl<F: Future> Unpin for LockedIn<'_, F> {}
+
+impl<F: Future> fmt::Debug for LockedIn<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockedIn").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for LockedIn<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let LockedIn { entry, slot, body, result } = self.get_mut();
+        poll(slot, entry, body.as_mut(), result, cx)
+    }
+}
+
+fn poll<F: Future>(
+    slot: &Slot,
+    entry: &mut Entry,
+    mut body: Pin<&mut Option<F>>,
+    result: &mut Option<Result<F::Output, LockError>>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<F::Output, LockError>> {
+    let ended = entry.poll(slot, cx, &mut |cx| {
+        if let Some(Poll::Ready(output)) = body.as_mut().as_pin_mut().map(|body| body.poll(cx)) {
+            *result = Some(Ok(output));
+        }
+        result.is_some()
+    });
+    if let Some(error) = ended {
+        *result = Some(Err(error));
+    }
+    if result.is_none() {
+        return Poll::Pending;
+    }
+    // Whatever the body has is gone before the lock is released.
+    body.set(None);
+    ready!(entry.poll_release(slot, cx));
+    result.take().map_or(Poll::Pending, Poll::Ready)
+}
+
+/// What does not depend on the body's type, so it is compiled only once.
+struct Entry {
+    on_lost: OnLost,
+    stage: Stage,
+}
+
+enum Stage {
+    Acquiring(Acquisition),
+    /// `None`: without a lock.
+    Inside(Option<Section>),
+    Releasing(Releasing),
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("on_lost", &self.on_lost).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    #[inline(never)]
+    fn begin(slot: &Slot, asked: Asked, on_lost: OnLost) -> Self {
+        let stage = match asked {
+            Ok(Some(request)) => Stage::Acquiring(slot.begin(request)),
+            Ok(None) => Stage::Inside(None),
+            Err(error) => Stage::Acquiring(Acquisition::Known(Some(Err(error)))),
+        };
+        Entry { on_lost, stage }
+    }
+
+    /// Polls the body, which says whether it has completed, once the lock is held. Returns the error that came first.
+    #[inline(never)]
+    fn poll(
+        &mut self,
+        slot: &Slot,
+        cx: &mut Context<'_>,
+        body: &mut dyn FnMut(&mut Context<'_>) -> bool,
+    ) -> Option<LockError> {
+        if let Stage::Acquiring(acquisition) = &mut self.stage {
+            match acquisition.poll(slot, cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Err(error)) => return Some(error),
+                Poll::Ready(Ok(())) => {}
+            }
+            self.stage = Stage::Inside(Section::of(slot.held(), self.on_lost));
+        }
+        match &mut self.stage {
+            Stage::Inside(section) => Section::poll_any(section, slot.held(), cx, body),
+            Stage::Acquiring(_) | Stage::Releasing(_) => None,
+        }
+    }
+
+    /// Releases, once the body is over.
+    #[inline(never)]
+    fn poll_release(&mut self, slot: &Slot, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.stage, Stage::Releasing(_)) {
+            // The body's section ends before its lock.
+            self.stage = Stage::Inside(None);
+            self.stage = Stage::Releasing(slot.release());
+        }
+        match &mut self.stage {
+            Stage::Releasing(releasing) => Pin::new(releasing).poll(cx),
+            Stage::Acquiring(_) | Stage::Inside(_) => Poll::Ready(()),
+        }
+    }
+}
