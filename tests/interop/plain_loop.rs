@@ -34,7 +34,7 @@ fn poller(url: &str) -> Vec<Section> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_polling_loop_and_our_waiters_exclude_each_other_and_both_make_progress() {
     let server = RedisServer::start();
-    let (stop, tasks) = start(&server);
+    let (stop, tasks) = start(&server).await;
     let url = server.url();
     let foreign = tokio::task::spawn_blocking(move || poller(&url)).await.unwrap();
     stop.send(true).unwrap();
