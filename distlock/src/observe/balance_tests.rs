@@ -1,5 +1,6 @@
 //! What observers may count on: see [`Event`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -191,7 +192,7 @@ impl Observer for Panicking {
 fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
     let recorder = Recorder::new();
     let observers = Observers::default().and(Arc::new(Panicking)).and(recorder.clone());
-    observers.tell(&Event::Abandoned { label: "it", keys: 1, waited: Duration::ZERO });
+    observers.tell(&Event::Abandoned { label: &Cow::Borrowed("it"), keys: 1, waited: Duration::ZERO });
     assert_eq!(recorder.under("it"), [Seen::Abandoned]);
 }
 

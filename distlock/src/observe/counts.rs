@@ -86,7 +86,7 @@ impl CountsOf {
     }
 
     fn change(&self, lock: &Lock<'_>, change: impl FnOnce(&mut Lease, &mut SectionCount)) {
-        self.counts.table().change((self.manager, lock.key.to_owned(), lock.token), change);
+        self.counts.table().change((self.manager, lock.key.to_string(), lock.token), change);
     }
 }
 

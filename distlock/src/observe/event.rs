@@ -1,5 +1,7 @@
 //! What happens in a manager, in numbers and enums.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{LockError, LostReason};
@@ -19,7 +21,8 @@ use crate::protocol::{Kind, OpError};
 /// - Events that two threads cause at the same moment may arrive in either order: a `Lost`, which the manager's thread
 ///   reports, may arrive after the `Released` of a holder that lets go just then.
 ///
-/// Labels have few values (they may become the labels of a metric); keys may be personal data.
+/// Labels have few values (they may become the labels of a metric); keys may be personal data. Both are as their owner
+/// has them, so that an observer may keep them without a copy.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(all(feature = "tracing", feature = "metrics")),
@@ -27,18 +30,18 @@ use crate::protocol::{Kind, OpError};
 )]
 pub(crate) enum Event<'a> {
     /// Somebody asks for a lock, or for several at once. A request that is tried again and again is one.
-    Requested { label: &'a str, kind: Kind, keys: usize },
+    Requested { label: &'a Cow<'static, str>, kind: Kind, keys: usize },
     /// A wait has begun. `waiting` requests of this process wait for the key now.
-    Queued { label: &'a str, key: &'a str, kind: Kind, waiting: usize, behind: Behind },
+    Queued { label: &'a Cow<'static, str>, key: &'a Arc<str>, kind: Kind, waiting: usize, behind: Behind },
     /// A request has its lock in hand. `waited` is the time since it began, for all of its keys together.
     Acquired { lock: Lock<'a>, how: How, waited: Duration },
     /// A request has ended without a lock.
-    NotAcquired { label: &'a str, error: &'a LockError, keys: usize, waited: Duration },
+    NotAcquired { label: &'a Cow<'static, str>, error: &'a LockError, keys: usize, waited: Duration },
     /// The future of a request was dropped before it had ended.
-    Abandoned { label: &'a str, keys: usize, waited: Duration },
+    Abandoned { label: &'a Cow<'static, str>, keys: usize, waited: Duration },
     /// A request has waited for longer than its `warn_wait`; again after twice that time, and so on. The first of its
     /// keys.
-    LongWait { label: &'a str, key: &'a str, waited: Duration },
+    LongWait { label: &'a Cow<'static, str>, key: &'a Arc<str>, waited: Duration },
     /// A lock has been in hand for longer than its `warn_hold`; again after twice that time, and so on.
     LongHold { lock: Lock<'a>, held: Duration },
     /// The store has confirmed that the lease goes on, for `remaining` from now on at least; when it did, `left` of the
@@ -64,8 +67,8 @@ pub(crate) enum Event<'a> {
     allow(dead_code, reason = "not all observers are here")
 )]
 pub(crate) struct Lock<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) key: &'a str,
+    pub(crate) label: &'a Cow<'static, str>,
+    pub(crate) key: &'a Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) token: u64,
     pub(crate) fenced: bool,
@@ -73,7 +76,7 @@ pub(crate) struct Lock<'a> {
 
 impl<'a> Lock<'a> {
     pub(crate) fn of(cell: &'a LeaseCell) -> Self {
-        let (label, key) = (&*cell.label, &*cell.key);
+        let (label, key) = (&cell.label, &cell.key);
         Lock { label, key, kind: cell.kind, token: cell.token.number(), fenced: cell.fence.is_some() }
     }
 }

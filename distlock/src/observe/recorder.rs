@@ -79,19 +79,19 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn event(&self, event: &Event<'_>) {
-        let of = |lock: Lock<'_>| (lock.label.to_owned(), lock.key.to_owned());
+        let of = |lock: Lock<'_>| (lock.label.to_string(), lock.key.to_string());
         let (label, seen) = match *event {
-            Event::Requested { label, keys, .. } => (label.to_owned(), Seen::Requested { keys }),
+            Event::Requested { label, keys, .. } => (label.to_string(), Seen::Requested { keys }),
             Event::Queued { behind: Behind::ThisProcess, .. } => return,
             Event::Queued { label, key, waiting, .. } => {
-                (label.to_owned(), Seen::Queued { key: key.to_owned(), waiting })
+                (label.to_string(), Seen::Queued { key: key.to_string(), waiting })
             }
             Event::Acquired { lock, how, .. } => {
                 let (label, key) = of(lock);
                 (label, Seen::Acquired { key, how })
             }
-            Event::NotAcquired { label, .. } => (label.to_owned(), Seen::NotAcquired),
-            Event::Abandoned { label, .. } => (label.to_owned(), Seen::Abandoned),
+            Event::NotAcquired { label, .. } => (label.to_string(), Seen::NotAcquired),
+            Event::Abandoned { label, .. } => (label.to_string(), Seen::Abandoned),
             Event::Renewed { lock, .. } => {
                 let (label, key) = of(lock);
                 (label, Seen::Renewed { key })

@@ -26,61 +26,61 @@ impl Observer for Tracing {
     fn event(&self, event: &Event<'_>) {
         match *event {
             Event::Requested { label, kind, keys } => {
-                debug!(target: "distlock", label, kind = %KindOfLock(kind), keys, "requested");
+                debug!(target: "distlock", label = &**label, kind = %KindOfLock(kind), keys, "requested");
             }
             Event::Queued { label, key, kind, waiting, behind } => {
                 let here = behind == Behind::ThisProcess;
-                debug!(target: "distlock", label, key, kind = %KindOfLock(kind), waiting, here, "queued");
+                debug!(target: "distlock", label = &**label, key = &**key, kind = %KindOfLock(kind), waiting, here, "queued");
             }
             Event::Acquired { lock: Lock { label, key, kind, token, fenced }, how, waited } => {
-                debug!(target: "distlock", label, key, kind = %KindOfLock(kind), token, fenced, ?how, waited_ms = millis(waited), "acquired");
+                debug!(target: "distlock", label = &**label, key = &**key, kind = %KindOfLock(kind), token, fenced, ?how, waited_ms = millis(waited), "acquired");
             }
             Event::NotAcquired { label, error, waited, .. } => {
                 if error.is_busy() {
-                    debug!(target: "distlock", label, waited_ms = millis(waited), "busy");
+                    debug!(target: "distlock", label = &**label, waited_ms = millis(waited), "busy");
                 } else {
-                    warn!(target: "distlock", label, kind = words::kind(error), waited_ms = millis(waited), "not acquired");
+                    warn!(target: "distlock", label = &**label, kind = words::kind(error), waited_ms = millis(waited), "not acquired");
                 }
                 debug!(target: "distlock", %error, "not acquired");
             }
             Event::Abandoned { label, waited, .. } => {
-                debug!(target: "distlock", label, waited_ms = millis(waited), "request abandoned");
+                debug!(target: "distlock", label = &**label, waited_ms = millis(waited), "request abandoned");
             }
             Event::LongWait { label, key, waited } => {
-                warn!(target: "distlock", label, waited_ms = millis(waited), "waits for a long time");
-                debug!(target: "distlock", label, key, waited_ms = millis(waited), "waits for a long time");
+                warn!(target: "distlock", label = &**label, waited_ms = millis(waited), "waits for a long time");
+                debug!(target: "distlock", label = &**label, key = &**key, waited_ms = millis(waited), "waits for a long time");
             }
             Event::LongHold { lock: Lock { label, key, token, .. }, held } => {
-                warn!(target: "distlock", label, token, held_ms = millis(held), "is held for a long time");
-                debug!(target: "distlock", label, key, token, held_ms = millis(held), "is held for a long time");
+                warn!(target: "distlock", label = &**label, token, held_ms = millis(held), "is held for a long time");
+                debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "is held for a long time");
             }
             Event::Renewed { lock: Lock { label, key, token, .. }, left, remaining } => {
-                debug!(target: "distlock", label, key, token, remaining_ms = millis(remaining), left_ms = millis(left), "renewed");
+                debug!(target: "distlock", label = &**label, key = &**key, token, remaining_ms = millis(remaining), left_ms = millis(left), "renewed");
             }
             Event::Released { lock: Lock { label, key, token, .. }, held, outcome } => match outcome {
                 ReleaseOutcome::Confirmed => {
-                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "released");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "released");
                 }
                 ReleaseOutcome::HandedOn => {
-                    debug!(target: "distlock", label, key, token, held_ms = millis(held), handed_on = true, "released");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), handed_on = true, "released");
                 }
                 ReleaseOutcome::Dropped => {
-                    debug!(target: "distlock", label, key, token, held_ms = millis(held), awaited = false, "released");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), awaited = false, "released");
                 }
                 ReleaseOutcome::Unconfirmed(error) => {
-                    warn!(target: "distlock", label, "released, unconfirmed");
-                    debug!(target: "distlock", key, token, held_ms = millis(held), %error, "released, unconfirmed");
+                    warn!(target: "distlock", label = &**label, "released, unconfirmed");
+                    debug!(target: "distlock", key = &**key, token, held_ms = millis(held), %error, "released, unconfirmed");
                 }
                 ReleaseOutcome::AfterLoss => {
-                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "given up after a loss");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "given up after a loss");
                 }
                 ReleaseOutcome::Nested => {
-                    debug!(target: "distlock", label, key, token, held_ms = millis(held), "left, and held by the outer section");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "left, and held by the outer section");
                 }
             },
             Event::Lost { lock: Lock { label, key, token, .. }, reason, held } => {
-                warn!(target: "distlock", label, %reason, "lost");
-                debug!(target: "distlock", key, token, held_ms = millis(held), %reason, "lost");
+                warn!(target: "distlock", label = &**label, %reason, "lost");
+                debug!(target: "distlock", key = &**key, token, held_ms = millis(held), %reason, "lost");
             }
             Event::Link { store, change } => link(store, change),
             Event::Failed { defect } => error!(target: "distlock", defect, "every lock is lost"),

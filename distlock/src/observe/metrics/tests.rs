@@ -1,5 +1,7 @@
 //! What is counted, and under which label.
 
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use metrics::with_local_recorder;
@@ -15,19 +17,28 @@ use crate::protocol::{Failure, Kind, OpError, Pushes};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn lock(label: &str) -> Lock<'_> {
-    Lock { label, key: "a secret", kind: Kind::Exclusive, token: 1, fenced: false }
+type Label = Cow<'static, str>;
+
+const ORDER: &Label = &Cow::Borrowed("order");
+const A: &Label = &Cow::Borrowed("a");
+const B: &Label = &Cow::Borrowed("b");
+const C: &Label = &Cow::Borrowed("c");
+
+static KEY: LazyLock<Arc<str>> = LazyLock::new(|| "a secret".into());
+
+fn lock(label: &Label) -> Lock<'_> {
+    Lock { label, key: &KEY, kind: Kind::Exclusive, token: 1, fenced: false }
 }
 
-fn requested(label: &str, keys: usize) -> Event<'_> {
+fn requested(label: &Label, keys: usize) -> Event<'_> {
     Event::Requested { label, kind: Kind::Exclusive, keys }
 }
 
-fn acquired(label: &str) -> Event<'_> {
+fn acquired(label: &Label) -> Event<'_> {
     Event::Acquired { lock: lock(label), how: How::Granted, waited: SECOND }
 }
 
-fn released(label: &str) -> Event<'_> {
+fn released(label: &Label) -> Event<'_> {
     Event::Released { lock: lock(label), held: SECOND, outcome: ReleaseOutcome::Confirmed }
 }
 
@@ -66,7 +77,7 @@ fn observe(events: &[Event<'_>]) -> Snapshotter {
 
 #[test]
 fn a_lock_is_counted_from_its_request_to_its_release() {
-    let snapshots = observe(&[requested("order", 1), acquired("order"), released("order")]);
+    let snapshots = observe(&[requested(ORDER, 1), acquired(ORDER), released(ORDER)]);
     assert_recorded(
         &snapshots,
         &[
@@ -84,15 +95,15 @@ fn a_lock_is_counted_from_its_request_to_its_release() {
 #[test]
 fn what_is_not_over_is_in_the_gauges_and_several_keys_are_as_many() {
     let busy = LockError::busy("a secret");
-    let failed = Event::NotAcquired { label: "b", error: &busy, keys: 3, waited: SECOND };
-    let gone = Event::Abandoned { label: "c", keys: 1, waited: SECOND };
+    let failed = Event::NotAcquired { label: B, error: &busy, keys: 3, waited: SECOND };
+    let gone = Event::Abandoned { label: C, keys: 1, waited: SECOND };
     let snapshots = observe(&[
-        requested("a", 2),
-        acquired("a"),
-        requested("b", 3),
+        requested(A, 2),
+        acquired(A),
+        requested(B, 3),
         failed,
-        requested("c", 1),
-        requested("c", 1),
+        requested(C, 1),
+        requested(C, 1),
         gone,
     ]);
     let found = recorded(&snapshots);
@@ -109,7 +120,7 @@ fn what_is_not_over_is_in_the_gauges_and_several_keys_are_as_many() {
 
 #[test]
 fn a_renewal_is_late_when_less_than_half_of_the_lease_was_left() {
-    let renewed = |left| Event::Renewed { lock: lock("a"), left, remaining: SECOND * 3 };
+    let renewed = |left| Event::Renewed { lock: lock(A), left, remaining: SECOND * 3 };
     let snapshots = observe(&[renewed(SECOND * 2), renewed(SECOND), renewed(Duration::ZERO)]);
     let found = recorded(&snapshots);
     assert!(found.contains(&("distlock_renewals_total{label=a}".to_owned(), 3.0)), "{found:?}");
@@ -118,18 +129,18 @@ fn a_renewal_is_late_when_less_than_half_of_the_lease_was_left() {
 
 #[test]
 fn a_loss_has_a_reason_and_its_lock_is_held_until_nobody_uses_it() {
-    let lost = Event::Lost { lock: lock("a"), reason: LostReason::Taken, held: SECOND };
-    let left = Event::Released { lock: lock("a"), held: SECOND, outcome: ReleaseOutcome::AfterLoss };
-    let found = recorded(&observe(&[requested("a", 1), acquired("a"), lost]));
+    let lost = Event::Lost { lock: lock(A), reason: LostReason::Taken, held: SECOND };
+    let left = Event::Released { lock: lock(A), held: SECOND, outcome: ReleaseOutcome::AfterLoss };
+    let found = recorded(&observe(&[requested(A, 1), acquired(A), lost]));
     assert!(found.contains(&("distlock_lost_total{label=a,reason=taken}".to_owned(), 1.0)), "{found:?}");
     assert!(found.contains(&("distlock_held{label=a}".to_owned(), 1.0)), "{found:?}");
-    let found = recorded(&observe(&[requested("a", 1), acquired("a"), lost, left]));
+    let found = recorded(&observe(&[requested(A, 1), acquired(A), lost, left]));
     assert!(found.contains(&("distlock_held{label=a}".to_owned(), 0.0)), "{found:?}");
 }
 
 #[test]
 fn labels_beyond_a_number_share_one() {
-    let labels: Vec<String> = (0..MOST_LABELS + 5).map(|number| format!("user {number}")).collect();
+    let labels: Vec<Label> = (0..MOST_LABELS + 5).map(|number| format!("user {number}").into()).collect();
     let events: Vec<_> = labels.iter().map(|label| requested(label, 1)).collect();
     let found = recorded(&observe(&events));
     assert_eq!(
@@ -143,12 +154,12 @@ fn labels_beyond_a_number_share_one() {
 #[test]
 fn a_recorder_that_comes_late_is_told_what_is_held() {
     let metrics = Metrics::default();
-    metrics.event(&requested("a", 1));
-    metrics.event(&acquired("a"));
-    metrics.event(&requested("a", 1));
+    metrics.event(&requested(A, 1));
+    metrics.event(&acquired(A));
+    metrics.event(&requested(A, 1));
     let recorder = DebuggingRecorder::new();
     let snapshots = recorder.snapshotter();
-    with_local_recorder(&recorder, || metrics.event(&released("a")));
+    with_local_recorder(&recorder, || metrics.event(&released(A)));
     let found = recorded(&snapshots);
     assert!(found.contains(&("distlock_held{label=a}".to_owned(), 0.0)), "{found:?}");
     assert!(found.contains(&("distlock_waiting{label=a}".to_owned(), 1.0)), "{found:?}");

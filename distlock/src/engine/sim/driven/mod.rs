@@ -48,7 +48,7 @@ struct Losses(Mutex<Vec<Loss>>);
 impl Observer for Losses {
     fn event(&self, event: &Event<'_>) {
         if let Event::Lost { lock: lost, reason, .. } = event {
-            lock(&self.0).push((lost.label.to_owned(), lost.key.to_owned(), *reason));
+            lock(&self.0).push((lost.label.to_string(), lost.key.to_string(), *reason));
         }
     }
 }
