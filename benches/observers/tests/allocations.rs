@@ -35,5 +35,8 @@ async fn observers_allocate_nothing_for_a_lock() {
     // The reader gets two events for each lock, with a label and a key of its own in each.
     let read = 4 * LOCKS;
     let on = allocations(Observed::ByMetricsAndReader).await;
-    assert!(on.abs_diff(off + read) < LOCKS / 100, "events: {on} instead of {off} + {read} for {LOCKS} locks");
+    assert!(
+        on.abs_diff(off + read) < LOCKS / 100,
+        "events: {on} instead of {off} + {read} for {LOCKS} locks"
+    );
 }

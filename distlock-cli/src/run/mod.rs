@@ -127,7 +127,7 @@ async fn under(
         let extended = interruptible(signals, guard.extend(ttl.0)).await?;
         extended.map_err(|error| Exit::told(&error))?;
     }
-    supervise(guard, program, ending, signals).await
+    supervise(guard, ttl.0, program, ending, signals).await
 }
 
 /// Ends early when a signal comes, with its status: what was begun is dropped.

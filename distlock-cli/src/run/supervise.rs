@@ -1,6 +1,7 @@
 //! A command under a lock: signals are passed on, and it is ended before the lease is.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -20,8 +21,10 @@ use crate::exit::Exit;
 
 /// The lease is looked at this often at least: timers stand still while a machine sleeps, the lease does not.
 const LOOK: Duration = Duration::from_secs(1);
-/// SIGKILL comes so long before the end of the lease.
-const MARGIN: Duration = Duration::from_millis(100);
+/// SIGKILL comes by this part of the lease before its end, within these limits: on a busy machine it is sent late, and
+/// takes effect late.
+const MARGIN_OF_LEASE: u32 = 20;
+const MARGIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
 
 /// How a command has ended. Nothing of its process group is left.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ enum Phase {
 /// Starts the command and returns when nothing of it is left.
 pub(super) async fn supervise(
     guard: &Guard,
+    ttl: Duration,
     program: &Program,
     ending: &Ending,
     signals: &mut Signals,
@@ -70,7 +74,8 @@ pub(super) async fn supervise(
     }
     let lent = Lent::to(group.pid());
     gate.open().map_err(|error| failed("the command", error))?;
-    let mut watch = Watch { guard, ending, group, gate, phase: Phase::Running };
+    let margin = (ttl / MARGIN_OF_LEASE).clamp(*MARGIN.start(), *MARGIN.end());
+    let mut watch = Watch { guard, margin, ending, group, gate, phase: Phase::Running };
     let status = watch.until_ended(&mut child, signals).await;
     drop(lent);
     if let Some(guardian) = guardian {
@@ -103,6 +108,7 @@ fn start(guard: &Guard, program: &Program, gate: &Gate) -> io::Result<Child> {
 
 struct Watch<'a> {
     guard: &'a Guard,
+    margin: Duration,
     ending: &'a Ending,
     group: Group,
     gate: Gate,
@@ -166,8 +172,8 @@ impl Watch<'_> {
     /// How long before the end of the lease the command is asked to end. `None`: not at all.
     fn notice(&self) -> Option<Duration> {
         match self.ending.on_lost {
-            OnLost::Signal => Some(self.ending.kill_after.0 + MARGIN),
-            OnLost::Kill => Some(MARGIN),
+            OnLost::Signal => Some(self.ending.kill_after.0 + self.margin),
+            OnLost::Kill => Some(self.margin),
             OnLost::Ignore => None,
         }
     }
