@@ -146,11 +146,24 @@ impl<W> Default for EffectList<W> {
 
 impl<W> EffectList<W> {
     pub(crate) fn push(&mut self, effect: Effect<W>) {
-        if self.first.is_none() && self.rest.is_empty() {
+        if self.is_empty() {
             self.first = Some(effect);
         } else {
             self.rest.push_back(effect);
         }
+    }
+
+    /// Adds `more` behind what is there.
+    pub(crate) fn append(&mut self, more: EffectList<W>) {
+        if self.is_empty() {
+            *self = more;
+        } else {
+            self.extend(more);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<Effect<W>> {

@@ -36,7 +36,7 @@ impl<W> Default for Effects<W> {
 
 impl<W> Effects<W> {
     pub(crate) fn join(&mut self, more: Effects<W>) {
-        self.list.extend(more.list);
+        self.list.append(more.list);
         self.rearm |= more.rearm;
     }
 }
@@ -129,25 +129,24 @@ impl<W> Shards<W> {
             // The server has counted from before the step: what it grants ends earlier by that much.
             context.sent = context.sent.before(by);
         }
-        let mut effects = self.allow_for(now, stepped);
+        let before = stepped.map(|step| self.allow_for(now, step));
         let key = context.key.clone();
-        let (confirmation, more) = self.enter(&key, |machine, out| machine.reply(now, context, answer, out));
-        effects.join(more);
-        (confirmation, effects)
+        let (confirmation, effects) =
+            self.enter(&key, |machine, out| machine.reply(now, context, answer, out));
+        (confirmation, joined(before, effects))
     }
 
     pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
         let key = push.key().clone();
-        let mut effects = match &push {
+        let stepped = match &push {
             // Before the grant is believed: its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
-                let stepped = lock(&self.server_clock).received(*server_time, now);
-                self.allow_for(now, stepped)
+                lock(&self.server_clock).received(*server_time, now)
             }
-            Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => Effects::default(),
+            Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => None,
         };
-        effects.join(self.enter(&key, |machine, out| machine.push(now, push, out)).1);
-        effects
+        let before = stepped.map(|step| self.allow_for(now, step));
+        joined(before, self.enter(&key, |machine, out| machine.push(now, push, out)).1)
     }
 
     pub(crate) fn notice(&self, now: Time, notice: &Notice) -> Effects<W> {
@@ -161,13 +160,13 @@ impl<W> Shards<W> {
     }
 
     /// Adjusts leases to a step of the server's clock.
-    fn allow_for(&self, now: Time, stepped: Option<Step>) -> Effects<W> {
-        match stepped {
-            Some(Step::Forward(by)) => self.on_every_shard(|machine, out| machine.stepped(now, by, out)),
-            Some(Step::Backward(_)) => {
+    fn allow_for(&self, now: Time, step: Step) -> Effects<W> {
+        match step {
+            Step::Forward(by) => self.on_every_shard(|machine, out| machine.stepped(now, by, out)),
+            Step::Backward(_) => {
                 self.on_every_shard(|machine, out| machine.stepped(now, Duration::ZERO, out))
             }
-            Some(Step::Before(_)) | None => Effects::default(),
+            Step::Before(_) => Effects::default(),
         }
     }
 
@@ -301,6 +300,16 @@ impl<W> Shards<W> {
             effects.rearm |= self.alarm.arm(shard.next_due());
         }
         effects
+    }
+}
+
+fn joined<W>(before: Option<Effects<W>>, effects: Effects<W>) -> Effects<W> {
+    match before {
+        None => effects,
+        Some(mut all) => {
+            all.join(effects);
+            all
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use crate::protocol::Time;
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     busy: [Option<Hint>; Hints::SLOTS],
+    /// From then on none of them says anything: of most keys nothing needs to be looked up.
+    last_until: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,28 +34,33 @@ impl Hints {
         (usize::try_from(hash % 32).unwrap_or(0), hash)
     }
 
-    fn of(&self, key: &str) -> Option<Hint> {
+    fn of(&self, key: &str, now: Time) -> Option<Hint> {
+        self.last_until.filter(|until| now < *until)?;
         let (slot, hash) = Hints::slot(key);
         self.busy[slot].filter(|hint| hint.key == hash)
     }
 
-    pub(crate) fn contended(&mut self, key: &str, now: Time) {
-        let gap = self.gap_ends(key, now);
+    fn remember(&mut self, key: &str, now: Time, gap: Option<Time>) {
         let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap });
+        let until = now.after(Hints::LIFE);
+        self.busy[slot] = Some(Hint { key: hash, until, gap });
+        self.last_until = self.last_until.max(Some(until)).max(gap);
+    }
+
+    pub(crate) fn contended(&mut self, key: &str, now: Time) {
+        self.remember(key, now, self.gap_ends(key, now));
     }
 
     /// This process has left the key free. It must not ask again before plain pollers have had a chance.
     pub(crate) fn left_free(&mut self, key: &str, now: Time, gap: Duration) {
-        let (slot, hash) = Hints::slot(key);
-        self.busy[slot] = Some(Hint { key: hash, until: now.after(Hints::LIFE), gap: Some(now.after(gap)) });
+        self.remember(key, now, Some(now.after(gap)));
     }
 
     pub(crate) fn gap_ends(&self, key: &str, now: Time) -> Option<Time> {
-        self.of(key)?.gap.filter(|gap| now < *gap)
+        self.of(key, now)?.gap.filter(|gap| now < *gap)
     }
 
     pub(crate) fn is_contended(&self, key: &str, now: Time) -> bool {
-        self.of(key).is_some_and(|hint| now < hint.until)
+        self.of(key, now).is_some_and(|hint| now < hint.until)
     }
 }
