@@ -1,5 +1,5 @@
-//! Observers allocate nothing for a lock; a reader of events copies their names. In a process of its own: allocations are
-//! counted for all of its threads.
+//! Observers allocate nothing for a lock; a reader of events copies their names. In a process of its own:
+//! allocations are counted for all of its threads.
 
 #![allow(clippy::unwrap_used)]
 
