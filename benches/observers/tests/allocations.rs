@@ -6,6 +6,7 @@
 use std::alloc::System;
 
 use distlock_benches_observers::{Locks, Observed, install};
+use distlock_fixtures::RedisServer;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -13,8 +14,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const LOCKS: usize = 1_000;
 
-async fn allocations(observed: Observed) -> usize {
-    let mut locks = Locks::new("memory:", observed).unwrap();
+/// What a lock on Redis may need, acquired and released, in all of the library's threads.
+const MOST_ON_REDIS: usize = 11;
+
+async fn allocations(url: &str, observed: Observed) -> usize {
+    let mut locks = Locks::new(url, observed).unwrap();
     // Series, queues and maps are made with the first locks.
     for _ in 0..LOCKS {
         locks.lock().await.unwrap();
@@ -26,18 +30,22 @@ async fn allocations(observed: Observed) -> usize {
     region.change().allocations
 }
 
+/// One test, because whatever ran beside it would be counted, too.
 #[tokio::test]
-async fn observers_allocate_nothing_for_a_lock() {
+async fn observers_allocate_nothing_for_a_lock_and_redis_little() {
     install();
-    let off = allocations(Observed::Not).await;
+    let off = allocations("memory:", Observed::Not).await;
     assert!(off >= LOCKS, "a lock itself allocates, and the count sees it: {off}");
-    let on = allocations(Observed::ByMetrics).await;
+    let on = allocations("memory:", Observed::ByMetrics).await;
     assert!(on.abs_diff(off) < LOCKS / 100, "metrics: {on} instead of {off} for {LOCKS} locks");
     // The reader gets two events for each lock, with a label and a key of its own in each.
     let read = 4 * LOCKS;
-    let on = allocations(Observed::ByMetricsAndReader).await;
+    let on = allocations("memory:", Observed::ByMetricsAndReader).await;
     assert!(
         on.abs_diff(off + read) < LOCKS / 100,
         "events: {on} instead of {off} + {read} for {LOCKS} locks"
     );
+    let server = RedisServer::start();
+    let on_redis = allocations(&server.url(), Observed::Not).await;
+    assert!(on_redis <= MOST_ON_REDIS * LOCKS, "on Redis: {on_redis} for {LOCKS} locks");
 }

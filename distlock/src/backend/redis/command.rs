@@ -7,6 +7,7 @@ use redis::{Cmd, RedisWrite};
 
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
+use super::spare;
 use crate::backend::{AcquireMode, Kind, MARK, Token, Tuning, op};
 
 /// The most holders of a lock that are listed.
@@ -66,7 +67,7 @@ impl Wire {
     /// `SET NX GET`: replies with the holder in the same round trip, on servers from 7.0.
     pub(super) fn set(&self, key: &str, op: &op::TryAcquire) -> Cmd {
         let lock = self.names.lock(key);
-        let mut cmd = Cmd::with_capacity(7, 64 + lock.len() + self.client.len());
+        let mut cmd = spare::command(7, 64 + lock.len() + self.client.len());
         cmd.arg("SET");
         cmd.write_arg_fmt(lock);
         self.token(&mut cmd, op.token);
@@ -282,7 +283,7 @@ fn call(script_ref: ScriptRef, script: &Lua, keys: &[Name<'_>], room: usize) -> 
         ScriptRef::Text => ("EVAL", script.code),
     };
     let names: usize = keys.iter().map(Name::len).sum();
-    let mut cmd = Cmd::with_capacity(16, verb.len() + body.len() + names + room);
+    let mut cmd = spare::command(16, verb.len() + body.len() + names + room);
     cmd.arg(verb).arg(body).arg(keys.len());
     for key in keys {
         cmd.write_arg_fmt(key);

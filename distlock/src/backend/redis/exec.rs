@@ -101,7 +101,7 @@ impl Exec {
         op: O,
         (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult<O::Reply> {
-        match link.request(&cmd).await {
+        match link.request_once(cmd).await {
             Ok(value) => match self.again(&key, &value, encoding) {
                 None => self.decode(&link, &key, &op, encoding, value),
                 // Boxed because it is rare: it would double the size of every operation.

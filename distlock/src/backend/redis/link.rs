@@ -95,6 +95,12 @@ impl Link {
         self.conduit.request(cmd).await
     }
 
+    /// Sends one command that is not needed again.
+    pub(super) async fn request_once(&self, cmd: Cmd) -> RedisResult<Value> {
+        let _flight = Flight::begin(self);
+        self.conduit.request_once(cmd).await
+    }
+
     /// Sends many commands in one write. Returns one value for each; error replies are values.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);

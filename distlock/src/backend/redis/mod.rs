@@ -36,6 +36,7 @@ mod reply;
 mod scripts;
 mod sentinel;
 mod slots;
+mod spare;
 mod standalone;
 mod stream;
 mod supervisor;

@@ -40,6 +40,7 @@ use self::lent::Lent;
 use self::pace::Pace;
 use self::reading::Reading;
 use self::replies::{Expected, Look, Place, Replies, Reply};
+use super::spare;
 use super::stream::Stream;
 use crate::clock;
 use crate::contained::contained;
@@ -142,11 +143,16 @@ impl Conduit {
 
     /// One command. The first poll fixes its place in the order. Always becomes ready.
     pub(super) async fn request(self: &Arc<Self>, cmd: &Cmd) -> RedisResult<Value> {
-        let write = |out: &mut Vec<u8>| cmd.write_packed_command(out);
-        match self.exchange(Expected::One, write).await? {
-            Reply::One(value) => Ok(value),
-            Reply::Several(_) => Err(broken()),
-        }
+        self.exchange_one(|out| cmd.write_packed_command(out)).await
+    }
+
+    /// The same for a command that is not needed again: its buffers are free once it is written.
+    pub(super) async fn request_once(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
+        let write = move |out: &mut Vec<u8>| {
+            cmd.write_packed_command(out);
+            spare::give_back(cmd);
+        };
+        self.exchange_one(write).await
     }
 
     /// Many commands, in one write. Returns one value for each; error replies are values.
@@ -155,6 +161,13 @@ impl Conduit {
         match self.exchange(Expected::Several(pipeline.len()), write).await? {
             Reply::Several(values) => Ok(values),
             Reply::One(_) => Err(broken()),
+        }
+    }
+
+    async fn exchange_one(self: &Arc<Self>, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Value> {
+        match self.exchange(Expected::One, write).await? {
+            Reply::One(value) => Ok(value),
+            Reply::Several(_) => Err(broken()),
         }
     }
 
