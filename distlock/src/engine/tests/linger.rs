@@ -298,9 +298,10 @@ fn who_tries_once_tells_the_holder_and_is_busy() {
 fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_times() {
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
-    for (holder, waits) in
-        [("dl1:other:0700050", [48, 3, 12, 48, 192]), ("dl1:other:0800020", [18, 3, 12, 48, 192])]
-    {
+    for (holder, waits) in [
+        ("dl1:other:0700050", [48, 3, 12, 48, 192, 500, 500]),
+        ("dl1:other:0800020", [18, 3, 12, 48, 192, 500, 500]),
+    ] {
         for wait in waits {
             let (context, ..) = desk.next_enter();
             desk.busy_behind(context, holder, true);
@@ -310,6 +311,24 @@ fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_time
     let (context, ..) = desk.next_enter();
     desk.busy_behind(context, "dl1:other:0800020", true);
     assert!(desk.sleep() > ms(1_000));
+}
+
+#[test]
+fn who_is_served_when_the_keeper_has_been_told_asks_no_more() {
+    let mut desk = Desk::new();
+    desk.acquire(0, lingering());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy_behind(context, "dl1:other:0700050", true);
+    desk.pass(ms(1));
+    desk.grant(token, desk.server_time(), None);
+    let cell = desk.acquired();
+    desk.pass(ms(60));
+    desk.timer();
+    desk.quiet();
+    assert_eq!(desk.release(&cell), Release::Sent);
+    desk.next_leave();
+    desk.quiet();
 }
 
 #[test]
