@@ -127,7 +127,7 @@ fn nothing_lingers_where_others_may_not_be_heard() {
         |desk| desk.link(&LinkEvent::Pushes(Pushes::Off)),
         |desk| desk.link(&LinkEvent::Pushes(Pushes::On)),
         |desk| desk.down(),
-        |desk| desk.up(true),
+        |desk| desk.up(FormerLinks::Dead),
         |desk| desk.ask_whether_held(),
         |desk| {
             let effects = desk.engine.lose_all(desk.now);
@@ -285,11 +285,11 @@ fn who_tries_once_tells_the_holder_and_is_busy() {
     desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..want() });
     let (plain, _) = desk.next();
     let holder = "dl1:other:0700050";
-    desk.busy_behind(plain, holder, false);
+    desk.busy_behind(plain, holder, Place::Behind);
     desk.nobody_is_done();
     let (context, mode, _) = desk.next_enter();
     assert_eq!(mode, AcquireMode::Try);
-    desk.busy_behind(context, holder, false);
+    desk.busy_behind(context, holder, Place::Behind);
     assert!(matches!(desk.outcome(), (0, Outcome::Busy { .. })));
     desk.quiet();
 }
@@ -304,12 +304,12 @@ fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_time
     ] {
         for wait in waits {
             let (context, ..) = desk.next_enter();
-            desk.busy_behind(context, holder, true);
+            desk.busy_behind(context, holder, Place::First);
             assert_eq!(desk.sleep(), ms(wait), "{holder}");
         }
     }
     let (context, ..) = desk.next_enter();
-    desk.busy_behind(context, "dl1:other:0800020", true);
+    desk.busy_behind(context, "dl1:other:0800020", Place::First);
     assert!(desk.sleep() > ms(1_000));
 }
 
@@ -319,7 +319,7 @@ fn who_is_served_when_the_keeper_has_been_told_asks_no_more() {
     desk.acquire(0, lingering());
     let (context, ..) = desk.next_enter();
     let token = context.token;
-    desk.busy_behind(context, "dl1:other:0700050", true);
+    desk.busy_behind(context, "dl1:other:0700050", Place::First);
     desk.pass(ms(1));
     desk.grant(token, desk.server_time(), None);
     let cell = desk.acquired();
