@@ -54,9 +54,10 @@ pub enum OnLost {
     Continue,
 }
 
-/// Watches over a body. It does not depend on the body's type, so it is compiled only once. The lock is kept by whoever
-/// keeps the section, and is the same at every call.
+/// Watches over a body while a lock is held. It does not depend on the body's type, so it is compiled only once. It is a
+/// handle of the lock, and does not release it.
 pub(crate) struct Section {
+    held: Held,
     on_lost: OnLost,
     scope: scope::Inherited,
     span: spans::Span,
@@ -65,23 +66,24 @@ pub(crate) struct Section {
 }
 
 impl Section {
+    /// `None`: the body runs without a lock.
     #[inline(never)]
     pub(crate) fn of(held: Option<&Held>, on_lost: OnLost) -> Option<Self> {
-        let held = held?;
+        let held = held?.clone();
         let scope = scope::Inherited::with(Add::Held(held.clone()));
-        Some(Section { on_lost, scope, span: spans::holding(held.cell()), ended: None })
+        let span = spans::holding(held.cell());
+        Some(Section { held, on_lost, scope, span, ended: None })
     }
 
     /// Polls the body, in its section if it has one. Returns the loss if that came first.
     #[inline(never)]
     pub(crate) fn poll_any(
         section: &mut Option<Self>,
-        held: Option<&Held>,
         cx: &mut Context<'_>,
         body: &mut dyn FnMut(&mut Context<'_>) -> bool,
     ) -> Option<LockError> {
-        match section.as_mut().zip(held) {
-            Some((section, held)) => match section.poll(held, cx, body) {
+        match section {
+            Some(section) => match section.poll(cx, body) {
                 Poll::Ready(Err(lost)) => Some(lost),
                 Poll::Ready(Ok(())) | Poll::Pending => None,
             },
@@ -96,14 +98,13 @@ impl Section {
     /// first.
     fn poll(
         &mut self,
-        held: &Held,
         cx: &mut Context<'_>,
         body: &mut dyn FnMut(&mut Context<'_>) -> bool,
     ) -> Poll<Result<(), LockError>> {
         if self.on_lost == OnLost::Cancel {
             // Checks the clock, not only a flag, and before the body is polled: after a suspend the body must
             // not go on.
-            held.check_here()?;
+            self.held.check_here()?;
             self.poll_ended(cx)?;
         }
         let completed = {
@@ -114,7 +115,7 @@ impl Section {
             return Poll::Ready(Ok(()));
         }
         if self.on_lost == OnLost::Cancel && self.ended.is_none() {
-            self.ended = Some(Box::pin(Ended::of(held).wait()));
+            self.ended = Some(Box::pin(Ended::of(&self.held).wait()));
             self.poll_ended(cx)?;
         }
         Poll::Pending
@@ -137,14 +138,13 @@ impl Section {
 /// size is paid for once.
 #[must_use = "futures do nothing unless polled"]
 pub struct Hold<'a, F> {
-    held: Option<&'a Held>,
     section: Option<Section>,
     body: Pin<&'a mut F>,
 }
 
 impl<'a, F: Future> Hold<'a, F> {
-    pub(crate) fn new(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Self {
-        Hold { held, section: Section::of(held, on_lost), body }
+    pub(crate) fn new(held: Option<&Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Self {
+        Hold { section: Section::of(held, on_lost), body }
     }
 }
 
@@ -158,9 +158,9 @@ impl<F: Future> Future for Hold<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Hold { held, section, body } = self.get_mut();
+        let Hold { section, body } = self.get_mut();
         let mut output = Poll::Pending;
-        let lost = Section::poll_any(section, *held, cx, &mut |cx| {
+        let lost = Section::poll_any(section, cx, &mut |cx| {
             output = body.as_mut().poll(cx);
             output.is_ready()
         });

@@ -150,10 +150,9 @@ async fn with_every_push_lost_others_get_it_when_the_time_is_over() {
         other.lock(&*key).ttl(LONG).wait(LONG).acquire().await.unwrap().release().await.unwrap();
         waits.push(start.elapsed());
     }
-    waits.sort();
     println!("waits behind a keeper of {linger:?}: {waits:?}");
-    // The heartbeat of a waiter comes after two seconds: one keeper may be late on a busy machine, and is left to that.
-    assert!(waits[3] < Duration::from_millis(1_500) && waits[4] < SOON, "{waits:?}");
+    // The heartbeat of a waiter comes after two seconds. It asks before that, because a keeper may be late.
+    assert!(waits.iter().all(|wait| *wait < Duration::from_millis(1_500)), "{waits:?}");
     residue::none(&server).await;
 }
 

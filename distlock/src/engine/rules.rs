@@ -263,6 +263,12 @@ pub(super) fn lingering_ends_in_time() -> bool {
     !mutated!(LingeringEndForgotten)
 }
 
+/// If a lease that lingers is not given back in time, its process may be late by more than a quarter of a second: the
+/// waiter goes on asking after that.
+pub(super) fn late_keepers_are_asked(planned: u32, most: u32) -> bool {
+    planned < if mutated!(LateKeeperLeftAlone) { most - 2 } else { most }
+}
+
 /// A lease lingers only while this process hears that others want it.
 pub(super) fn lingering_takes_pushes() -> bool {
     !mutated!(LingersWithoutPushes)

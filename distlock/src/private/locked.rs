@@ -182,7 +182,7 @@ impl Entry {
             self.stage = Stage::Inside(Section::of(slot.held(), self.on_lost));
         }
         match &mut self.stage {
-            Stage::Inside(section) => Section::poll_any(section, slot.held(), cx, body),
+            Stage::Inside(section) => Section::poll_any(section, cx, body),
             Stage::Acquiring(_) | Stage::Releasing(_) => None,
         }
     }

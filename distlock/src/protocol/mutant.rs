@@ -108,6 +108,7 @@ pub(crate) enum Mutant {
     LingeringProlongs,
     LingeringEndForgotten,
     LingersToTheEnd,
+    LateKeeperLeftAlone,
     LingersWithoutPushes,
     LingersAfterAWait,
     WantedIgnored,

@@ -160,6 +160,8 @@ pub(super) struct Config {
     pub(super) delay: (u64, u64),
     /// How much later a task may notice its answer, in microseconds.
     pub(super) notice: u64,
+    /// How late a timer may be now and then, in milliseconds.
+    pub(super) late: u64,
     /// Parts per million that local clocks may be off the server's.
     pub(super) drift: i64,
 
@@ -320,6 +322,7 @@ impl Config {
             longest_hold: pick(rng, &[5, 50, 400, 3_000]),
             delay: pick(rng, &[(50, 300), (200, 2_000), (1_000, 20_000)]),
             notice: pick(rng, &[10, 500, 20_000]),
+            late: 10,
             drift: pick(rng, &[0, 100, 9_000]),
             pushes: true,
             counts: true,

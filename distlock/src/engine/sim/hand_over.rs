@@ -244,7 +244,7 @@ impl World {
 
     /// Enough for a push to be delivered, and its answer too.
     pub(super) fn reaction(&self) -> u64 {
-        8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + 60 * MILLI
+        8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + (50 + self.cfg.late) * MILLI
     }
 
     /// The lease ended by itself while its release was on the way: that hands it on to nobody.

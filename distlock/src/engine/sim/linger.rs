@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::config::{Config, MILLI, Profile};
 use super::mutants::{Case, case, crowded, driven};
-use super::world::World;
+use super::world::{Event, World};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::mutant::Mutant;
-use crate::protocol::{Token, token_text};
+use crate::protocol::{AcquireMode, AcquireReply, Token, op, token_text};
 
 /// A lease that may stay with its process between sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,17 @@ pub(super) struct Lingering {
     lease_start: u64,
     /// When its first section ended.
     first_left: u64,
+}
+
+/// Who was the first in the queue behind a lease that no section used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstBehind {
+    client: usize,
+    token: Token,
+    asked: u64,
+    /// How many sections had begun.
+    sections: u64,
+    keeper: usize,
 }
 
 impl World {
@@ -46,6 +57,55 @@ impl World {
         let goes_on = |old: &Lingering| Lingering { first_left: now, ..*old } == lingering;
         watch.lingering = watch.lingering.filter(goes_on).or(Some(lingering));
     }
+
+    /// Nobody is cut off, stopped or late with a place that others have to find out about by their heartbeats.
+    fn waits_undisturbed(&self) -> bool {
+        let c = &self.cfg;
+        let faults = c.push_breaks + c.forces + c.steps_back + c.steps_forward;
+        let given_up = c.cancel + c.once + c.careless + c.unpolled + c.several + c.min_hold;
+        let calm = c.is_whole() && c.in_order() && !c.is_short() && faults == 0 && given_up == 0.0;
+        calm && c.pushes && c.pollers == 0 && self.fault_at == 0
+    }
+
+    /// A process is late with what it keeps, and every push is lost: even so the first waiter gets the lock soon after
+    /// the time is over, and not at its heartbeat.
+    pub(super) fn watch_first_behind(
+        &mut self,
+        key: usize,
+        client: usize,
+        op: &op::Acquire,
+        reply: &AcquireReply,
+    ) {
+        let AcquireReply::Busy { holder, front: true, .. } = reply else { return };
+        let (Some(linger), Some(kept)) = (holder.linger, self.keys[key].lingering) else { return };
+        let keeper = &self.clients[kept.client].name;
+        let in_use = *holder.text != *token_text(keeper, kept.token)
+            || self.lease_start(key, &holder.text) != kept.lease_start
+            || self.is_believed(key);
+        if in_use || op.mode == AcquireMode::Try || !self.waits_undisturbed() {
+            return;
+        }
+        let linger = u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX);
+        // The keeper's timer may be late, then the waiter's, which asks every half a second in the end.
+        let due = linger * 51 / 50 + self.reaction() + 500 * MILLI + self.cfg.late * MILLI;
+        let (asked, sections) = (self.now, self.keys[key].sections);
+        let waiter = FirstBehind { client, token: op.token, asked, sections, keeper: kept.client };
+        self.after(due, Event::LingeringIsOver { key, waiter });
+    }
+
+    pub(super) fn lingering_is_over(&mut self, key: usize, waiter: FirstBehind) {
+        let FirstBehind { client, token, asked, sections, keeper } = waiter;
+        let able = |c: usize| self.is_able(c) && self.clients[c].disturbed_at < asked;
+        let waits = self.clients[client].knows(&self.keys[key].name, token);
+        if waits && able(client) && able(keeper) && self.keys[key].sections == sections {
+            let what = format!(
+                "token {} of process {client} waits for a lock that nobody has used for {} ms",
+                token.0,
+                (self.now - asked) / MILLI
+            );
+            self.fail("lingering", what);
+        }
+    }
 }
 
 /// Several processes come now and then, and keep the lock for long.
@@ -71,6 +131,13 @@ fn untold(c: &mut Config) {
 fn untold_for_a_moment(c: &mut Config) {
     untold(c);
     c.lingers = vec![20];
+}
+
+/// Nobody hears anything, and timers may be late by more than a waiter's first questions take.
+fn late_and_untold(c: &mut Config) {
+    untold_for_a_moment(c);
+    c.late = 400;
+    (c.forever, c.bounded) = (1.0, 0.0);
 }
 
 /// The lease ends while the process keeps it.
@@ -116,6 +183,7 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::LingersAfterAWait, &[Calm], in_line),
     case(Mutant::LingersWithoutPushes, &[Deaf], often_deaf),
     case(Mutant::LingeringEndForgotten, &[Pushes], untold_for_a_moment),
+    case(Mutant::LateKeeperLeftAlone, &[Calm], late_and_untold),
     case(Mutant::LingeringProlongs, &[Pushes], beyond_the_lease),
     case(Mutant::LingeringBeginsAnew, &[Alone], without_a_pause),
     case(Mutant::FenceUsedAgain, &[Alone], fenced),

@@ -76,6 +76,8 @@ pub(super) struct KeyWatch {
     pub(super) untold_until: u64,
     /// The lease that had the latest section.
     pub(super) lingering: Option<Lingering>,
+    /// How many sections have begun.
+    pub(super) sections: u64,
 }
 
 impl KeyWatch {
@@ -100,6 +102,7 @@ impl KeyWatch {
             late_until: 0,
             untold_until: 0,
             lingering: None,
+            sections: 0,
         }
     }
 }
@@ -151,6 +154,7 @@ impl World {
             self.check_fence(key, cell.fence, lease_start);
         }
         self.keys[key].holders.push(holder);
+        self.keys[key].sections += 1;
         self.vacancy_ends(key);
     }
 
@@ -159,6 +163,7 @@ impl World {
         let holder = Holder { who: Who::Poller { index, until }, kind: Kind::Exclusive, lease_start };
         self.check_alone(key, &holder);
         self.keys[key].holders.push(holder);
+        self.keys[key].sections += 1;
         self.vacancy_ends(key);
     }
 

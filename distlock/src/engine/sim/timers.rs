@@ -51,7 +51,7 @@ impl World {
         if let Some(due) = due {
             let at = self.clients[c].clock.when(due);
             // A runtime's timers are late by up to a millisecond or so, now and then by more.
-            let late = if self.rng.u32(0..20) == 0 { 10 * MILLI } else { MILLI };
+            let late = if self.rng.u32(0..20) == 0 { self.cfg.late * MILLI } else { MILLI };
             let late = self.rng.u64(0..late);
             let life = self.clients[c].life;
             let what = What::Timer { number };

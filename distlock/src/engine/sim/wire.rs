@@ -218,6 +218,7 @@ impl World {
             (Command::Acquire(_, Ask::Full(op)), Answer::Acquire(_, Ok(reply))) => {
                 self.check_overtaking(&before, &text, reply);
                 self.watch_ask(index, self.jobs[job].client, &before, op, reply);
+                self.watch_first_behind(index, self.jobs[job].client, op, reply);
                 // In a gap: the next in the queue does not know that it is the first now.
                 // Only who comes in knows of it: those who could come in too find out by their heartbeats.
                 if matches!(reply, AcquireReply::Acquired { .. }) && !before.queue.is_empty() {

@@ -10,6 +10,7 @@ use super::client::{Client, What};
 use super::config::{Config, MILLI, SECOND, Use, Uses};
 use super::faults::Fault;
 use super::foreign::{Poller, PollerStep};
+use super::linger::FirstBehind;
 use super::oracle::KeyWatch;
 use super::refusals::Refusal;
 use super::wire::Job;
@@ -103,6 +104,11 @@ pub(super) enum Event {
         client: usize,
         token: Token,
         asked: u64,
+    },
+    /// The time of a lease that lingers is over; by now the first waiter must have the lock.
+    LingeringIsOver {
+        key: usize,
+        waiter: FirstBehind,
     },
     Watch,
 }
@@ -271,6 +277,7 @@ impl World {
             Event::GrantIsOld { key, text, client, until } => self.grant_is_old(key, &text, client, until),
             Event::AskIsDue { key, client, token, asked } => self.ask_is_due(key, client, token, asked),
             Event::RenewalIsDue { client, life, since } => self.renewal_is_due(client, life, since),
+            Event::LingeringIsOver { key, waiter } => self.lingering_is_over(key, waiter),
             Event::Watch => self.watch(),
         }
     }

@@ -25,11 +25,13 @@ const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
-/// If a lease that lingers is still held when it should be over, the waiter asks again after this time, then
-/// four times as long each time …
+/// If a lease that lingers is still held when it should be over, its process is late, or a section is running. The
+/// waiter asks again after this time, then four times as long each time …
 const LINGER_MARGIN: Duration = Duration::from_millis(3);
-/// … so often in all. Then a section is running.
-const LINGER_ASKS: u32 = 5;
+/// … this long in the end …
+const LONGEST_LINGER_PAUSE: Duration = Duration::from_millis(500);
+/// … so often in all, for a second and a quarter. Then the heartbeat is enough.
+const LINGER_ASKS: u32 = 7;
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,12 +61,12 @@ fn how_found(attempt: &Attempt, found: Found) -> How {
 /// it. It does so [`LINGER_ENDS_EARLY`]; the waiter asks half as early, because its own timer may be late,
 /// too.
 fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option<Duration> {
-    let linger = holder.linger.filter(|_| attempt.linger_asks < LINGER_ASKS)?;
+    let linger = holder.linger.filter(|_| rules::late_keepers_are_asked(attempt.linger_asks, LINGER_ASKS))?;
     let before = attempt.linger_asks;
     attempt.linger_asks += 1;
     Some(match before.checked_sub(1) {
         None => linger - (LINGER_ENDS_EARLY / 2).min(linger / 8),
-        Some(asks) => LINGER_MARGIN * 4_u32.pow(asks),
+        Some(asks) => (LINGER_MARGIN * 4_u32.pow(asks)).min(LONGEST_LINGER_PAUSE),
     })
 }
 

@@ -62,7 +62,7 @@ fn a_grant_after_a_reconnection_is_confirmed() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.down();
-    desk.up(true);
+    desk.up(FormerLinks::Dead);
     desk.next_enter();
     desk.pass(ms(1));
     desk.grant(token, desk.server_time(), None);
@@ -198,7 +198,7 @@ fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     desk.acquire(0, fenced());
     let (first, ..) = desk.next_enter();
     let token = first.token;
-    desk.up(true);
+    desk.up(FormerLinks::Dead);
     let (second, ..) = desk.next_enter();
     desk.busy(second);
     desk.pass(ms(5));

@@ -27,7 +27,7 @@ fn a_place_is_handed_on_here_and_the_attempt_given_up() {
     desk.acquire(1, limited());
     let (context, ..) = desk.next_enter();
     let attempt = context.token;
-    desk.busy_behind(context, MARKER, false);
+    desk.busy_behind(context, MARKER, Place::Behind);
     assert_eq!(desk.release(&first), Release::HandedOn);
     assert_eq!(desk.acquired().token, first.token);
     assert_eq!(desk.next_leave().0.token, attempt);
@@ -42,7 +42,7 @@ fn a_place_that_does_not_suit_goes_back_and_the_attempt_goes_on() {
     desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(20_000), ..limited() });
     let (context, ..) = desk.next_enter();
     let attempt = context.token;
-    desk.busy_behind(context, MARKER, false);
+    desk.busy_behind(context, MARKER, Place::Behind);
     desk.release(&first);
     desk.nobody_is_done();
     assert_eq!(desk.next_leave().0.token, first.token);

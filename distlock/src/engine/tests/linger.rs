@@ -127,7 +127,7 @@ fn nothing_lingers_where_others_may_not_be_heard() {
         |desk| desk.link(&LinkEvent::Pushes(Pushes::Off)),
         |desk| desk.link(&LinkEvent::Pushes(Pushes::On)),
         |desk| desk.down(),
-        |desk| desk.up(true),
+        |desk| desk.up(FormerLinks::Dead),
         |desk| desk.ask_whether_held(),
         |desk| {
             let effects = desk.engine.lose_all(desk.now);
@@ -285,11 +285,11 @@ fn who_tries_once_tells_the_holder_and_is_busy() {
     desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..want() });
     let (plain, _) = desk.next();
     let holder = "dl1:other:0700050";
-    desk.busy_behind(plain, holder, false);
+    desk.busy_behind(plain, holder, Place::Behind);
     desk.nobody_is_done();
     let (context, mode, _) = desk.next_enter();
     assert_eq!(mode, AcquireMode::Try);
-    desk.busy_behind(context, holder, false);
+    desk.busy_behind(context, holder, Place::Behind);
     assert!(matches!(desk.outcome(), (0, Outcome::Busy { .. })));
     desk.quiet();
 }
@@ -298,18 +298,37 @@ fn who_tries_once_tells_the_holder_and_is_busy() {
 fn who_waits_behind_it_asks_again_when_its_time_must_be_over_and_then_a_few_times() {
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
-    for (holder, waits) in
-        [("dl1:other:0700050", [48, 3, 12, 48, 192]), ("dl1:other:0800020", [18, 3, 12, 48, 192])]
-    {
+    for (holder, waits) in [
+        ("dl1:other:0700050", [48, 3, 12, 48, 192, 500, 500]),
+        ("dl1:other:0800020", [18, 3, 12, 48, 192, 500, 500]),
+    ] {
         for wait in waits {
             let (context, ..) = desk.next_enter();
-            desk.busy_behind(context, holder, true);
+            desk.busy_behind(context, holder, Place::First);
             assert_eq!(desk.sleep(), ms(wait), "{holder}");
         }
     }
     let (context, ..) = desk.next_enter();
-    desk.busy_behind(context, "dl1:other:0800020", true);
+    desk.busy_behind(context, "dl1:other:0800020", Place::First);
     assert!(desk.sleep() > ms(1_000));
+}
+
+#[test]
+fn who_is_served_when_the_keeper_has_been_told_asks_no_more() {
+    let mut desk = Desk::new();
+    desk.acquire(0, lingering());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy_behind(context, "dl1:other:0700050", Place::First);
+    desk.pass(ms(1));
+    desk.grant(token, desk.server_time(), None);
+    let cell = desk.acquired();
+    desk.pass(ms(60));
+    desk.timer();
+    desk.quiet();
+    assert_eq!(desk.release(&cell), Release::Sent);
+    desk.next_leave();
+    desk.quiet();
 }
 
 #[test]

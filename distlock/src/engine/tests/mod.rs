@@ -104,6 +104,20 @@ impl Answers for OpError {
     }
 }
 
+/// Whether commands of earlier connections may still arrive when a new one is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FormerLinks {
+    Dead,
+    Alive,
+}
+
+/// Where a waiter is in the server's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    First,
+    Behind,
+}
+
 /// One process with one key.
 struct Desk {
     engine: Shards<u32>,
@@ -140,7 +154,7 @@ impl Desk {
             lost: Vec::new(),
             queued: Vec::new(),
         };
-        desk.up(true);
+        desk.up(FormerLinks::Dead);
         desk
     }
 
@@ -212,7 +226,8 @@ impl Desk {
         self.take(effects);
     }
 
-    fn up(&mut self, former_links_dead: bool) {
+    fn up(&mut self, former_links: FormerLinks) {
+        let former_links_dead = former_links == FormerLinks::Dead;
         self.link(&LinkEvent::Up { former_links_dead, pushes: Pushes::On });
     }
 
@@ -266,12 +281,12 @@ impl Desk {
     }
 
     fn busy(&mut self, context: Sent) {
-        self.busy_behind(context, "dl1:other:1", false);
+        self.busy_behind(context, "dl1:other:1", Place::Behind);
     }
 
-    fn busy_behind(&mut self, context: Sent, holder: &str, front: bool) {
+    fn busy_behind(&mut self, context: Sent, holder: &str, place: Place) {
         let server_time = Some(self.server_time());
-        let remaining = Remaining::For(TTL);
+        let (remaining, front) = (Remaining::For(TTL), place == Place::First);
         self.answer(context, Ok(AcquireReply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 

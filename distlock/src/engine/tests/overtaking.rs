@@ -74,12 +74,12 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
-    desk.up(false);
+    desk.up(FormerLinks::Alive);
     desk.sent.clear();
     desk.release(&cell);
     let (own, _) = desk.next_leave();
     desk.down();
-    desk.up(false);
+    desk.up(FormerLinks::Alive);
     let (repeated, _) = desk.next_leave();
     desk.answer(repeated, Ok(ReleaseReply::Released { gap: false }));
     let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));

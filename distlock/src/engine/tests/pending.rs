@@ -43,7 +43,7 @@ fn a_flapping_link_whose_former_links_may_be_alive_does_not_multiply_them() {
     let token = release_without_link(&mut desk);
     let (mut sends, mut most) = (0, 0);
     for _ in 0..30 {
-        desk.up(false);
+        desk.up(FormerLinks::Alive);
         sends += fail_for(&mut desk, ms(1_000), Failure::Unknown);
         desk.down();
         sends += fail_for(&mut desk, ms(1_000), Failure::NotSent);
@@ -125,14 +125,14 @@ fn what_waits_for_a_link_goes_out_with_it_though_a_former_link_may_be_alive() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
-    desk.up(false);
+    desk.up(FormerLinks::Alive);
     desk.sent.clear();
     desk.release(&cell);
     let (context, _) = desk.next_leave();
     desk.down();
     desk.fails(context, Failure::Unknown);
     desk.pass(ms(100));
-    desk.up(false);
+    desk.up(FormerLinks::Alive);
     assert_eq!(desk.next_leave().0.token, cell.token);
     assert_eq!(desk.engine.pending_releases().len(), 1);
 }

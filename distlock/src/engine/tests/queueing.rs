@@ -11,15 +11,15 @@ fn the_heartbeat_comes_before_a_claim_would_end() {
 
 #[test]
 fn only_the_front_polls_behind_a_holder_that_cannot_hand_over() {
-    for (front, most) in [(true, ms(10)), (false, ms(2_400))] {
+    for (place, most) in [(Place::First, ms(10)), (Place::Behind, ms(2_400))] {
         let mut desk = Desk::new();
         desk.acquire(0, want());
         let (context, _) = desk.next();
-        desk.busy_behind(context, "py:1", false);
+        desk.busy_behind(context, "py:1", Place::Behind);
         let (context, ..) = desk.next_enter();
-        desk.busy_behind(context, "py:1", front);
+        desk.busy_behind(context, "py:1", place);
         let slept = desk.sleep();
-        assert!(slept <= most && slept >= most / 4, "{front}: {slept:?}");
+        assert!(slept <= most && slept >= most / 4, "{place:?}: {slept:?}");
     }
 }
 
@@ -68,7 +68,7 @@ fn an_entry_is_removed_by_the_one_that_gets_the_lock() {
     desk.pass(ms(3_000));
     desk.acquire(3, Want { wait_limit: WaitLimit::Once, ..want() });
     desk.timer();
-    desk.up(true);
+    desk.up(FormerLinks::Dead);
     for (context, op) in desk.sent.drain(..) {
         if let Command::Acquire(_, Ask::Full(op::Acquire { mode, .. })) = op {
             assert_ne!(mode, AcquireMode::Try, "{context:?}");

@@ -92,7 +92,7 @@ pub(super) fn no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for() {
     desk.nobody_is_done();
     let (context, ..) = desk.next_enter();
     assert_ne!(context.token, first.token);
-    desk.busy_behind(context, "dl1:s", false);
+    desk.busy_behind(context, "dl1:s", Place::Behind);
     assert_eq!(desk.release(&first), Release::Sent);
 }
 
@@ -119,7 +119,7 @@ fn no_reader_passes_a_writer_that_waits_here() {
     desk.hold(reader());
     desk.acquire(1, want());
     let (context, ..) = desk.next_enter();
-    desk.busy_behind(context, "dl1:s", true);
+    desk.busy_behind(context, "dl1:s", Place::First);
     desk.acquire(2, reader());
     desk.nobody_is_done();
     desk.quiet();
@@ -174,7 +174,7 @@ fn an_attempt_for_readers_who_came_in_otherwise_is_given_up() {
     let long = desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(20_000), ..reader() });
     let (context, ..) = desk.next_enter();
     let attempt = context.token;
-    desk.busy_behind(context, "dl1:s", false);
+    desk.busy_behind(context, "dl1:s", Place::Behind);
     desk.acquire(2, reader());
     desk.nobody_is_done();
     desk.cancel(long);

@@ -7,9 +7,10 @@ use std::task::Poll;
 
 use redis::{Cmd, Value};
 
+use super::follow::Answered;
 use super::node::Node;
 use super::question::{SlotState, ask};
-use super::{Answered, ClusterBackend, ClusterShared};
+use super::{ClusterBackend, ClusterShared};
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::PIECE;
 use crate::backend::redis::link::Link;
