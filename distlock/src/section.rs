@@ -54,8 +54,8 @@ pub enum OnLost {
     Continue,
 }
 
-/// Watches over a body while a lock is held. It does not depend on the body's type, so it is compiled only once. It is a
-/// handle of the lock, and does not release it.
+/// Watches over a body while a lock is held, and does not release it. It does not depend on the body's type, so it is
+/// compiled only once.
 pub(crate) struct Section {
     held: Held,
     on_lost: OnLost,
