@@ -26,6 +26,10 @@ pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
 
 impl Core {
     /// A request waits, and sends nothing itself: maybe because others of this process are in front of it.
+    #[expect(
+        clippy::ptr_arg,
+        reason = "an observer may keep the label, which costs nothing if it is borrowed"
+    )]
     pub(crate) fn report_wait_behind_others(&self, key: &Arc<str>, label: &Cow<'static, str>, kind: Kind) {
         if self.observers.want_nothing() {
             return;

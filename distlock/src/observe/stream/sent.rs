@@ -47,6 +47,10 @@ pub(super) enum OfLock {
 impl Sent {
     /// `None`: nothing for a program.
     pub(super) fn of(event: &Event<'_>) -> Option<Sent> {
+        let lock_sent = |label: &Cow<'static, str>, key: &Arc<str>, what| {
+            let (label, key) = (label.clone(), key.clone());
+            Sent::Lock { label, key, what }
+        };
         let of_lock = |lock: Lock<'_>, what| lock_sent(lock.label, lock.key, what);
         Some(match *event {
             Event::Requested { .. } => return None,
@@ -72,10 +76,6 @@ impl Sent {
             Event::Failed { defect } => Sent::Other(LockEvent::Failed { defect: defect.to_owned() }),
         })
     }
-}
-
-fn lock_sent(label: &Cow<'static, str>, key: &Arc<str>, what: OfLock) -> Sent {
-    Sent::Lock { label: label.clone(), key: key.clone(), what }
 }
 
 fn of_link(store: &str, change: LinkChange<'_>) -> Option<LockEvent> {
