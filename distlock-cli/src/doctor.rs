@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::args::General;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::out::say;
 use crate::words::time;
 
 const TTL: Duration = Duration::from_secs(5);
@@ -166,12 +167,12 @@ impl Report {
             _ => "fault",
         };
         if self.json {
-            println!("{}", json!({ "severity": word, "about": about, "text": text, "remedy": remedy }));
+            say(json!({ "severity": word, "about": about, "text": text, "remedy": remedy }));
             return;
         }
-        println!("{word:<8} {about}: {text}");
+        say(format_args!("{word:<8} {about}: {text}"));
         if let Some(remedy) = remedy {
-            println!("{:<8} → {remedy}", "");
+            say(format_args!("{:<8} → {remedy}", ""));
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::args::{General, Ls, Sort};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::out::say;
 use crate::rates::host;
 use crate::words::{Parties, kind, shown, time_or_dash};
 
@@ -88,7 +89,7 @@ impl Out {
     /// What is missing.
     fn end(&self, unanswered: &[String]) {
         if self.json {
-            println!("{}", json!({ "unanswered": unanswered }));
+            say(json!({ "unanswered": unanswered }));
         } else if !unanswered.is_empty() {
             let names: Vec<String> = unanswered.iter().map(|client| shown(client)).collect();
             eprintln!("distlock: no answer from {}: their locks are missing", names.join(", "));

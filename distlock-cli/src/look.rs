@@ -11,6 +11,7 @@ use crate::args::{General, Key, Release, WaitFor};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::out::say;
 use crate::span::Wait;
 use crate::words::{self, Parties, shown, time};
 
@@ -43,18 +44,18 @@ pub(crate) async fn show(general: &General, options: Key) -> Result<Exit, Exit> 
         (Some(info), true) => {
             let mut lock = as_json::lock(&info.into());
             lock["unanswered"] = json!(info.unanswered);
-            println!("{lock}");
+            say(lock);
         }
-        (None, true) => println!("{}", as_json::free(&options.key)),
+        (None, true) => say(as_json::free(&options.key)),
         (Some(info), false) => print(info),
-        (None, false) => println!("{}  free", shown(&options.key)),
+        (None, false) => say(format_args!("{}  free", shown(&options.key))),
     }
     Ok(if found.is_some() { Exit::Success } else { Exit::No })
 }
 
 fn print(info: &LockInfo) {
     let parties = Parties::from(info);
-    println!("{}  {}  {} waiting", shown(&info.key), words::kind(info.kind), parties.waiters);
+    say(format_args!("{}  {}  {} waiting", shown(&info.key), words::kind(info.kind), parties.waiters));
     for holder in &info.holders {
         let mut facts = Vec::new();
         facts.extend(holder.client.as_ref().and_then(words::process));
@@ -63,7 +64,7 @@ fn print(info: &LockInfo) {
         facts.push(left(holder.remaining));
         facts.extend(holder.users.filter(|users| *users > 1).map(|users| format!("{users} readers")));
         facts.push(shown(&holder.token));
-        println!("  held by {}  ({})", shown(client(&holder.token)), facts.join(", "));
+        say(format_args!("  held by {}  ({})", shown(client(&holder.token)), facts.join(", ")));
     }
     for (place, waiter) in info.waiting.iter().enumerate() {
         let mut facts = Vec::new();
@@ -74,10 +75,10 @@ fn print(info: &LockInfo) {
             waiter.requests.filter(|requests| *requests > 1).map(|count| format!("{count} requests")),
         );
         let id = waiter.client.as_ref().map(|client| client.id.as_str()).or(waiter.token.as_deref());
-        println!("  {}. waits {}  ({})", place + 1, shown(id.unwrap_or("?")), facts.join(", "));
+        say(format_args!("  {}. waits {}  ({})", place + 1, shown(id.unwrap_or("?")), facts.join(", ")));
     }
     for silent in &info.unanswered {
-        println!("  no answer from {}: stopped, dead, or an earlier version", shown(silent));
+        say(format_args!("  no answer from {}: stopped, dead, or an earlier version", shown(silent)));
     }
 }
 
@@ -124,7 +125,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
     }
     match manager.force_release(&options.key).await {
         Ok(true) => {
-            println!("{} was taken from {from}", shown(&info.key));
+            say(format_args!("{} was taken from {from}", shown(&info.key)));
             Ok(Exit::Success)
         }
         Ok(false) => Err(Exit::No.because(&format!("{} was released meanwhile", shown(&info.key)))),
@@ -152,9 +153,9 @@ pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
     let guard = guard.map_err(|error| Exit::told(&error))?;
     guard.release().await.map_err(|error| Exit::told(&error))?;
     if general.json {
-        println!("{}", json!({ "ok": true, "ms": start.elapsed().as_secs_f64() * 1e3 }));
+        say(json!({ "ok": true, "ms": start.elapsed().as_secs_f64() * 1e3 }));
     } else {
-        println!("ok, {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        say(format_args!("ok, {:.1} ms", start.elapsed().as_secs_f64() * 1e3));
     }
     Ok(Exit::Success)
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod list;
 mod look;
+mod out;
 mod rates;
 mod run;
 mod span;

@@ -2,7 +2,7 @@
 
 use distlock_tests::RedisServer;
 
-use super::{Running, assert_status, distlock, is_free, output, text};
+use super::{Running, assert_status, distlock, holding, is_free, output, text};
 
 #[test]
 fn show_says_who_holds_a_lock() {
@@ -99,4 +99,21 @@ fn a_prefix_applies_to_every_key() {
     assert!(!is_free(&server, "shop:k"));
     assert_status(&output(&mut distlock(&server, &["--prefix", "shop:", "show", "k"])), 0);
     assert_status(&output(&mut distlock(&server, &["show", "k"])), 1);
+}
+
+/// As behind `| head`: what is printed is lost, and the exit status is the same.
+#[test]
+fn a_closed_pipe_changes_no_status() {
+    let server = RedisServer::start();
+    let _holder = holding(&server, "holder", "k");
+    for arguments in
+        [&["show", "k"][..], &["show", "other"], &["ls"], &["--json", "ls"], &["ping"], &["doctor"]]
+    {
+        let open = output(&mut distlock(&server, arguments));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = output(distlock(&server, arguments).stdout(writer));
+        assert_eq!(closed.status.code(), open.status.code(), "{arguments:?}: {}", text(&closed.stderr));
+        assert!(!text(&closed.stderr).contains("panic"), "{arguments:?}: {}", text(&closed.stderr));
+    }
 }

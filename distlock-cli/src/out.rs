@@ -1,0 +1,9 @@
+//! Lines on the standard output.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Prints a line. If nobody reads any more, as behind `| head`, the line is lost and the exit status right all the same.
+pub(crate) fn say(line: impl Display) {
+    drop(writeln!(io::stdout().lock(), "{line}"));
+}
