@@ -54,34 +54,47 @@ pub(crate) async fn judge(server: &RedisServer, ours: Vec<Vec<Section>>, foreign
     residue::none(server).await;
 }
 
-/// Starts our tasks; the sender stops them. Every one of them is at work when this returns: a foreign client that
-/// never pauses would be done before ours are connected, and have met nobody.
-pub(crate) async fn start(server: &RedisServer) -> (watch::Sender<bool>, Vec<JoinHandle<Vec<Section>>>) {
-    let (stop, stopped) = watch::channel(false);
-    let (begun, mut at_work) = mpsc::channel(TASKS);
-    let tasks = (0..TASKS)
-        .map(|task| tokio::spawn(work(server.url(), task, begun.clone(), stopped.clone())))
-        .collect();
-    for _ in 0..TASKS {
-        at_work.recv().await.unwrap();
+/// Our tasks.
+pub(crate) struct Ours {
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<Vec<Section>>>,
+}
+
+impl Ours {
+    /// Every one of them is at work when this returns: a foreign client that never pauses would be done before ours are
+    /// connected, and have met nobody.
+    pub(crate) async fn begin(server: &RedisServer) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let (begun, mut at_work) = mpsc::channel(TASKS);
+        let tasks = (0..TASKS)
+            .map(|task| tokio::spawn(work(server.url(), task, begun.clone(), stopped.clone())))
+            .collect();
+        for _ in 0..TASKS {
+            at_work.recv().await.unwrap();
+        }
+        Ours { stop, tasks }
     }
-    (stop, tasks)
+
+    /// What each of them believed.
+    pub(crate) async fn end(self) -> Vec<Vec<Section>> {
+        self.stop.send(true).unwrap();
+        let mut ours = Vec::new();
+        for task in self.tasks {
+            ours.push(task.await.unwrap());
+        }
+        ours
+    }
 }
 
 /// A client process works on the key beside our tasks, and both are judged. Returns its last event.
 pub(crate) async fn contest(server: &RedisServer, mut client: LockClient, name: &'static str) -> Event {
-    let (stop, tasks) = start(server).await;
+    let ours = Ours::begin(server).await;
     client.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));
     let foreign = tokio::task::spawn_blocking(move || {
         let sections = (0..FOREIGN).map(|_| client.expect("section").section(name)).collect::<Vec<_>>();
         (sections, client.expect("done"))
     });
     let (foreign, done) = foreign.await.unwrap();
-    stop.send(true).unwrap();
-    let mut ours = Vec::new();
-    for task in tasks {
-        ours.push(task.await.unwrap());
-    }
-    judge(server, ours, foreign).await;
+    judge(server, ours.end().await, foreign).await;
     done
 }

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use distlock_tests::{RedisServer, Section, Tally, shared_clock};
 
-use crate::judge::{FOREIGN, KEY, TALLY, TTL, judge, start};
+use crate::judge::{FOREIGN, KEY, Ours, TALLY, TTL, judge};
 
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -34,15 +34,10 @@ fn poller(url: &str) -> Vec<Section> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_polling_loop_and_our_waiters_exclude_each_other_and_both_make_progress() {
     let server = RedisServer::start();
-    let (stop, tasks) = start(&server).await;
+    let ours = Ours::begin(&server).await;
     let url = server.url();
     let foreign = tokio::task::spawn_blocking(move || poller(&url)).await.unwrap();
-    stop.send(true).unwrap();
-    let mut ours = Vec::new();
-    for task in tasks {
-        ours.push(task.await.unwrap());
-    }
-    judge(&server, ours, foreign).await;
+    judge(&server, ours.end().await, foreign).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::General;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::out::say;
 use feed::Feed;
 use guard::Guard;
 
@@ -48,7 +49,7 @@ pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
     let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, &error))?;
     let address = listener.local_addr().map_err(|error| cannot_listen(listen, &error))?;
     let secret = token.as_ref().map(|token| format!("#token={token}")).unwrap_or_default();
-    println!("http://{address}/{secret}");
+    say(format_args!("http://{address}/{secret}"));
     let guard = Guard::new(address.ip(), &hosts, token);
     let store = general.url.as_deref().map(place).unwrap_or_default();
     let feed = Feed::new(manager, store, pattern, guard.access());

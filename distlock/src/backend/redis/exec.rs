@@ -101,7 +101,7 @@ impl Exec {
         op: O,
         (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult<O::Reply> {
-        match link.request_once(cmd).await {
+        match link.request(cmd).await {
             Ok(value) => match self.again(&key, &value, encoding) {
                 None => self.decode(&link, &key, &op, encoding, value),
                 // Boxed because it is rare: it would double the size of every operation.
@@ -126,7 +126,7 @@ impl Exec {
     /// If a reply has only the marker of a shared or limited lock, replaces the marker by a holder's token.
     pub(super) async fn named(&self, link: &Link, key: &str, reply: AcquireReply) -> AcquireReply {
         let AcquireReply::Busy { server_time, holder, remaining, front } = reply else { return reply };
-        let found = link.request(&self.wire.last_member(key)).await;
+        let found = link.request(self.wire.last_member(key)).await;
         let member = found.ok().as_ref().and_then(reply::of_last_member);
         let holder = member.map_or(holder, CurrentHolder::from);
         AcquireReply::Busy { server_time, holder, remaining, front }
@@ -167,7 +167,7 @@ impl Exec {
     ) -> OpResult<O::Reply> {
         for _ in 0..FORMS {
             let (cmd, encoding) = self.encode_again(key, op.encoder(), again);
-            let value = self.ask(link, &cmd).await?;
+            let value = self.ask(link, cmd).await?;
             match self.again(key, &value, encoding) {
                 None => return self.decode(link, key, op, encoding, value),
                 Some(next) => again = next,
@@ -187,7 +187,7 @@ impl Exec {
         (self.script(script_ref, key, op), Encoding::Script)
     }
 
-    pub(super) async fn ask(&self, link: &Link, cmd: &Cmd) -> Result<Value, OpError> {
+    pub(super) async fn ask(&self, link: &Link, cmd: Cmd) -> Result<Value, OpError> {
         link.request(cmd).await.map_err(|error| broken(link, error))
     }
 
@@ -361,9 +361,9 @@ impl Exec {
         link: &Link,
         batch: &[(Arc<str>, op::Acquire)],
     ) -> OpResult<Vec<BatchReply>> {
-        let mut value = self.ask(link, &self.wire.enter_all(ScriptRef::Hash, batch)).await?;
+        let mut value = self.ask(link, self.wire.enter_all(ScriptRef::Hash, batch)).await?;
         if is_unknown_script(&value) {
-            value = self.ask(link, &self.wire.enter_all(ScriptRef::Text, batch)).await?;
+            value = self.ask(link, self.wire.enter_all(ScriptRef::Text, batch)).await?;
         }
         self.decode_acquire_all(link, batch, &value)
     }
@@ -399,7 +399,7 @@ impl Exec {
 
     /// The clients that listen for pushes on this server.
     pub(super) async fn clients(self: Arc<Self>, link: Arc<Link>) -> Result<Vec<String>, OpError> {
-        match self.ask(&link, &self.wire.channels()).await? {
+        match self.ask(&link, self.wire.channels()).await? {
             Value::ServerError(error) => Err(errors::clients_unknown(error)),
             value => Ok(reply::of_channels(&self.wire.names, &value)),
         }
@@ -414,7 +414,7 @@ impl Exec {
     ) -> impl Future<Output = Result<Told, OpError>> + Send + use<> {
         let publish = self.wire.publish(client, text);
         async move {
-            match self.ask(&link, &publish).await? {
+            match self.ask(&link, publish).await? {
                 Value::ServerError(error) => Err(failed(&link, error)),
                 // One server counts all who listen.
                 Value::Int(0) if !self.wire.names.is_clustered() => Ok(Told::Nobody),
@@ -424,9 +424,9 @@ impl Exec {
     }
 
     pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
-        let mut value = self.ask(&link, &self.force_cmd(ScriptRef::Hash, &key)).await?;
+        let mut value = self.ask(&link, self.force_cmd(ScriptRef::Hash, &key)).await?;
         if is_unknown_script(&value) {
-            value = self.ask(&link, &self.force_cmd(ScriptRef::Text, &key)).await?;
+            value = self.ask(&link, self.force_cmd(ScriptRef::Text, &key)).await?;
         }
         match value {
             Value::ServerError(error) => Err(failed(&link, error)),

@@ -80,7 +80,7 @@ pub(super) async fn log_in(
 
 impl Asks for Arc<Conduit> {
     async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
-        self.request(cmd).await
+        self.request(cmd.clone()).await
     }
 }
 
@@ -90,15 +90,9 @@ impl Link {
     }
 
     /// Sends one command.
-    pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
+    pub(super) async fn request(&self, cmd: Cmd) -> RedisResult<Value> {
         let _flight = Flight::begin(self);
         self.conduit.request(cmd).await
-    }
-
-    /// Sends one command that is not needed again.
-    pub(super) async fn request_once(&self, cmd: Cmd) -> RedisResult<Value> {
-        let _flight = Flight::begin(self);
-        self.conduit.request_once(cmd).await
     }
 
     /// Sends many commands in one write. Returns one value for each; error replies are values.
@@ -109,7 +103,7 @@ impl Link {
 
     /// Sends a PING. Any reply proves that the server is alive. Not counted as a request.
     pub(super) async fn ping(&self) -> RedisResult<Value> {
-        self.conduit.request(&redis::cmd("PING")).await
+        self.conduit.request(redis::cmd("PING")).await
     }
 
     pub(super) fn in_flight(&self) -> usize {

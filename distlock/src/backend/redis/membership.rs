@@ -143,7 +143,7 @@ impl Exec {
         cmd.arg(note.run_id).arg(mark);
         cmd.arg(note.longest_ttl.as_millis().to_string()).arg(note.fences);
         cmd.arg(note.met.map_or(0, |met| met.0)).arg(NOTE_TTL.as_millis().to_string());
-        match self.ask(&link, &cmd).await? {
+        match self.ask(&link, cmd).await? {
             Value::ServerError(error) => Err(failed(&link, error)),
             _ => Ok(()),
         }

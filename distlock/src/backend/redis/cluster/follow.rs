@@ -66,7 +66,7 @@ impl ClusterShared {
         op: O,
         (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult<Said<O::Reply>> {
-        let value = link.request(&cmd).await.map_err(|error| exec::broken(&link, error))?;
+        let value = link.request(cmd).await.map_err(|error| exec::broken(&link, error))?;
         let mut answered = Answered { node, link, encoding, values: vec![] };
         if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
             answered.values.push(value);

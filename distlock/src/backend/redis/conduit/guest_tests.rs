@@ -235,7 +235,7 @@ fn a_connection_that_ends_with_a_guest_ends_for_everybody_and_leaves_no_task() {
     let callers = callers();
     callers.block_on(until_a_guest_reads(&rig.conduit));
     rig.server.kill();
-    callers.block_on(async { while rig.conduit.request(&cmd("PING")).await.is_ok() {} });
+    callers.block_on(async { while rig.conduit.request(cmd("PING")).await.is_ok() {} });
     rig.io.block_on(&mut rig.driver).unwrap();
     wait_until("no task", LONG, || callers.metrics().num_alive_tasks() == 0);
 }
@@ -251,7 +251,7 @@ fn a_connection_that_is_given_up_with_a_guest_is_closed_at_once() {
     assert!(rig.io.block_on(&mut rig.driver).is_err());
     // The guest's runtime has not run since.
     wait_until("closed", LONG, || connections() == 0);
-    assert!(block_on(rig.conduit.request(&cmd("PING"))).is_err());
+    assert!(block_on(rig.conduit.request(cmd("PING"))).is_err());
 }
 
 /// A reply of which a part has come lies with the connection, and not with its reader.
@@ -261,7 +261,7 @@ fn a_reply_is_read_in_parts_by_several_readers() {
     let callers = callers();
     let ask = |name: &'static str| {
         let conduit = Arc::clone(&rig.conduit);
-        async move { (name, conduit.request(cmd("GET").arg(name)).await) }
+        async move { (name, conduit.request(cmd("GET").arg(name).clone()).await) }
     };
     let say = |text: &str| {
         let heard = rig.pulse.heard();
@@ -315,7 +315,7 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     let callers = callers();
     let ask = |number: usize| {
         let mine = Arc::clone(&conduit);
-        let asked = callers.spawn(async move { mine.request(cmd("GET").arg(number)).await });
+        let asked = callers.spawn(async move { mine.request(cmd("GET").arg(number).clone()).await });
         wait_until("the command", LONG, || conduit.queue().replies.under_way() == number);
         asked
     };

@@ -141,18 +141,17 @@ impl Conduit {
         Arc::new(Conduit { queue: Mutex::default(), socket, made_in: Process::current() })
     }
 
-    /// One command. The first poll fixes its place in the order. Always becomes ready.
-    pub(super) async fn request(self: &Arc<Self>, cmd: &Cmd) -> RedisResult<Value> {
-        self.exchange_one(|out| cmd.write_packed_command(out)).await
-    }
-
-    /// The same for a command that is not needed again: its buffers are free once it is written.
-    pub(super) async fn request_once(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
+    /// One command, whose buffers are free once it is written. The first poll fixes its place in the order. Always
+    /// becomes ready.
+    pub(super) async fn request(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
         let write = move |out: &mut Vec<u8>| {
             cmd.write_packed_command(out);
             spare::give_back(cmd);
         };
-        self.exchange_one(write).await
+        match self.exchange(Expected::One, write).await? {
+            Reply::One(value) => Ok(value),
+            Reply::Several(_) => Err(broken()),
+        }
     }
 
     /// Many commands, in one write. Returns one value for each; error replies are values.
@@ -161,13 +160,6 @@ impl Conduit {
         match self.exchange(Expected::Several(pipeline.len()), write).await? {
             Reply::Several(values) => Ok(values),
             Reply::One(_) => Err(broken()),
-        }
-    }
-
-    async fn exchange_one(self: &Arc<Self>, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Value> {
-        match self.exchange(Expected::One, write).await? {
-            Reply::One(value) => Ok(value),
-            Reply::Several(_) => Err(broken()),
         }
     }
 

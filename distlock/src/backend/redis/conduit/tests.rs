@@ -73,14 +73,13 @@ impl<S> Rig<S> {
 }
 
 pub(super) async fn echoes(conduit: &Arc<Conduit>, word: String) {
-    let value = conduit.request(cmd("ECHO").arg(&word)).await.unwrap();
+    let value = conduit.request(cmd("ECHO").arg(&word).clone()).await.unwrap();
     assert!(value == Value::BulkString(word.into_bytes()), "another reply");
 }
 
 /// Sends a command and drops its future before the reply has come.
 pub(super) async fn asks_and_goes(conduit: &Arc<Conduit>) {
-    let ping = cmd("PING");
-    let mut asking = pin!(conduit.request(&ping));
+    let mut asking = pin!(conduit.request(cmd("PING")));
     let _: Poll<()> = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).map(drop))).await;
 }
 
@@ -147,14 +146,14 @@ fn at_the_end_every_request_fails_and_so_does_every_later_one() {
     let pings: Vec<_> = (0..20)
         .map(|_| {
             let conduit = Arc::clone(&rig.conduit);
-            rig.io.spawn(async move { conduit.request(&cmd("PING")).await })
+            rig.io.spawn(async move { conduit.request(cmd("PING")).await })
         })
         .collect();
     rig.driver.abort();
     for ping in pings {
         assert!(rig.io.block_on(ping).unwrap().is_err());
     }
-    assert!(rig.io.block_on(rig.conduit.request(&cmd("PING"))).is_err());
+    assert!(rig.io.block_on(rig.conduit.request(cmd("PING"))).is_err());
     rig.server.resume();
 }
 
@@ -169,7 +168,7 @@ fn a_driver_that_ends_before_it_was_polled_ends_every_request() {
     });
     let asking = rig.io.spawn({
         let conduit = Arc::clone(&conduit);
-        async move { conduit.request(&cmd("PING")).await }
+        async move { conduit.request(cmd("PING")).await }
     });
     rig.io.block_on(async {
         while conduit.queue().replies.under_way() == 0 {
