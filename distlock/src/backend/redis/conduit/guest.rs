@@ -14,7 +14,8 @@ use redis::RedisResult;
 use tokio::runtime::{Handle, Id};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::lending::{Asked, Inbox, Reader, TICK, Visit};
+use super::lending::{Asked, Inbox, TICK, Visit};
+use super::on_ready::OnReady;
 use super::{Conduit, Queue, broken};
 use crate::clock;
 use crate::contained::contained;
@@ -167,14 +168,8 @@ impl Stay {
         if self.conduit.made_in.is_another() || !self.conduit.arrive(self.visit) {
             return;
         }
-        let mut woken = Vec::new();
-        // Home ends the connection if it is at its end.
-        poll_fn(|cx| match self.conduit.made_in.is_another() {
-            // The replies are the parent process's.
-            true => Poll::Pending,
-            false => self.conduit.poll_drive(Reader::Guest(self.visit), &mut woken, cx).map(drop),
-        })
-        .await;
+        let reads = OnReady::new(&self.conduit, self.visit);
+        poll_fn(|cx| reads.poll(cx)).await;
     }
 }
 

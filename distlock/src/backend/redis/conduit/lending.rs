@@ -2,11 +2,12 @@
 //! guest, a task on the callers' runtime.
 //!
 //! A reply that home reads takes two wake-ups, that of the I/O thread and that of the caller by it. One that a
-//! guest reads takes one. That is worth something while few requests are under way and follow each other
-//! quickly; otherwise the I/O thread is a hand more. But a guest depends on a runtime of the program, which may
-//! be busy, blocked, or end. So a guest is invited by quick requests of one runtime, and arrives when that
-//! runtime polls it, not before. Home takes the connection back as soon as somebody else sends a request, many
-//! are under way, they come slowly or not at all, or a reply has lain unread between two ticks of its watch.
+//! guest reads takes one, and whatever arrives together is acted upon by one thread without a switch. With several
+//! hundred requests under way these costs are shared by many, and the I/O thread is a hand more. But a guest depends
+//! on a runtime of the program, which may be busy, blocked, or end. So a guest is invited by quick requests of one
+//! runtime, and arrives when that runtime polls it, not before. Home takes the connection back as soon as somebody
+//! else sends a request, too many are under way, they come slowly or not at all, or a reply has lain unread between
+//! two ticks of its watch.
 //!
 //! All of this is decided here, by plain values; callers of these functions do the rest. `R` names a runtime.
 
@@ -23,9 +24,9 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 /// Writes are quick if the time between two of them is no longer than this …
 const QUICK: Duration = Duration::from_millis(1);
 /// … and no more requests are under way than this.
-const FEW: usize = 4;
+const FEW: usize = 128;
 /// With more requests under way than this a guest is called home.
-const MANY: usize = 8;
+const MANY: usize = 192;
 /// How many quick writes in a row invite a guest at first …
 const FEWEST_QUICK: u32 = 32;
 /// … and at most: twice as many after every visit that was not worth its two moves.
@@ -51,6 +52,9 @@ pub(super) enum Reader {
     Home,
     Guest(Visit),
 }
+
+#[cfg(test)]
+pub(super) const A_GUEST: Reader = Reader::Guest(Visit(0));
 
 /// Whether something lies in the socket that was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

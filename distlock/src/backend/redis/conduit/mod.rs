@@ -3,8 +3,8 @@
 //! A caller puts its command into the queue in front of the socket, and writes the queue to the socket itself
 //! unless somebody else is about to: see [`Pace`]. So a command on an idle connection costs no other thread's
 //! time. The driver, a task of the I/O thread, reads the replies, wakes the tasks that await them, and writes
-//! what was held back. While few requests follow each other quickly, a task on the callers' runtime does this
-//! in its place: see [`Lending`].
+//! what was held back. While requests follow each other quickly, and are not too many, the callers' runtime does
+//! this in its place: see [`Lending`].
 //!
 //! Rule: whoever uses the socket holds its mutex. A caller never waits for that mutex: if somebody else has
 //! it, that one looks at the queue once more after giving it back. So nothing stays in the queue that may be
@@ -15,6 +15,7 @@ mod guest;
 mod guest_tests;
 mod lending;
 mod lent;
+mod on_ready;
 mod pace;
 mod reading;
 mod replies;
@@ -73,7 +74,8 @@ struct Queue {
 
 impl Queue {
     fn may_write(&self) -> bool {
-        !self.unsent.is_empty() && self.pace.may_write(self.replies.untaken(), clock::now)
+        !self.unsent.is_empty()
+            && self.pace.may_write(self.replies.untaken(), self.lending.reader(), clock::now)
     }
 
     /// Sets what wakes the driver, if that is `reader`, and returns the former waker.
@@ -273,29 +275,42 @@ impl Conduit {
     /// `woken`: empty, and kept for the next time.
     fn poll_drive(&self, reader: Reader, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<Stop> {
         loop {
-            let (read, is_full, fault, former) = {
-                let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(socket) = &mut *socket else { return Poll::Ready(Stop::Ended(broken())) };
-                let Ok(former) = self.queue().attend(reader, cx.waker()) else {
-                    return Poll::Ready(Stop::Replaced);
-                };
-                let read = self.poll_read(socket, woken, cx);
-                let is_full = self.poll_write(socket, cx).is_pending();
-                (read, is_full, socket.fault.clone(), former)
-            };
-            drop(former);
-            for waker in woken.drain(..) {
-                drop(contained(|| waker.wake()));
-            }
-            if let Some(error) = fault {
-                return Poll::Ready(Stop::Ended(error));
-            }
-            // A caller that found the socket's mutex locked relies on this look. If the socket takes no more,
-            // its own wake-up is enough.
-            if read.is_pending() && (is_full || !self.queue().may_write()) {
-                return Poll::Pending;
+            if let Some(stop) = ready!(self.poll_drive_once(reader, woken, cx)) {
+                return Poll::Ready(stop);
             }
         }
+    }
+
+    /// `None`: there may be more to read or to write.
+    fn poll_drive_once(
+        &self,
+        reader: Reader,
+        woken: &mut Vec<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Stop>> {
+        let (read, is_full, fault, former) = {
+            let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(socket) = &mut *socket else { return Poll::Ready(Some(Stop::Ended(broken()))) };
+            let Ok(former) = self.queue().attend(reader, cx.waker()) else {
+                return Poll::Ready(Some(Stop::Replaced));
+            };
+            let read = self.poll_read(socket, woken, cx);
+            let is_full = self.poll_write(socket, cx).is_pending();
+            (read, is_full, socket.fault.clone(), former)
+        };
+        drop(former);
+        for waker in woken.drain(..) {
+            drop(contained(|| waker.wake()));
+        }
+        if let Some(error) = fault {
+            return Poll::Ready(Some(Stop::Ended(error)));
+        }
+        // A caller that found the socket's mutex locked relies on this look. If the socket takes no more,
+        // its own wake-up is enough.
+        if read.is_pending() && (is_full || !self.queue().may_write()) {
+            return Poll::Pending;
+        }
+        Poll::Ready(None)
     }
 
     /// Reads once, and gives the replies to the requests. Nothing is read after a fault.

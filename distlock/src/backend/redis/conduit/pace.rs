@@ -3,8 +3,10 @@
 //! A write costs the client and the server a system call each, and wakes a thread on both sides, however few
 //! commands it carries. So commands are written at once on an idle connection, and collected while the server
 //! is busy with earlier ones: it takes them from its socket when it has replied to those. Two writes under
-//! way are enough to keep it busy. While tasks have replies to act upon, one write under way is enough: the
-//! last of these tasks writes for all of them.
+//! way are enough to keep it busy. While tasks have replies to act upon, their commands are still to come. With
+//! the driver at home one write under way is enough then: the last of these tasks writes for all of them, or the
+//! driver does as soon as it has read a reply. A guest reads no reply before these tasks have run: the second write
+//! goes out when half of them have, so that the server works while the other half run.
 //!
 //! Whatever is held back is written when a reply comes, so that nothing waits for long on a connection of low
 //! latency. On others a command is held back for no longer than [`LONGEST_HOLD`] while others follow it.
@@ -12,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::lending::Reader;
 use crate::clock::Time;
 
 /// How many writes may be under way before commands are held back.
@@ -25,6 +28,8 @@ pub(super) struct Pace {
     expected: u64,
     /// How many have come.
     answered: u64,
+    /// How many the commands get that have been written.
+    written: u64,
     /// Of each write under way: when that many replies have come, it has been answered.
     writes: VecDeque<u64>,
     last_write: Time,
@@ -32,7 +37,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { expected: 0, answered: 0, writes: VecDeque::new(), last_write: Time(0) }
+        Pace { expected: 0, answered: 0, written: 0, writes: VecDeque::new(), last_write: Time(0) }
     }
 }
 
@@ -44,6 +49,7 @@ impl Pace {
     /// All commands so far are being written.
     pub(super) fn write(&mut self, now: Time) {
         self.last_write = now;
+        self.written = self.expected;
         if self.writes.back() != Some(&self.expected) {
             self.writes.push_back(self.expected);
         }
@@ -57,8 +63,13 @@ impl Pace {
     }
 
     /// Whether commands are to be written now. `untaken`: how many tasks have replies to act upon.
-    pub(super) fn may_write(&self, untaken: usize, now: impl FnOnce() -> Time) -> bool {
-        let most = if untaken == 0 { WRITES_UNDER_WAY } else { 1 };
+    pub(super) fn may_write(&self, untaken: usize, reader: Reader, now: impl FnOnce() -> Time) -> bool {
+        let held_back = self.expected - self.written;
+        let goes_out = match reader {
+            Reader::Home => untaken == 0,
+            Reader::Guest(_) => held_back >= untaken as u64,
+        };
+        let most = if goes_out { WRITES_UNDER_WAY } else { 1 };
         self.writes.len() < most || now().duration_since(self.last_write) >= LONGEST_HOLD
     }
 }
@@ -66,6 +77,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::redis::conduit::lending::A_GUEST;
+    use Reader::Home;
 
     const NOW: Time = Time(1_000_000_000);
 
@@ -80,32 +93,44 @@ mod tests {
 
     #[test]
     fn on_an_idle_connection_everything_is_written_at_once() {
-        assert!(pace_with_writes(0).may_write(0, || NOW));
-        assert!(pace_with_writes(0).may_write(5, || NOW), "nobody else would make a reply come");
+        assert!(pace_with_writes(0).may_write(0, Home, || NOW));
+        assert!(pace_with_writes(0).may_write(5, Home, || NOW), "nobody else would make a reply come");
     }
 
     #[test]
     fn two_writes_are_under_way_at_most_and_one_while_tasks_are_about_to_run() {
-        assert!(pace_with_writes(1).may_write(0, || NOW));
-        assert!(!pace_with_writes(1).may_write(1, || NOW));
-        assert!(!pace_with_writes(2).may_write(0, || NOW));
+        assert!(pace_with_writes(1).may_write(0, Home, || NOW));
+        assert!(!pace_with_writes(1).may_write(1, Home, || NOW));
+        assert!(!pace_with_writes(2).may_write(0, Home, || NOW));
+    }
+
+    #[test]
+    fn with_a_guest_the_second_write_goes_out_when_half_of_the_tasks_have_run() {
+        let mut pace = pace_with_writes(1);
+        pace.expect(2);
+        assert!(!pace.may_write(3, A_GUEST, || NOW), "two commands, three to come");
+        assert!(pace.may_write(2, A_GUEST, || NOW));
+        assert!(!pace.may_write(2, Home, || NOW));
+        pace.write(NOW);
+        pace.expect(2);
+        assert!(!pace.may_write(0, A_GUEST, || NOW), "the third");
     }
 
     #[test]
     fn a_write_is_under_way_until_its_last_reply_has_come() {
         let mut pace = pace_with_writes(2);
         pace.answered(2);
-        assert!(!pace.may_write(0, || NOW));
+        assert!(!pace.may_write(0, Home, || NOW));
         pace.answered(1);
-        assert!(pace.may_write(0, || NOW));
+        assert!(pace.may_write(0, Home, || NOW));
         pace.answered(3);
-        assert!(pace.may_write(9, || NOW));
+        assert!(pace.may_write(9, Home, || NOW));
     }
 
     #[test]
     fn nothing_is_held_back_for_long() {
         let pace = pace_with_writes(7);
-        assert!(!pace.may_write(3, || NOW.after(LONGEST_HOLD / 2)));
-        assert!(pace.may_write(3, || NOW.after(LONGEST_HOLD)));
+        assert!(!pace.may_write(3, Home, || NOW.after(LONGEST_HOLD / 2)));
+        assert!(pace.may_write(3, Home, || NOW.after(LONGEST_HOLD)));
     }
 }
