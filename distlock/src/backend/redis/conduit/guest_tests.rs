@@ -338,3 +338,46 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     assert_eq!(ended(first).unwrap(), Value::Okay);
     assert!(ended(second).is_err());
 }
+
+/// What arrives together is more than a guest reads at once.
+#[test]
+fn a_guest_reads_whatever_arrives_together() {
+    const TASKS: usize = 40;
+    let rig = Rig::start();
+    let callers = callers();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    rig.server.stop();
+    let asked: Vec<_> = (0..TASKS)
+        .map(|number| {
+            let conduit = Arc::clone(&rig.conduit);
+            callers.spawn(async move { echoes(&conduit, format!("{number}:").repeat(20_000)).await })
+        })
+        .collect();
+    wait_until("commands under way", LONG, || rig.conduit.queue().replies.under_way() == TASKS);
+    rig.server.resume();
+    for asked in asked {
+        callers.block_on(asked).unwrap();
+    }
+}
+
+/// A task that has had its share of its runtime's time wakes the guest, which then reads on that task's thread.
+#[test]
+fn a_guest_that_is_woken_by_a_task_without_budget_reads() {
+    let rig = Rig::start();
+    let callers = callers();
+    callers.block_on(until_a_guest_reads(&rig.conduit));
+    let conduit = Arc::clone(&rig.conduit);
+    let woken = callers.spawn(async move {
+        let ask = tokio::spawn({
+            let conduit = Arc::clone(&conduit);
+            async move { echoes(&conduit, "asked".to_owned()).await }
+        });
+        while tokio::task::coop::has_budget_remaining() {
+            tokio::task::coop::consume_budget().await;
+        }
+        let guest = conduit.queue().guest.clone();
+        guest.inspect(Waker::wake_by_ref);
+        ask.await.unwrap();
+    });
+    callers.block_on(async { timeout(LONG, woken).await.unwrap().unwrap() });
+}
