@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use distlock_benches::clock::{cpu_time, monotonic};
+use distlock_benches::cores::Cores;
 use distlock_benches::server::Server;
 use distlock_benches::stats::quantile;
 use distlock_benches::{Result, join};
@@ -10,10 +11,29 @@ use distlock_benches::{Result, join};
 use crate::results::Figures;
 use crate::sections::Section;
 
-/// How many tasks, and for how long.
+/// What distinguishes a row from the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) tasks: usize,
+    pub(crate) cores: Cores,
+}
+
+impl Shape {
+    pub(crate) fn name(self) -> String {
+        let tasks = if self.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", self.tasks) };
+        let cores = match self.cores {
+            Cores::Any => "",
+            Cores::Apart => ", server on another core",
+            Cores::Shared => ", server on the same core",
+        };
+        tasks + cores
+    }
+}
+
+/// Which tasks, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load<'a> {
-    pub(crate) tasks: usize,
+    pub(crate) shape: Shape,
     pub(crate) span: Duration,
     pub(crate) server: &'a Server,
 }
@@ -30,12 +50,14 @@ async fn one_task<S: Section>(contender: S, until: Instant) -> Result<Vec<u64>> 
 }
 
 pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>) -> Result<Figures> {
+    let _pinned = load.shape.cores.pin(load.server.pid())?;
     let server = load.server.cpu_time()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     let until = start + load.span;
     // Spawned also if there is one only: that is how programs run, and it costs a wake-up less than the main
     // thread.
-    let tasks: Vec<_> = (0..load.tasks).map(|_| tokio::spawn(one_task(contender.clone(), until))).collect();
+    let tasks: Vec<_> =
+        (0..load.shape.tasks).map(|_| tokio::spawn(one_task(contender.clone(), until))).collect();
     let mut samples = Vec::new();
     for task in tasks {
         samples.extend(join(task).await?);

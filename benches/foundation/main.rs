@@ -1,5 +1,6 @@
 //! What a lock costs when nobody else wants it: against the raw client and other libraries, in one process
-//! and one run, with 1, 16, 64 and 1 000 tasks that each lock keys of their own.
+//! and one run, with 1, 16, 64 and 1 000 tasks that each lock keys of their own. One task is measured twice: with
+//! the server on a core of its own, and on the client's (see [`Cores`]).
 //!
 //! `cargo bench -p distlock-benches --bench foundation [-- --quick]`
 //!
@@ -16,26 +17,33 @@ mod sections;
 use std::time::Duration;
 
 use distlock_benches::Result;
+use distlock_benches::cores::Cores;
 use distlock_benches::options::Length;
 use distlock_benches::server::Server;
 use distlock_benches::table::say;
 
-use load::Load;
+use load::{Load, Shape};
 use results::{Figures, Row};
 use sections::Contender;
 
-const TASKS: [usize; 4] = [1, 16, 64, 1_000];
+const SHAPES: [Shape; 5] = [
+    Shape { tasks: 1, cores: Cores::Apart },
+    Shape { tasks: 1, cores: Cores::Shared },
+    Shape { tasks: 16, cores: Cores::Any },
+    Shape { tasks: 64, cores: Cores::Any },
+    Shape { tasks: 1_000, cores: Cores::Any },
+];
 /// How often a contender that fails is measured once more.
 const ATTEMPTS: usize = 3;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let length = Length::from_args();
-    let rounds = length.pick(11, 5);
-    let span = length.pick(Duration::from_millis(400), Duration::from_millis(200));
+    let rounds = length.pick(25, 11);
+    let span = length.pick(Duration::from_millis(150), Duration::from_millis(100));
     let server = Server::start();
-    let loads = TASKS.map(|tasks| Load { tasks, span, server: &server });
-    let mut rows = TASKS.map(|tasks| Row { tasks, rounds: Vec::new() });
+    let loads = SHAPES.map(|shape| Load { shape, span, server: &server });
+    let mut rows = SHAPES.map(|shape| Row { shape, rounds: Vec::new() });
     say(format!("uncontended: {rounds} rounds, {span:?} for each contender and number of tasks"));
     for round in 0..=rounds {
         let figures = one_round(&loads).await?;

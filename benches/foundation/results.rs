@@ -1,12 +1,14 @@
 //! What came out, as tables, verdicts and JSON.
 
 use distlock_benches::Result;
+use distlock_benches::cores::Cores;
 use distlock_benches::options::Length;
 use distlock_benches::results;
 use distlock_benches::stats::{median, micros};
 use distlock_benches::table::{Table, Verdicts, say};
 use serde_json::{Value, json};
 
+use crate::load::Shape;
 use crate::sections::Contender;
 
 /// One contender with one number of tasks in one round.
@@ -24,11 +26,11 @@ pub(crate) struct Figures {
 /// One of the figures.
 type Of = fn(&Figures) -> f64;
 
-/// All rounds with one number of tasks. In each round, the figures of all contenders in the order of
+/// All rounds of one shape. In each round, the figures of all contenders in the order of
 /// [`Contender::ALL`].
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) tasks: usize,
+    pub(crate) shape: Shape,
     pub(crate) rounds: Vec<Vec<Figures>>,
 }
 
@@ -40,7 +42,7 @@ struct Targets {
 
 impl Row {
     fn targets(&self) -> Targets {
-        let (per_second, client_cpu) = match self.tasks {
+        let (per_second, client_cpu) = match self.shape.tasks {
             1 => (0.9, 1.4),
             2..=16 => (0.95, 1.1),
             _ => (1.0, 1.1),
@@ -101,8 +103,8 @@ impl Row {
             ]);
         }
         table.print(&format!(
-            "{} tasks, distinct keys (raw at its better setting: {})",
-            self.tasks,
+            "{}, distinct keys (raw at its better setting: {})",
+            self.shape.name(),
             raw.name()
         ));
     }
@@ -110,10 +112,10 @@ impl Row {
     fn judge(&self, verdicts: &mut Verdicts) {
         let (raw, targets) = (self.raw(), self.targets());
         for one in Contender::OURS {
-            let what = |figure: &str| format!("{} tasks, {}: {figure}", self.tasks, one.name());
+            let what = |figure: &str| format!("{}, {}: {figure}", self.shape.name(), one.name());
             let ratio = |of: Of| self.ratio(one, raw, of);
             verdicts.at_least(what("throughput ÷ raw"), ratio(|f| f.per_second), targets.per_second);
-            if self.tasks == 1 {
+            if self.shape.tasks == 1 {
                 verdicts.at_most(what("p50 ÷ raw"), ratio(|f| f.p50), 1.05);
             }
             verdicts.at_most(what("client CPU ÷ raw"), ratio(|f| f.client_cpu), targets.client_cpu);
@@ -121,7 +123,7 @@ impl Row {
         }
         let ours = |peer| self.ratio(Contender::Distlock, peer, |f| f.per_second);
         let least = Contender::PEERS.into_iter().map(ours).fold(f64::INFINITY, f64::min);
-        verdicts.at_least(format!("{} tasks: throughput ÷ best peer", self.tasks), least, 1.0);
+        verdicts.at_least(format!("{}: throughput ÷ best peer", self.shape.name()), least, 1.0);
     }
 
     fn to_json(&self) -> Value {
@@ -139,7 +141,7 @@ impl Row {
             })
         };
         json!({
-            "tasks": self.tasks,
+            "tasks": self.shape.tasks,
             "raw": raw.name(),
             "contenders": Contender::ALL.map(contender),
         })
@@ -156,12 +158,16 @@ pub(crate) fn report(rows: &[Row], machine: &str, length: Length) -> Result<()> 
     let command = format!("cargo bench -p distlock-benches --bench foundation{quick}");
     verdicts.print(machine, &command);
     let rounds = rows.first().map_or(0, |row| row.rounds.len());
+    let of = |which: fn(Cores) -> bool| {
+        rows.iter().filter(|row| which(row.shape.cores)).map(Row::to_json).collect::<Vec<_>>()
+    };
     let json = json!({
         "bench": "foundation",
         "command": command,
         "machine": machine,
         "rounds": rounds,
-        "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+        "rows": of(|cores| cores != Cores::Shared),
+        "one_core": of(|cores| cores == Cores::Shared),
     });
     say(format!("Results: {}", results::write("foundation", &json)?.display()));
     Ok(())

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod contenders;
+pub mod cores;
 pub mod counting;
 pub mod floor;
 pub mod options;

@@ -38,6 +38,12 @@ impl Server {
         self.0.url()
     }
 
+    /// Of its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
     /// Host and port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
