@@ -81,7 +81,7 @@ pub use server_clock::{Asking, ServerClock};
 ///   undoes it. An operation that has not ended after 10 s is not waited for any longer. Operations on different
 ///   keys run at the same time.
 /// - Futures are polled on the manager's own thread, within a tokio runtime (current-thread, with I/O and time), so
-///   they must not block. They are not dropped before they are ready, unless the manager ends. One that takes
+///   they must not block; for a moment also by callers, if the store [allows that](Abilities::polled_by_callers). They are not dropped before they are ready, unless the manager ends. One that takes
 ///   longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken into account, and
 ///   undone if nobody wants it. A panic counts as `unknown`, too.
 /// - Requests that the [`Abilities`] rule out are never made.

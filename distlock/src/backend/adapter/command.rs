@@ -1,4 +1,4 @@
-//! One command on the I/O thread: its turn, its time-out, and what becomes of an answer that comes later.
+//! One command, and how the I/O thread carries it out: its turn, its time-out, and what becomes of an answer that comes later.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use super::lanes::{CommandId, Lanes};
 use super::{lock, translate};
 use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND, OpError};
 use crate::clock::{self, Time};
-use crate::contained::poll_contained;
+use crate::contained::{Panicked, poll_contained};
 use crate::store::StoreError;
 
 /// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
@@ -34,6 +34,17 @@ pub(super) struct Turn {
     start: mpsc::UnboundedSender<Started>,
 }
 
+impl Turn {
+    pub(super) fn new(
+        id: CommandId,
+        keys: Arc<[Arc<str>]>,
+        lanes: &Arc<Mutex<Lanes<Queued>>>,
+        start: &mpsc::UnboundedSender<Started>,
+    ) -> Self {
+        Turn { id, keys, lanes: lanes.clone(), start: start.clone() }
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         let next = lock(&self.lanes).ended(self.id, &self.keys);
@@ -51,7 +62,7 @@ pub(super) async fn dispatch(
     start: mpsc::UnboundedSender<Started>,
 ) {
     while let Some((id, Queued { keys, work })) = started.recv().await {
-        let turn = Turn { id, keys, lanes: lanes.clone(), start: start.clone() };
+        let turn = Turn::new(id, keys, &lanes, &start);
         tokio::spawn(work(turn));
     }
 }
@@ -69,22 +80,31 @@ impl Submitted {
     pub(super) fn is_outdated(self) -> bool {
         clock::now().duration_since(self.0) > LATE_COMMANDS_BOUND
     }
+
+    /// How long its answer may take from now on.
+    pub(super) fn left(self) -> Duration {
+        LATE_COMMANDS_BOUND.saturating_sub(clock::now().duration_since(self.0))
+    }
 }
 
-/// Awaits the store. `answer` is told in time, in any case; `late` is told what the store says after that.
+/// What the store has said; a panic of its future is a reply that did not come.
+pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result<T, OpError> {
+    match said {
+        Ok(said) => said.map_err(translate::error),
+        Err(panicked) => Err(OpError::new(Failure::Unknown, panicked)),
+    }
+}
+
+/// Awaits the store for `limit`. `answer` is told in time, in any case; `late` is told what the store says after that.
 pub(super) async fn in_time<T>(
     mut call: BoxFuture<Result<T, StoreError>>,
+    limit: Duration,
     turn: Turn,
     answer: impl FnOnce(Result<T, OpError>),
     late: impl FnOnce(T),
 ) {
-    let mut said = poll_fn(|cx| {
-        poll_contained(call.as_mut(), cx).map(|result| match result {
-            Ok(said) => said.map_err(translate::error),
-            Err(panicked) => Err(OpError::new(Failure::Unknown, panicked)),
-        })
-    });
-    if let Ok(said) = timeout(LATE_COMMANDS_BOUND, &mut said).await {
+    let mut said = poll_fn(|cx| poll_contained(call.as_mut(), cx).map(failed));
+    if let Ok(said) = timeout(limit, &mut said).await {
         answer(said);
         return;
     }

@@ -32,13 +32,20 @@ struct Waiting<W> {
 
 /// What became of an addition.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Added<W> {
+pub(super) enum Added {
     /// It has its turn at once.
-    Start(CommandId, W),
-    /// [`Lanes::ended`] will return it.
-    Waits,
-    /// Too many wait for one of its keys: the work was dropped.
+    Start(CommandId),
+    /// It has to wait: its work is to be [given](Lanes::wait) at once.
+    Waits(Behind),
+    /// Too many wait for one of its keys.
     Full,
+}
+
+/// A command that has to wait for its turn, on so many keys.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Behind {
+    id: CommandId,
+    keys: usize,
 }
 
 impl<W> Default for Lanes<W> {
@@ -49,7 +56,7 @@ impl<W> Default for Lanes<W> {
 
 impl<W> Lanes<W> {
     /// Adds a command for these keys, which are different from each other.
-    pub(super) fn add(&mut self, keys: &[Arc<str>], work: W) -> Added<W> {
+    pub(super) fn add(&mut self, keys: &[Arc<str>]) -> Added {
         let is_full = |key| self.queues.get(key).is_some_and(|queue| queue.len() >= MOST_PER_KEY);
         if keys.iter().any(is_full) {
             return Added::Full;
@@ -63,10 +70,14 @@ impl<W> Lanes<W> {
             queue.push_back(id);
         }
         if behind == 0 {
-            return Added::Start(id, work);
+            return Added::Start(id);
         }
-        self.waiting.insert(id, Waiting { keys: behind, work });
-        Added::Waits
+        Added::Waits(Behind { id, keys: behind })
+    }
+
+    /// [`Lanes::ended`] will return this work.
+    pub(super) fn wait(&mut self, Behind { id, keys }: Behind, work: W) {
+        self.waiting.insert(id, Waiting { keys, work });
     }
 
     /// A command that had its turn gives it up. Returns those whose turn it is now.
@@ -113,12 +124,16 @@ mod tests {
         names.iter().map(|name| Arc::from(*name)).collect()
     }
 
-    fn start(lanes: &mut Lanes<u32>, names: &[&str], work: u32) -> CommandId {
-        match lanes.add(&keys(names), work) {
-            Added::Start(id, started) => {
-                assert_eq!(started, work);
-                id
-            }
+    fn start(lanes: &mut Lanes<u32>, names: &[&str]) -> CommandId {
+        match lanes.add(&keys(names)) {
+            Added::Start(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn wait(lanes: &mut Lanes<u32>, names: &[&str], work: u32) {
+        match lanes.add(&keys(names)) {
+            Added::Waits(behind) => lanes.wait(behind, work),
             other => panic!("{other:?}"),
         }
     }
@@ -126,9 +141,9 @@ mod tests {
     #[test]
     fn commands_for_one_key_follow_each_other_and_others_do_not_wait() {
         let mut lanes = Lanes::default();
-        let first = start(&mut lanes, &["a"], 1);
-        assert_eq!(lanes.add(&keys(&["a"]), 2), Added::Waits);
-        let other = start(&mut lanes, &["b"], 3);
+        let first = start(&mut lanes, &["a"]);
+        wait(&mut lanes, &["a"], 2);
+        let other = start(&mut lanes, &["b"]);
         let next = lanes.ended(first, &keys(&["a"]));
         assert_eq!(next.iter().map(|(_, work)| *work).collect::<Vec<_>>(), [2]);
         assert!(lanes.ended(other, &keys(&["b"])).is_empty());
@@ -139,10 +154,10 @@ mod tests {
     #[test]
     fn a_command_for_several_keys_waits_for_all_and_keeps_its_place_in_each() {
         let mut lanes = Lanes::default();
-        let (a, b) = (start(&mut lanes, &["a"], 1), start(&mut lanes, &["b"], 2));
-        assert_eq!(lanes.add(&keys(&["a", "b", "c"]), 3), Added::Waits);
+        let (a, b) = (start(&mut lanes, &["a"]), start(&mut lanes, &["b"]));
+        wait(&mut lanes, &["a", "b", "c"], 3);
         // Behind it, although nobody works on this key yet.
-        assert_eq!(lanes.add(&keys(&["c"]), 4), Added::Waits);
+        wait(&mut lanes, &["c"], 4);
         assert!(lanes.ended(b, &keys(&["b"])).is_empty());
         let several = lanes.ended(a, &keys(&["a"]));
         assert_eq!(several.iter().map(|(_, work)| *work).collect::<Vec<_>>(), [3]);
@@ -153,9 +168,9 @@ mod tests {
     #[test]
     fn a_turn_is_given_up_once() {
         let mut lanes = Lanes::default();
-        let first = start(&mut lanes, &["a"], 1);
-        assert_eq!(lanes.add(&keys(&["a"]), 2), Added::Waits);
-        assert_eq!(lanes.add(&keys(&["a"]), 3), Added::Waits);
+        let first = start(&mut lanes, &["a"]);
+        wait(&mut lanes, &["a"], 2);
+        wait(&mut lanes, &["a"], 3);
         assert_eq!(lanes.ended(first, &keys(&["a"])).len(), 1);
         assert!(lanes.ended(first, &keys(&["a"])).is_empty(), "the second has its turn still");
     }
@@ -163,12 +178,12 @@ mod tests {
     #[test]
     fn a_key_that_is_stuck_takes_no_more_than_so_many() {
         let mut lanes = Lanes::default();
-        start(&mut lanes, &["a"], 0);
+        start(&mut lanes, &["a"]);
         for _ in 1..MOST_PER_KEY {
-            assert_eq!(lanes.add(&keys(&["a"]), 1), Added::Waits);
+            wait(&mut lanes, &["a"], 1);
         }
-        assert_eq!(lanes.add(&keys(&["a"]), 1), Added::Full);
-        assert_eq!(lanes.add(&keys(&["b", "a"]), 1), Added::Full);
-        start(&mut lanes, &["b"], 2);
+        assert_eq!(lanes.add(&keys(&["a"])), Added::Full);
+        assert_eq!(lanes.add(&keys(&["b", "a"])), Added::Full);
+        start(&mut lanes, &["b"]);
     }
 }

@@ -1,15 +1,16 @@
 //! Makes a backend of a [`LockStore`]: everything that a store need not know of the engine.
 //!
-//! Commands take their place in the order when they are sent (see [`lanes`]), and are carried out on the I/O thread,
-//! each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS_BOUND`] with
-//! [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
+//! Commands take their place in the order when they are sent (see [`lanes`]). Those that have their turn at once are
+//! polled by their callers for a moment, where the store allows that (see [`lent`]). All others are carried out on the
+//! I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS_BOUND`]
+//! with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
 //! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
 //! nothing of the command can be carried out any more.
-//!
-//! [`LATE_COMMANDS_BOUND`]: super::LATE_COMMANDS_BOUND
 
 mod command;
 mod lanes;
+mod lent;
+mod lookout;
 mod reports;
 mod several;
 #[cfg(test)]
@@ -17,14 +18,17 @@ mod tests;
 mod translate;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll};
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, ListPage, Notice, OpError, OpResult,
-    Others, Sending, ServerTime, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, LATE_COMMANDS_BOUND, ListPage,
+    Notice, OpError, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
 };
 use crate::backend::ConnectOn;
 use crate::clock;
@@ -32,8 +36,10 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
 use crate::store::{Abilities, AcquireReply, List, LockStore, Queue, StoreError};
-use command::{Queued, Started, Submitted, Turn, in_time};
+use command::{Queued, Started, Submitted, Turn, Work, in_time};
 use lanes::{Added, Lanes};
+use lent::{Loan, Said};
+use lookout::Lookout;
 use reports::{Link, Reports};
 use translate::Translator;
 
@@ -54,6 +60,10 @@ pub(crate) struct StoreBackend<S> {
     start: mpsc::UnboundedSender<Started>,
     /// The other end, until the I/O thread takes it.
     started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
+    /// The runtime of the I/O thread, once it runs.
+    home: OnceLock<Handle>,
+    /// Looks after the commands that callers poll.
+    lookout: Arc<Lookout>,
     /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
     /// own.
     asked: AtomicU64,
@@ -68,7 +78,26 @@ enum Need {
     Session,
 }
 
-type Answer<T> = oneshot::Receiver<Result<T, OpError>>;
+/// The answer to a command, which comes in any case.
+enum Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
+    /// From the I/O thread.
+    Sent(oneshot::Receiver<Said<T>>),
+    /// The caller asks for it itself.
+    Lent(Loan<T, L>),
+}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
+    type Output = Said<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
+        match self.get_mut() {
+            Answer::Sent(answer) => {
+                Pin::new(answer).poll(cx).map(|said| said.unwrap_or_else(|_| Err(ended())))
+            }
+            Answer::Lent(loan) => Pin::new(loan).poll(cx),
+        }
+    }
+}
 
 /// The result of an operation that has its place in the order.
 type Coming<T> = BoxFuture<OpResult<T>>;
@@ -88,6 +117,8 @@ impl<S: LockStore> StoreBackend<S> {
             lanes: Arc::default(),
             start,
             started: Mutex::new(Some(started)),
+            home: OnceLock::new(),
+            lookout: Arc::new(Lookout::new()),
             asked: AtomicU64::new(0),
             events: Mutex::default(),
         })
@@ -125,45 +156,81 @@ impl<S: LockStore> StoreBackend<S> {
 
     /// Gives a command its place in the order. `call` is made when it has its turn, and told when that was; what
     /// the store says later than in time goes to `late`.
-    fn submit<T: Send + 'static>(
+    fn submit<T, C, L>(
         &self,
         keys: Arc<[Arc<str>]>,
         need: Need,
-        call: impl FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
-        late: impl FnOnce(&Self, T) + Send + 'static,
-    ) -> Result<Answer<(T, ServerTime)>, OpError> {
+        call: C,
+        late: L,
+    ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, OpError>
+    where
+        T: Send + 'static,
+        C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+        L: FnOnce(&Self, T) + Send + 'static,
+    {
         if let Some(error) = self.refusal(need) {
             return Err(error);
         }
-        let (sender, answer) = oneshot::channel();
-        let Some(this) = self.this.upgrade() else { return Ok(answer) };
+        let Some(this) = self.this.upgrade() else { return Err(ended()) };
         let submitted = Submitted::now();
+        let mut lanes = lock(&self.lanes);
+        match lanes.add(&keys) {
+            Added::Start(id) => {
+                drop(lanes);
+                let home = self.home.get().filter(|_| self.abilities.polled_by_callers);
+                let Some(home) = home else {
+                    let (work, answer) = this.queue(submitted, need, call, late);
+                    // Fails at the end of the manager: the answer says so.
+                    drop(self.start.send((id, Queued { keys, work })));
+                    return Ok(Answer::Sent(answer));
+                };
+                let turn = Turn::new(id, keys, &self.lanes, &self.start);
+                let asked = self.ask();
+                let call = call(this.clone(), asked);
+                let late = move |said| late(&this, said);
+                let lent = Loan::new((call, late), turn, (submitted, asked), (home.clone(), &self.lookout));
+                lent.map(Answer::Lent)
+            }
+            Added::Waits(behind) => {
+                let (work, answer) = this.queue(submitted, need, call, late);
+                lanes.wait(behind, Queued { keys, work });
+                Ok(Answer::Sent(answer))
+            }
+            Added::Full => {
+                Err(OpError::new(Failure::NotSent, "too many commands wait for their turn on one key"))
+            }
+        }
+    }
+
+    /// What the I/O thread has to do for a command when it has its turn, and where the answer comes.
+    fn queue<T, C, L>(
+        self: Arc<Self>,
+        submitted: Submitted,
+        need: Need,
+        call: C,
+        late: L,
+    ) -> (Work, oneshot::Receiver<Said<T>>)
+    where
+        T: Send + 'static,
+        C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+        L: FnOnce(&Self, T) + Send + 'static,
+    {
+        let (sender, answer) = oneshot::channel();
         let work = async move |turn: Turn| {
             let outdated = submitted.is_outdated().then(|| {
                 OpError::new(Failure::NotSent, "the commands before it on the same key took too long")
             });
             // Nobody awaits the answer if the manager has ended.
-            if let Some(error) = outdated.or_else(|| this.refusal(need)) {
+            if let Some(error) = outdated.or_else(|| self.refusal(need)) {
                 drop(sender.send(Err(error)));
                 return;
             }
-            let asked = this.ask();
+            let asked = self.ask();
             let tell = |said: Result<T, OpError>| drop(sender.send(said.map(|said| (said, asked))));
-            in_time(call(this.clone(), asked), turn, tell, |said| late(&this, said)).await;
+            let call = call(self.clone(), asked);
+            in_time(call, LATE_COMMANDS_BOUND, turn, tell, |said| late(&self, said)).await;
         };
-        let queued = Queued { keys: keys.clone(), work: Box::new(move |turn| Box::pin(work(turn))) };
-        match lock(&self.lanes).add(&keys, queued) {
-            // Fails at the end of the manager: the answer says so.
-            Added::Start(id, queued) => drop(self.start.send((id, queued))),
-            Added::Waits => {}
-            Added::Full => {
-                return Err(OpError::new(
-                    Failure::NotSent,
-                    "too many commands wait for their turn on one key",
-                ));
-            }
-        }
-        Ok(answer)
+        (Box::new(move |turn| Box::pin(work(turn))), answer)
     }
 
     fn begin_acquire(&self, key: &Arc<str>, op: op::Ask) -> Result<Coming<protocol::AcquireReply>, OpError> {
@@ -173,7 +240,7 @@ impl<S: LockStore> StoreBackend<S> {
         let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Session, call, late)?;
         Ok(Box::pin(async move {
-            let (reply, asked) = answered(answer).await?;
+            let (reply, asked) = answer.await?;
             Translator::acquired(&request, reply, asked)
         }))
     }
@@ -186,14 +253,14 @@ impl<S: LockStore> StoreBackend<S> {
         let request = self.translator.release(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
-        Ok(Box::pin(async { answered(answer).await.map(|(reply, _)| Translator::released(reply)) }))
+        Ok(Box::pin(async { answer.await.map(|(reply, _)| Translator::released(reply)) }))
     }
 
     fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, OpError> {
         let request = self.translator.renew(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
-        Ok(Box::pin(async { answered(answer).await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
+        Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
@@ -211,6 +278,8 @@ impl<S: LockStore> StoreBackend<S> {
         *lock(&self.events) = Some(Arc::downgrade(&events));
         if let Some(started) = lock(&self.started).take() {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
+            tokio::spawn(self.lookout.clone().look_after());
+            self.home.get_or_init(Handle::current);
         }
         let _closes = CloseWhenDropped(&self);
         let (reports, receiver) = Reports::new(&self);
@@ -263,7 +332,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
         // It waits for no other command, so it may show the state before one that is under way.
         let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
-        Box::pin(async { answered(answer?).await.map(|(found, _)| found.map(translate::inspection)) })
+        Box::pin(async { answer?.await.map(|(found, _)| found.map(translate::inspection)) })
     }
 
     fn others(&self) -> Others {
@@ -278,7 +347,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
         let this = self.this.clone();
         Box::pin(async move {
-            let (page, _) = answered(answer?).await?;
+            let (page, _) = answer?.await?;
             let this = this.upgrade().ok_or_else(ended)?;
             Ok(this.translator.page(page))
         })
@@ -288,7 +357,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
-        Box::pin(async { answered(answer?).await.map(|(held, _)| held) })
+        Box::pin(async { answer?.await.map(|(held, _)| held) })
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
@@ -332,11 +401,6 @@ fn sending<T>(begun: Result<Coming<T>, OpError>) -> Sending<T> {
 
 fn boxed<T>(call: impl Future<Output = T> + Send + 'static) -> BoxFuture<T> {
     Box::pin(call)
-}
-
-/// The answer to a command, which comes in any case.
-async fn answered<T>(answer: Answer<T>) -> Result<T, OpError> {
-    answer.await.unwrap_or_else(|_| Err(ended()))
 }
 
 fn ended() -> OpError {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::translate::Translator;
-use super::{Need, StoreBackend, answered, boxed};
+use super::{Need, StoreBackend, boxed};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
 use crate::store::{Acquire, LockStore, Renew};
@@ -56,7 +56,7 @@ impl<S: LockStore> StoreBackend<S> {
         let answer = self.submit(keys.into(), Need::Connection, call, |_, _| {});
         parts.push(Box::pin(async move {
             let replies = match answer {
-                Ok(answer) => answered(answer).await,
+                Ok(answer) => answer.await,
                 Err(error) => Err(error),
             };
             match replies {
@@ -88,7 +88,7 @@ impl<S: LockStore> StoreBackend<S> {
         let answer = self.submit(keys, Need::Session, call, late);
         Box::pin(async move {
             let replies = match answer {
-                Ok(answer) => answered(answer).await,
+                Ok(answer) => answer.await,
                 Err(error) => Err(error),
             };
             let (replies, asked) = match replies {

@@ -157,6 +157,7 @@ impl LockStore for EtcdStore {
             .min_hold()
             .fencing(Fencing::OneByOne)
             .waiting(Waits::Queued)
+            .polled_by_callers()
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
             .lacks(Ability::Shared, CANNOT_COUNT)

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::sleep;
 
 use super::leases::Leases;
 use super::meta::{Command, Line, Said, written};
@@ -19,6 +19,8 @@ use crate::store::StoreError;
 
 /// No line of an answer is longer, and no value: what is not ours is not read to its end.
 const MOST_BYTES: usize = 1024 * 1024;
+/// So many bytes are read at a time.
+const READ_TOGETHER: usize = 8 * 1024;
 
 /// The connection, while there is one.
 #[derive(Default)]
@@ -27,20 +29,27 @@ pub(super) struct Link(Mutex<Option<Arc<Connection>>>);
 /// A connection to one life of one server.
 #[derive(Debug)]
 pub(super) struct Connection {
-    requests: mpsc::UnboundedSender<Request>,
+    writer: OwnedWriteHalf,
+    queue: Mutex<Queue>,
+    /// The driver has something to write.
+    unsent: Notify,
     next: AtomicU32,
     /// The items that we wrote over this connection. A version means nothing to another life of the server.
     pub(super) leases: Mutex<Leases>,
 }
 
+/// What those who ask and the driver agree upon.
 #[derive(Debug)]
-struct Request {
-    bytes: Vec<u8>,
-    number: u32,
-    reply: oneshot::Sender<Said>,
+struct Queue {
+    /// To be written by the driver. Everything in it is awaited.
+    unsent: Vec<u8>,
+    /// Commands that are not answered yet, in their order.
+    awaited: VecDeque<Awaited>,
+    /// When something was last read.
+    heard: Instant,
+    has_ended: bool,
 }
 
-/// A command that was sent, and is not answered yet.
 #[derive(Debug)]
 struct Awaited {
     sent: Instant,
@@ -50,8 +59,8 @@ struct Awaited {
 
 /// What keeps a connection going.
 pub(super) struct Driver {
-    requests: mpsc::UnboundedReceiver<Request>,
-    stream: TcpStream,
+    connection: Arc<Connection>,
+    reader: OwnedReadHalf,
     /// How long an answer may take.
     patience: Duration,
 }
@@ -74,11 +83,18 @@ impl fmt::Debug for Link {
 }
 
 impl Connection {
-    /// Over a stream; nothing moves unless the driver does.
+    /// Over a stream; nothing is read unless the driver does it.
     pub(super) fn over(stream: TcpStream, patience: Duration) -> (Arc<Self>, Driver) {
-        let (sender, requests) = mpsc::unbounded_channel();
-        let connection = Connection { requests: sender, next: AtomicU32::new(0), leases: Mutex::default() };
-        (Arc::new(connection), Driver { requests, stream, patience })
+        let (reader, writer) = stream.into_split();
+        let (unsent, awaited) = (Vec::new(), VecDeque::new());
+        let connection = Arc::new(Connection {
+            writer,
+            queue: Mutex::new(Queue { unsent, awaited, heard: Instant::now(), has_ended: false }),
+            unsent: Notify::new(),
+            next: AtomicU32::new(0),
+            leases: Mutex::default(),
+        });
+        (connection.clone(), Driver { connection, reader, patience })
     }
 
     /// Asks about the item of a key.
@@ -94,7 +110,7 @@ impl Connection {
 
     async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Said, StoreError> {
         let (reply, said) = oneshot::channel();
-        if self.requests.send(Request { bytes, number, reply }).is_err() {
+        if !self.enqueue(&bytes, Awaited { sent: Instant::now(), number, reply }) {
             return Err(StoreError::not_sent("the connection to Memcached was closed"));
         }
         match said.await {
@@ -104,6 +120,28 @@ impl Connection {
             // It may have arrived, or not.
             Err(_) => Err(StoreError::unknown("the connection to Memcached was lost")),
         }
+    }
+
+    /// `false`: the connection has ended.
+    fn enqueue(&self, bytes: &[u8], awaited: Awaited) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.has_ended {
+            return false;
+        }
+        let is_alone = queue.awaited.is_empty();
+        queue.awaited.push_back(awaited);
+        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes now:
+        // what is not written is awaited.
+        let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
+        match bytes.get(written..) {
+            None | Some([]) => {}
+            Some(rest) => {
+                queue.unsent.extend_from_slice(rest);
+                drop(queue);
+                self.unsent.notify_one();
+            }
+        }
+        true
     }
 }
 
@@ -123,87 +161,163 @@ fn remedy(said: &str) -> &'static str {
 impl Driver {
     /// Until the connection ends; says why.
     pub(super) async fn run(self) -> StoreError {
-        let Driver { requests, stream, patience } = self;
-        let (reader, writer) = stream.into_split();
-        let awaited = Mutex::default();
+        let Driver { connection, reader, patience } = self;
+        let end = EndOnDrop(&connection);
         let ended = tokio::select! {
-            ended = write_all(requests, writer, &awaited) => ended,
-            ended = read_all(reader, patience, &awaited) => ended,
+            biased;
+            // Before anybody says that nothing was heard: this process may have stood still.
+            ended = read_all(reader, &connection) => ended,
+            ended = write_all(&connection) => ended,
+            () = silence(&connection, patience) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
+            }
         };
+        drop(end);
         let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
         StoreError::unknown(format!("the connection to Memcached has ended: {cause}"))
     }
 }
 
+/// Nothing is asked over the connection any more, and nobody is answered.
+struct EndOnDrop<'a>(&'a Connection);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0.queue);
+        queue.has_ended = true;
+        let awaited = std::mem::take(&mut queue.awaited);
+        drop(queue);
+        drop(awaited);
+    }
+}
+
 /// Commands that wait go out together.
-async fn write_all(
-    mut requests: mpsc::UnboundedReceiver<Request>,
-    mut writer: OwnedWriteHalf,
-    awaited: &Mutex<VecDeque<Awaited>>,
-) -> io::Result<()> {
+async fn write_all(connection: &Connection) -> io::Result<()> {
     let mut bytes = Vec::new();
-    while let Some(first) = requests.recv().await {
-        bytes.clear();
-        let mut next = Some(first);
-        while let Some(request) = next {
-            bytes.extend_from_slice(&request.bytes);
-            let Request { number, reply, .. } = request;
-            lock(awaited).push_back(Awaited { sent: Instant::now(), number, reply });
-            next = requests.try_recv().ok();
-        }
-        writer.write_all(&bytes).await?;
-    }
-    Ok(())
-}
-
-async fn read_all(
-    reader: OwnedReadHalf,
-    patience: Duration,
-    awaited: &Mutex<VecDeque<Awaited>>,
-) -> io::Result<()> {
-    let mut reader = BufReader::new(reader);
     loop {
-        // A read that is given up has taken nothing.
-        if timeout(patience, reader.fill_buf()).await.is_err() {
-            let oldest = lock(awaited).front().map(|awaited| awaited.sent.elapsed());
-            if oldest.is_some_and(|waits| waits >= patience) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"));
+        std::mem::swap(&mut bytes, &mut lock(&connection.queue).unsent);
+        let mut written = 0;
+        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+            connection.writer.writable().await?;
+            match connection.writer.try_write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
             }
-            continue;
         }
-        let read = timeout(patience, read_one(&mut reader, awaited)).await;
-        read.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "half an answer"))??;
+        if written == 0 {
+            connection.unsent.notified().await;
+        }
+        bytes.clear();
     }
 }
 
-async fn read_one(
-    reader: &mut BufReader<OwnedReadHalf>,
-    awaited: &Mutex<VecDeque<Awaited>>,
-) -> io::Result<()> {
-    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is not understood");
-    let mut line = Vec::new();
-    reader.take(MOST_BYTES as u64).read_until(b'\n', &mut line).await?;
-    if line.is_empty() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let read = Line::of(line.strip_suffix(b"\r\n").ok_or_else(garbled)?).ok_or_else(garbled)?;
-    let mut value = Vec::new();
-    if let Some(bytes) = read.value {
-        if bytes > MOST_BYTES {
-            return Err(garbled());
+/// Until an answer has been missing, and nothing was heard, for so long.
+async fn silence(connection: &Connection, patience: Duration) {
+    loop {
+        let since = {
+            let queue = lock(&connection.queue);
+            queue.awaited.front().map(|oldest| oldest.sent.max(queue.heard))
+        };
+        let left = since.map_or(patience, |since| patience.saturating_sub(since.elapsed()));
+        if left.is_zero() {
+            return;
         }
-        value.resize(bytes + 2, 0);
-        reader.read_exact(&mut value).await?;
-        value.truncate(bytes);
+        sleep(left).await;
     }
-    let Some(Awaited { number, reply, .. }) = lock(awaited).pop_front() else { return Err(garbled()) };
-    let said = read.said(&value, number).ok_or_else(garbled)?;
-    // Whoever asked may have gone.
-    drop(reply.send(said));
-    Ok(())
+}
+
+async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Result<()> {
+    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is not understood");
+    let mut bytes = Vec::with_capacity(READ_TOGETHER);
+    let mut told = Vec::new();
+    loop {
+        bytes.reserve(READ_TOGETHER);
+        if reader.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut read = 0;
+        let mut queue = lock(&connection.queue);
+        queue.heard = Instant::now();
+        while let Some(rest) = bytes.get(read..).filter(|rest| !rest.is_empty()) {
+            let Some(Answer { line, value, length }) = Answer::first_of(rest).ok_or_else(garbled)? else {
+                break;
+            };
+            read += length;
+            let Some(Awaited { number, reply, .. }) = queue.awaited.pop_front() else {
+                return Err(garbled());
+            };
+            told.push((reply, line.said(value, number).ok_or_else(garbled)?));
+        }
+        drop(queue);
+        bytes.drain(..read);
+        for (reply, said) in told.drain(..) {
+            // Whoever asked may have gone.
+            drop(reply.send(said));
+        }
+    }
+}
+
+/// One answer.
+struct Answer<'a> {
+    line: Line<'a>,
+    value: &'a [u8],
+    /// Of all of it.
+    length: usize,
+}
+
+impl<'a> Answer<'a> {
+    /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
+    fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            return (bytes.len() <= MOST_BYTES).then_some(None);
+        };
+        let (line, rest) = bytes.split_at_checked(end + 1)?;
+        let line = Line::of(line.strip_suffix(b"\r\n")?)?;
+        let Some(size) = line.value else {
+            return Some(Some(Answer { line, value: &[], length: end + 1 }));
+        };
+        if size > MOST_BYTES {
+            return None;
+        }
+        // The end of the line belongs to it.
+        let answer = |_: &[u8]| Answer {
+            line,
+            value: rest.get(..size).unwrap_or_default(),
+            length: end + 1 + size + 2,
+        };
+        Some(rest.get(..size + 2).map(answer))
+    }
 }
 
 /// A panic while it is locked is a mistake of ours.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_of(text: &str) -> Option<Option<(Option<usize>, String, usize)>> {
+        let said = |answer: Answer<'_>| {
+            (answer.line.value, String::from_utf8_lossy(answer.value).into_owned(), answer.length)
+        };
+        Answer::first_of(text.as_bytes()).map(|answer| answer.map(said))
+    }
+
+    #[test]
+    fn answers_are_told_apart_wherever_what_was_read_ends() {
+        let text = "VA 3 c5 t9 O7\r\na\nb\r\nHD c6 O8\r\n";
+        let value = text.len() - "HD c6 O8\r\n".len();
+        for end in 0..value {
+            assert_eq!(first_of(&text[..end]), Some(None), "{end}");
+        }
+        assert_eq!(first_of(text), Some(Some((Some(3), "a\nb".to_owned(), value))));
+        assert_eq!(first_of(&text[value..]), Some(Some((None, String::new(), text.len() - value))));
+        assert_eq!(first_of("HD O7\n"), None, "the end of a line is another one");
+        assert_eq!(first_of("VA 1048577 O7\r\n"), None, "too long a value");
+        assert_eq!(first_of(&"x".repeat(MOST_BYTES + 1)), None, "too long a line");
+    }
 }

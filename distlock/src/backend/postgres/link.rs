@@ -23,6 +23,8 @@ const COMMAND: Duration = Duration::from_millis(4_800);
 /// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
 /// the link, stood still for an hour in between.
 const LATEST: Duration = Duration::from_millis(4_500);
+/// An answer that has come is read within this time.
+const UNREAD: Duration = Duration::from_millis(10);
 
 /// The connections for commands, while there are any.
 #[derive(Default)]
@@ -200,9 +202,9 @@ impl Line {
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
-                // This process may have stood still, with the answer in its socket: that is read first.
-                tokio::task::yield_now().await;
-                said = timeout(Duration::ZERO, &mut asking).await;
+                // This process may have stood still, with the answer in its socket: that is read first, perhaps by
+                // another thread.
+                said = timeout(UNREAD, &mut asking).await;
             }
             if let Ok(said) = said {
                 *lock(&self.heard) = Instant::now();

@@ -93,6 +93,7 @@ impl LockStore for PostgresStore {
         };
         Abilities::default()
             .waiting(waiting)
+            .polled_by_callers()
             .shared()
             .limited()
             .min_hold()

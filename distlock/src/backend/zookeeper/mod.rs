@@ -350,6 +350,7 @@ impl LockStore for ZooKeeperStore {
         Abilities::default()
             .fencing(Fencing::OneByOne)
             .waiting(Waiting::Queued)
+            .polled_by_callers()
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
             .lists()

@@ -3,6 +3,7 @@
 mod closing;
 mod hazards;
 mod in_background;
+mod lending;
 mod notifications;
 mod order;
 mod sessions;

@@ -1,0 +1,236 @@
+//! The commands that callers poll, and the task of the I/O thread that looks after them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::lock;
+use crate::process::Process;
+
+/// How often commands that are lent are looked at. One is taken over at the second look: a store that takes longer
+/// loses nothing by one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A command that a caller polls.
+pub(super) trait Lendable: Send + Sync {
+    /// It is to be carried on at home.
+    fn call_home(self: Arc<Self>);
+
+    /// There is no home any more.
+    fn end(&self);
+}
+
+/// All of them.
+pub(super) struct Lookout {
+    pub(super) made_in: Process,
+    register: Mutex<Register>,
+    begun: Notify,
+}
+
+/// Names a command in the register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    index: usize,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Register {
+    slots: Vec<Option<Kept>>,
+    free: Vec<usize>,
+    next: u64,
+    /// Somebody looks every now and then.
+    is_watched: bool,
+    /// Something was lent since the last look.
+    is_busy: bool,
+    has_ended: bool,
+}
+
+struct Kept {
+    number: u64,
+    was_seen: bool,
+    command: Arc<dyn Lendable>,
+}
+
+impl Register {
+    fn take(&mut self, index: usize) -> Option<Kept> {
+        let kept = self.slots.get_mut(index)?.take()?;
+        self.free.push(index);
+        Some(kept)
+    }
+
+    /// Those that were there at the last look, too. `None`: nobody needs another look for now.
+    fn look(&mut self) -> Option<Vec<Arc<dyn Lendable>>> {
+        if !std::mem::take(&mut self.is_busy) && self.free.len() == self.slots.len() {
+            (self.is_watched, self.slots, self.free) = (false, Vec::new(), Vec::new());
+            return None;
+        }
+        let mut old = Vec::new();
+        for index in 0..self.slots.len() {
+            let Some(Some(kept)) = self.slots.get_mut(index) else { continue };
+            if std::mem::replace(&mut kept.was_seen, true) {
+                old.extend(self.take(index).map(|kept| kept.command));
+            }
+        }
+        Some(old)
+    }
+}
+
+impl Lookout {
+    pub(super) fn new() -> Self {
+        Lookout { made_in: Process::current(), register: Mutex::default(), begun: Notify::new() }
+    }
+
+    /// `None`: there is nobody to look after it.
+    pub(super) fn keep(&self, command: Arc<dyn Lendable>) -> Option<Entry> {
+        let mut register = lock(&self.register);
+        if register.has_ended {
+            return None;
+        }
+        let number = register.next;
+        register.next += 1;
+        register.is_busy = true;
+        let kept = Some(Kept { number, was_seen: false, command });
+        let index = match register.free.pop() {
+            Some(index) => index,
+            None => {
+                register.slots.push(None);
+                register.slots.len() - 1
+            }
+        };
+        if let Some(slot) = register.slots.get_mut(index) {
+            *slot = kept;
+        }
+        let was_watched = std::mem::replace(&mut register.is_watched, true);
+        drop(register);
+        if !was_watched {
+            self.begun.notify_one();
+        }
+        Some(Entry { index, number })
+    }
+
+    /// It needs no look any more. No effect the second time.
+    pub(super) fn forget(&self, entry: Entry) {
+        let mut register = lock(&self.register);
+        let is_there = |kept: &Kept| kept.number == entry.number;
+        let kept = register.slots.get(entry.index).and_then(Option::as_ref).is_some_and(is_there);
+        let kept = if kept { register.take(entry.index) } else { None };
+        drop(register);
+        // It may be the last reference to the command.
+        drop(kept);
+    }
+
+    /// Calls all of them home that were there the last time.
+    #[cfg(test)]
+    pub(super) fn hurry(&self) {
+        let mut register = lock(&self.register);
+        register.is_busy = true;
+        let old = register.look();
+        drop(register);
+        old.into_iter().flatten().for_each(Lendable::call_home);
+    }
+
+    /// Looks after them until the runtime ends.
+    pub(super) fn look_after(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        // Before the first poll, which does not come if the runtime ends at once.
+        let end = EndOnDrop(self);
+        async move { end.0.look_again_and_again().await }
+    }
+
+    async fn look_again_and_again(&self) {
+        loop {
+            self.begun.notified().await;
+            loop {
+                sleep(TICK).await;
+                let old = lock(&self.register).look();
+                let Some(old) = old else { break };
+                old.into_iter().for_each(Lendable::call_home);
+            }
+        }
+    }
+}
+
+struct EndOnDrop(Arc<Lookout>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let mut register = lock(&self.0.register);
+        register.has_ended = true;
+        let (slots, free) = (std::mem::take(&mut register.slots), std::mem::take(&mut register.free));
+        drop(register);
+        drop(free);
+        for kept in slots.into_iter().flatten() {
+            kept.command.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted {
+        called: AtomicUsize,
+        ended: AtomicUsize,
+    }
+
+    impl Lendable for Counted {
+        fn call_home(self: Arc<Self>) {
+            self.called.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn end(&self) {
+            self.ended.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn look(lookout: &Lookout) -> Option<usize> {
+        lock(&lookout.register).look().map(|old| old.len())
+    }
+
+    #[test]
+    fn a_command_is_called_home_at_the_second_look_and_once() {
+        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
+        let entry = lookout.keep(command.clone()).unwrap();
+        assert_eq!([look(&lookout), look(&lookout), look(&lookout)], [Some(0), Some(1), None]);
+        lookout.forget(entry);
+        assert_eq!(Arc::strong_count(&command), 1);
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten_and_its_place_used_again() {
+        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
+        let first = lookout.keep(command.clone()).unwrap();
+        lookout.forget(first);
+        let second = lookout.keep(command.clone()).unwrap();
+        assert_eq!(first.index, second.index);
+        // Of somebody else by now.
+        lookout.forget(first);
+        assert_eq!(Arc::strong_count(&command), 2);
+        assert_eq!([look(&lookout), look(&lookout)], [Some(0), Some(1)]);
+        lookout.forget(second);
+    }
+
+    #[test]
+    fn nobody_looks_while_nothing_is_lent() {
+        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
+        for _ in 0..2 {
+            lookout.forget(lookout.keep(command.clone()).unwrap());
+            assert_eq!([look(&lookout), look(&lookout)], [Some(0), None]);
+        }
+    }
+
+    #[test]
+    fn whatever_is_lent_at_the_end_is_told_and_nothing_is_lent_afterwards() {
+        let (lookout, command) = (Arc::new(Lookout::new()), Arc::new(Counted::default()));
+        lookout.keep(command.clone()).unwrap();
+        drop(lookout.clone().look_after());
+        assert_eq!(command.ended.load(Ordering::Relaxed), 1);
+        assert!(lookout.keep(command).is_none());
+    }
+}
