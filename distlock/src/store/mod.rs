@@ -81,9 +81,10 @@ pub use server_clock::{Asking, ServerClock};
 ///   undoes it. An operation that has not ended after 10 s is not waited for any longer. Operations on different
 ///   keys run at the same time.
 /// - Futures are polled on the manager's own thread, within a tokio runtime (current-thread, with I/O and time), so
-///   they must not block; for a moment also by callers, if the store [allows that](Abilities::polled_by_callers). They are not dropped before they are ready, unless the manager ends. One that takes
-///   longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken into account, and
-///   undone if nobody wants it. A panic counts as `unknown`, too.
+///   they must not block; for a moment also by callers, with that runtime entered, if the store
+///   [allows that](Abilities::polled_by_callers). They are not dropped before they are ready, unless the manager
+///   ends. One that takes longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken
+///   into account, and undone if nobody wants it. A panic counts as `unknown`, too.
 /// - Requests that the [`Abilities`] rule out are never made.
 /// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
 /// - Keys come with the manager's prefix, and events name them with it.

@@ -1,4 +1,5 @@
-//! One command, and how the I/O thread carries it out: its turn, its time-out, and what becomes of an answer that comes later.
+//! One command, and how the I/O thread carries it out: its turn, its time-out, and what becomes of an answer that
+//! comes later.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

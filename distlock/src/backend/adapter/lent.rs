@@ -2,10 +2,10 @@
 //! home here, takes it over.
 //!
 //! A caller may be dropped, and nobody promises that it is polled: its runtime may be blocked. Others wait for the
-//! command's turn meanwhile. So home looks after all commands that are lent (see [`lookout`](super::lookout)), and carries
-//! on those that are older than a moment, as it does all others: with their time-out, and whatever becomes of the
-//! caller. A store's future is polled by one of them at a time, with the runtime of the I/O thread entered, and polled
-//! at once by who takes it over.
+//! command's turn meanwhile. So home looks after all commands that are lent (see [`lookout`](super::lookout)), and
+//! carries on those that are older than a moment, as it does all others: with their time-out, and whatever becomes of
+//! the caller. A store's future is polled by one of them at a time, with the runtime of the I/O thread entered, and
+//! polled at once by who takes it over.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

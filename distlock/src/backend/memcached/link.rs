@@ -130,8 +130,8 @@ impl Connection {
         }
         let is_alone = queue.awaited.is_empty();
         queue.awaited.push_back(awaited);
-        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes now:
-        // what is not written is awaited.
+        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes
+        // now: what is not written is awaited.
         let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
         match bytes.get(written..) {
             None | Some([]) => {}
