@@ -121,6 +121,10 @@ impl Row {
             verdicts.at_most(what("client CPU ÷ raw"), ratio(|f| f.client_cpu), targets.client_cpu);
             verdicts.at_most(what("server CPU ÷ raw"), ratio(|f| f.server_cpu), 1.25);
         }
+        if self.shape.tasks == 1 {
+            let what = format!("{}, {}: p50 ÷ raw", self.shape.name(), Contender::InBackground.name());
+            verdicts.at_most(what, self.ratio(Contender::InBackground, raw, |f| f.p50), 0.6);
+        }
         let ours = |peer| self.ratio(Contender::Distlock, peer, |f| f.per_second);
         let least = Contender::PEERS.into_iter().map(ours).fold(f64::INFINITY, f64::min);
         verdicts.at_least(format!("{}: throughput ÷ best peer", self.shape.name()), least, 1.0);

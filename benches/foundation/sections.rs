@@ -49,6 +49,25 @@ impl Section for Annotated {
     }
 }
 
+/// The same, which returns as soon as its release is on its way.
+#[derive(Clone)]
+struct InBackground {
+    locks: LockManager,
+}
+
+impl InBackground {
+    #[distributed_lock(key = "bench:<id>", manager = self.locks, release = "background")]
+    async fn locked(&self, id: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Section for InBackground {
+    async fn section(&self) -> Result<()> {
+        self.locked(fresh()).await
+    }
+}
+
 /// Everybody who is measured. The first two are what all others are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contender {
@@ -56,17 +75,19 @@ pub(crate) enum Contender {
     RawNoDelay,
     Distlock,
     Annotated,
+    InBackground,
     Rslock,
     Rlock,
     AsyncRedisLock,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Contender; 7] = [
+    pub(crate) const ALL: [Contender; 8] = [
         Contender::RawDefaults,
         Contender::RawNoDelay,
         Contender::Distlock,
         Contender::Annotated,
+        Contender::InBackground,
         Contender::Rslock,
         Contender::Rlock,
         Contender::AsyncRedisLock,
@@ -80,6 +101,7 @@ impl Contender {
             Contender::RawNoDelay => "raw, TCP_NODELAY",
             Contender::Distlock => Distlock::NAME,
             Contender::Annotated => "distlock, annotated function",
+            Contender::InBackground => "distlock, released in the background",
             Contender::Rslock => Rslock::NAME,
             Contender::Rlock => Rlock::NAME,
             Contender::AsyncRedisLock => AsyncRedisLock::NAME,
@@ -95,6 +117,10 @@ impl Contender {
             Contender::Annotated => {
                 let Distlock(locks) = Distlock::connect(&loads_url(loads)?).await?;
                 all(&Annotated { locks }, loads).await
+            }
+            Contender::InBackground => {
+                let Distlock(locks) = Distlock::connect(&loads_url(loads)?).await?;
+                all(&InBackground { locks }, loads).await
             }
             Contender::Rslock => by_hand::<Rslock>(loads).await,
             Contender::Rlock => by_hand::<Rlock>(loads).await,
