@@ -115,12 +115,10 @@ impl Contender {
             Contender::RawNoDelay => by_hand::<Raw>(loads).await,
             Contender::Distlock => by_hand::<Distlock>(loads).await,
             Contender::Annotated => {
-                let Distlock(locks) = Distlock::connect(&loads_url(loads)?).await?;
-                all(&Annotated { locks }, loads).await
+                all(&Annotated { locks: connected::<Distlock>(loads).await?.0 }, loads).await
             }
             Contender::InBackground => {
-                let Distlock(locks) = Distlock::connect(&loads_url(loads)?).await?;
-                all(&InBackground { locks }, loads).await
+                all(&InBackground { locks: connected::<Distlock>(loads).await?.0 }, loads).await
             }
             Contender::Rslock => by_hand::<Rslock>(loads).await,
             Contender::Rlock => by_hand::<Rlock>(loads).await,
@@ -129,12 +127,12 @@ impl Contender {
     }
 }
 
-fn loads_url(loads: &[Load<'_>]) -> Result<String> {
-    Ok(loads.first().ok_or("nothing to measure")?.server.url())
+async fn connected<L: Locks>(loads: &[Load<'_>]) -> Result<L> {
+    L::connect(&loads.first().ok_or("nothing to measure")?.server.url()).await
 }
 
 async fn by_hand<L: Locks>(loads: &[Load<'_>]) -> Result<Vec<Figures>> {
-    all(&ByHand(L::connect(&loads_url(loads)?).await?), loads).await
+    all(&ByHand(connected::<L>(loads).await?), loads).await
 }
 
 async fn all<S: Section>(contender: &S, loads: &[Load<'_>]) -> Result<Vec<Figures>> {

@@ -154,7 +154,8 @@ fn switched_off(name: &str, feature: &str) -> String {
 
 /// One scheme for each store, on one line: all of them are too many to read.
 fn stores() -> String {
-    let names: Vec<String> = SCHEMES.iter().map(|scheme| shown(scheme.names[0])).collect();
+    let names: Vec<String> =
+        SCHEMES.iter().filter_map(|scheme| scheme.names.first()).map(|name| shown(name)).collect();
     format!(
         "{}. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the \
          same schemes as Redis",

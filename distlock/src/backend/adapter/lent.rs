@@ -63,7 +63,7 @@ enum Found<W, A> {
 enum After<W> {
     Stays,
     GoesHome(W),
-    Ends(W),
+    Ends(W, Option<Waker>),
 }
 
 impl<W, A> Place<W, A> {
@@ -71,27 +71,28 @@ impl<W, A> Place<W, A> {
         std::mem::replace(self, Place::Over)
     }
 
-    /// The caller is polled. [`Place::put_back`] or [`Place::ready`] follows if it gets the command.
-    fn poll(&mut self) -> Found<W, A> {
+    /// The caller is polled. [`Place::put_back`] or [`Place::ready`] follows if it gets the command. If that is at
+    /// home, the former waker is left in `mine`.
+    fn poll(&mut self, mine: &mut Option<Waker>) -> Found<W, A> {
         match self.take() {
             Place::Lent(work, waker) => {
                 *self = Place::Polled(Called::Nothing);
                 Found::Work(work, waker)
             }
             Place::Answered(answer) => Found::Answer(answer),
-            at_home @ Place::Home(_) => {
-                *self = at_home;
+            Place::Home(former) => {
+                *self = Place::Home(std::mem::replace(mine, former));
                 Found::AtHome
             }
             Place::Polled(_) | Place::Over => Found::Nothing,
         }
     }
 
-    fn put_back(&mut self, work: W, waker: Waker) -> After<W> {
+    fn put_back(&mut self, work: W, waker: Option<Waker>) -> After<W> {
         let (place, after) = match self.take() {
-            Place::Polled(Called::GoHome) => (Place::Home(Some(waker)), After::GoesHome(work)),
-            Place::Polled(Called::End) => (Place::Over, After::Ends(work)),
-            _ => (Place::Lent(work, Some(waker)), After::Stays),
+            Place::Polled(Called::GoHome) => (Place::Home(waker), After::GoesHome(work)),
+            Place::Polled(Called::End) => (Place::Over, After::Ends(work, waker)),
+            _ => (Place::Lent(work, waker), After::Stays),
         };
         *self = place;
         after
@@ -99,17 +100,6 @@ impl<W, A> Place<W, A> {
 
     fn ready(&mut self) {
         *self = Place::Over;
-    }
-
-    /// Of a caller that has found the command at home. Returns the former waker, or the answer, which has come since.
-    fn wait(&mut self, waker: Waker) -> Result<Option<Waker>, A> {
-        match self {
-            Place::Home(known) => Ok(known.replace(waker)),
-            Place::Lent(..) | Place::Polled(_) | Place::Answered(_) | Place::Over => match self.take() {
-                Place::Answered(answer) => Err(answer),
-                _ => Ok(Some(waker)),
-            },
-        }
     }
 
     /// Home wants it. Returns it if it is to be carried on now; a caller that polls it brings it.
@@ -278,7 +268,12 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Loan<T, L> {
         Ok(Loan { lent, lookout: lookout.clone(), entry })
     }
 
-    fn poll_work(&self, mut work: Work<T, L>, mine: Waker, cx: &mut Context<'_>) -> Poll<Result<T, OpError>> {
+    fn poll_work(
+        &self,
+        mut work: Work<T, L>,
+        mine: Option<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, OpError>> {
         let said = match self.lent.at_home(|| work.call.as_mut().poll(cx)) {
             Ok(Poll::Pending) => {
                 let after = lock(&self.lent.place).put_back(work, mine);
@@ -288,7 +283,8 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Loan<T, L> {
                         self.lent.clone().carry_on(work);
                         return Poll::Pending;
                     }
-                    After::Ends(work) => {
+                    After::Ends(work, mine) => {
+                        drop(contained(|| drop(mine)));
                         self.lent.drop_work(work);
                         return Poll::Ready(Err(ended()));
                     }
@@ -312,8 +308,8 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Loan<T, L> {
             return Poll::Ready(Err(process::forked()));
         }
         // Before the command is in hand: a waker is foreign code, and may panic.
-        let mine = cx.waker().clone();
-        let found = lock(&self.lent.place).poll();
+        let mut mine = Some(cx.waker().clone());
+        let found = lock(&self.lent.place).poll(&mut mine);
         match found {
             Found::Work(work, former) => {
                 drop(contained(|| drop(former)));
@@ -321,10 +317,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Loan<T, L> {
                 self.poll_work(work, mine, cx).map(|said| said.map(|said| (said, asked)))
             }
             Found::Answer(answer) => Poll::Ready(answer),
-            Found::AtHome => {
-                let waits = lock(&self.lent.place).wait(mine);
-                waits.map_or_else(Poll::Ready, |_former| Poll::Pending)
-            }
+            Found::AtHome => Poll::Pending,
             Found::Nothing => Poll::Ready(Err(ended())),
         }
     }
@@ -355,18 +348,18 @@ mod tests {
 
     type Tried = Place<&'static str, u32>;
 
-    fn waker() -> Waker {
-        Waker::noop().clone()
+    fn waker() -> Option<Waker> {
+        Some(Waker::noop().clone())
     }
 
     fn polled() -> Tried {
         let mut place = Tried::Lent("work", None);
-        assert!(matches!(place.poll(), Found::Work("work", None)));
+        assert!(matches!(place.poll(&mut waker()), Found::Work("work", None)));
         place
     }
 
     fn at_home() -> Tried {
-        let mut place = Tried::Lent("work", Some(waker()));
+        let mut place = Tried::Lent("work", waker());
         assert_eq!(place.call_home(), Some("work"));
         place
     }
@@ -375,9 +368,9 @@ mod tests {
     fn a_caller_that_is_not_done_keeps_its_command() {
         let mut place = polled();
         assert!(matches!(place.put_back("work", waker()), After::Stays));
-        assert!(matches!(place.poll(), Found::Work("work", Some(_))));
+        assert!(matches!(place.poll(&mut waker()), Found::Work("work", Some(_))));
         place.ready();
-        assert!(matches!(place.poll(), Found::Nothing));
+        assert!(matches!(place.poll(&mut waker()), Found::Nothing));
     }
 
     #[test]
@@ -387,8 +380,8 @@ mod tests {
         assert_eq!(place.call_home(), None, "once is enough");
         assert!(matches!(place.put_back("work", waker()), After::GoesHome("work")));
         assert!(matches!(place.answer(7), (Some(_), None)));
-        assert!(matches!(place.poll(), Found::Answer(7)));
-        assert!(matches!(place.poll(), Found::Nothing));
+        assert!(matches!(place.poll(&mut waker()), Found::Answer(7)));
+        assert!(matches!(place.poll(&mut waker()), Found::Nothing));
     }
 
     #[test]
@@ -404,10 +397,12 @@ mod tests {
     fn a_command_is_taken_home_once_and_its_caller_is_woken() {
         let mut place = at_home();
         assert_eq!(place.call_home(), None);
-        assert!(matches!(place.poll(), Found::AtHome));
-        assert!(matches!(place.wait(waker()), Ok(Some(_))));
+        let mut mine = None;
+        assert!(matches!(place.poll(&mut mine), Found::AtHome));
+        assert!(mine.is_some(), "the former one, to be dropped");
+        assert!(matches!(place.poll(&mut waker()), Found::AtHome));
         assert!(matches!(place.answer(7), (Some(_), None)));
-        assert!(matches!(place.wait(waker()), Err(7)), "the answer has come between the two");
+        assert!(matches!(place.poll(&mut waker()), Found::Answer(7)));
     }
 
     #[test]
@@ -422,12 +417,12 @@ mod tests {
 
     #[test]
     fn every_caller_learns_of_the_end() {
-        let mut place = Tried::Lent("work", Some(waker()));
+        let mut place = Tried::Lent("work", waker());
         assert!(matches!(place.end(0), Some(("work", Some(_)))));
-        assert!(matches!(place.poll(), Found::Answer(0)));
+        assert!(matches!(place.poll(&mut waker()), Found::Answer(0)));
         let mut place = polled();
         assert!(place.end(0).is_none());
-        assert!(matches!(place.put_back("work", waker()), After::Ends("work")));
+        assert!(matches!(place.put_back("work", waker()), After::Ends("work", Some(_))));
         // Whoever drops it at home answers.
         let mut place = at_home();
         assert!(place.end(0).is_none());
@@ -440,6 +435,6 @@ mod tests {
         let mut place = polled();
         assert_eq!(place.call_home(), None);
         assert!(place.end(0).is_none());
-        assert!(matches!(place.put_back("work", waker()), After::Ends("work")));
+        assert!(matches!(place.put_back("work", waker()), After::Ends("work", Some(_))));
     }
 }

@@ -138,11 +138,10 @@ fn callers_learn_of_the_end_of_the_io_thread() {
     let mut rig = home.block_on(Rig::up(lending()));
     // One of them is polled by its caller, the other one has gone home.
     let old = callers.spawn(begun(&rig, "old", attempt(1)));
-    let _answers = home.block_on(async {
-        let old = rig.script.next_acquire().await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        old
-    });
+    let _answers = home.block_on(rig.script.next_acquire());
+    for _ in 0..2 {
+        rig.backend.lookout.hurry();
+    }
     let young = callers.spawn(begun(&rig, "young", attempt(2)));
     home.shutdown_timeout(Duration::from_secs(10));
     for caller in [old, young] {

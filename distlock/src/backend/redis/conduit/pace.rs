@@ -28,8 +28,6 @@ pub(super) struct Pace {
     expected: u64,
     /// How many have come.
     answered: u64,
-    /// How many the commands get that have been written.
-    written: u64,
     /// Of each write under way: when that many replies have come, it has been answered.
     writes: VecDeque<u64>,
     last_write: Time,
@@ -37,7 +35,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { expected: 0, answered: 0, written: 0, writes: VecDeque::new(), last_write: Time(0) }
+        Pace { expected: 0, answered: 0, writes: VecDeque::new(), last_write: Time(0) }
     }
 }
 
@@ -49,7 +47,6 @@ impl Pace {
     /// All commands so far are being written.
     pub(super) fn write(&mut self, now: Time) {
         self.last_write = now;
-        self.written = self.expected;
         if self.writes.back() != Some(&self.expected) {
             self.writes.push_back(self.expected);
         }
@@ -64,7 +61,8 @@ impl Pace {
 
     /// Whether commands are to be written now. `untaken`: how many tasks have replies to act upon.
     pub(super) fn may_write(&self, untaken: usize, reader: Reader, now: impl FnOnce() -> Time) -> bool {
-        let held_back = self.expected - self.written;
+        let written = self.writes.back().copied().unwrap_or(self.answered);
+        let held_back = self.expected.saturating_sub(written);
         let goes_out = match reader {
             Reader::Home => untaken == 0,
             Reader::Guest(_) => held_back >= untaken as u64,
