@@ -20,7 +20,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const STANDSTILL: Duration = Duration::from_secs(7);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Servers that hold each other for dead after a second of silence need their share of the machine.
+/// Servers that hold each other for dead after a second or two of silence need their share of the machine.
 static AT_A_TIME: Semaphore = Semaphore::const_new(3);
 
 /// Waits for a turn: take it before any server is started.

@@ -1,6 +1,6 @@
 //! Sentinel with `replicas(1)`: the master dies with writes that the replica has never seen, and no lock is among them.
 
-use distlock_tests::{Proxy, SentinelGroup};
+use distlock_tests::SentinelGroup;
 
 use crate::{
     load::{Keys, Load, turn},
@@ -11,10 +11,8 @@ use crate::{
 async fn sentinel_replicas_confirm() {
     let _turn = turn().await;
     let mut group = SentinelGroup::start();
-    let replication = Proxy::to(&group.servers()[0].address());
-    group.replicate_through(replication.address().port());
     let mut load = Load::start(&format!("{}?replicas=1", group.url()), Keys::of("k"));
-    replication.swallow_all();
+    group.cut_replication();
     load.fault();
     // Nobody gets a lock that the replica does not know; who held one has let go by then.
     load.gets_nothing();
