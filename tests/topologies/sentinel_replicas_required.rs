@@ -28,7 +28,8 @@ async fn sentinel_replicas_required() {
     group.wait_until_failed_over();
     load.works();
     let outcome = load.finish(&group.servers()[1..2]).await;
-    let fault = "`min-replicas-to-write 1`, two replicas: master killed −9";
+    let fault = "`min-replicas-to-write 1`, two replicas: master killed −9, the other replica stopped until a \
+                 write was refused";
     row::print("Sentinel", fault, "sentinel_replicas_required", &outcome);
     outcome.assert_fenced();
     let errors: usize = outcome.errors.values().sum();
