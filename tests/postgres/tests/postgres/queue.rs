@@ -51,6 +51,39 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     assert!(settled(&server, "distlock", "release_1", releases + 2).await >= releases + 2);
 }
 
+/// A function in SQL that is not written into its caller's statement is parsed with every call. (While it is planned, a
+/// statement may call one.)
+#[tokio::test(flavor = "multi_thread")]
+async fn no_function_is_parsed_with_every_command() {
+    let server = PostgresServer::with(&["track_functions=all"]);
+    let (one, other) = (manager(&server.url(), "distlock").await, manager(&server.url(), "distlock").await);
+    let rounds = 100;
+    for _ in 0..rounds {
+        // In each case the first is in the way, and its release lets the other in.
+        let cases = [
+            (one.lock("e"), other.lock("e")),
+            (one.lock("s"), other.lock("s").shared()),
+            (one.lock("l").max_holders(1), other.lock("l").max_holders(1)),
+        ];
+        for (first, then) in cases {
+            let guard = first.acquire().await.unwrap();
+            let waiter = tokio::spawn(then.wait(LONG).acquire());
+            let waits = async || server.rows("SELECT FROM distlock.waiter_1").await.len() == 1;
+            eventually("it waits", waits).await;
+            guard.release().await.unwrap();
+            waiter.await.unwrap().unwrap().release().await.unwrap();
+        }
+    }
+    settled(&server, "distlock", "enqueue_1", 3 * rounds).await;
+    let sql = format!(
+        "SELECT f.funcname FROM pg_stat_user_functions f JOIN pg_proc p ON p.oid = f.funcid
+            JOIN pg_language l ON l.oid = p.prolang
+            WHERE l.lanname = 'sql' AND f.schemaname = 'distlock' AND f.calls >= {rounds}"
+    );
+    let called: Vec<String> = server.rows(&sql).await.iter().map(|row| row.get(0)).collect();
+    assert!(called.is_empty(), "{called:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_while_it_waits_is_passed_over() {
     let server = PostgresServer::shared();

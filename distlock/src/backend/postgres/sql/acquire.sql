@@ -15,23 +15,28 @@ BEGIN
     END IF;
 END $$;
 
--- Puts `who` into the queue, or keeps the place alive. Whether nobody alive stands in front.
+-- Puts `who` into the queue of a key whose row the caller has locked, or keeps the place alive. `queued`: whether
+-- somebody may stand there already. Whether nobody alive stands in front.
 CREATE OR REPLACE FUNCTION @.enqueue_1(
-    k bytea, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
+    k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, entry bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     mine bigint;
-    -- A place that is lost in a crash is asked for again.
-    was text := set_config('synchronous_commit', 'off', true);
+    was text;
 BEGIN
-    UPDATE @.waiter_1 SET kind = what, fences = want, channel = via, claim = claims, dies = until
-        WHERE key = k AND owner = who RETURNING place INTO mine;
-    IF NOT FOUND THEN
-        INSERT INTO @.waiter_1 (key, owner, kind, fences, channel, claim, dies)
-            VALUES (k, who, what, want, via, claims, until) RETURNING place INTO mine;
-        UPDATE @.lock_1 SET queued = true WHERE key = k AND NOT queued;
+    -- A place that is lost in a crash is asked for again.
+    INSERT INTO @.waiter_1 AS w (key, owner, kind, fences, channel, claim, dies)
+        VALUES (k, who, what, want, via, claims, clock_timestamp() + @.ms_1(entry))
+        ON CONFLICT (key, owner) DO UPDATE SET kind = excluded.kind, fences = excluded.fences,
+            channel = excluded.channel, claim = excluded.claim, dies = excluded.dies
+        RETURNING w.place, set_config('synchronous_commit', 'off', true) INTO mine, was;
+    IF queued THEN
+        RETURN NOT EXISTS (
+            SELECT FROM @.waiter_1 WHERE key = k AND place < mine AND dies > clock_timestamp()
+        );
     END IF;
-    RETURN NOT EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND place < mine AND dies > now);
+    UPDATE @.lock_1 SET queued = true WHERE key = k;
+    RETURN true;
 END $$;
 
 -- Removes `who` from the queue. Whether it stood there.
@@ -46,10 +51,11 @@ BEGIN
     RETURN false;
 END $$;
 
--- What `who` is told when somebody else is in the way.
+-- What `who` is told when somebody else is in the way. Only what is immutable is written into the caller's expression;
+-- else it would be parsed with every call (hence the casts to text).
 CREATE OR REPLACE FUNCTION @.busy_1(holder text, ends timestamptz, now timestamptz, front boolean)
 RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT 'busy ' || greatest(0, extract(epoch FROM ends - now) * 1000000)::bigint
+    SELECT 'busy ' || greatest(0, extract(epoch FROM ends - now) * 1000000)::bigint::text
         || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || holder
 $$;
 
@@ -60,26 +66,28 @@ CREATE OR REPLACE FUNCTION @.acquire_1(
     not_after timestamptz, sync text
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    last bigint;
-    now timestamptz;
-    was text := set_config('lock_timeout', '1000', true);
+    l @.lock_1;
+    was text := set_config('lock_timeout', '1000', true)
+        || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END;
 BEGIN
-    IF sync IS NOT NULL THEN
-        was := set_config('synchronous_commit', sync, true);
+    -- The two most frequent cases of an exclusive lock, by the fewest statements: a key that nobody has, and a place
+    -- in the queue.
+    SELECT * INTO l FROM @.lock_1 WHERE key = k AND what = 0 AND kind = 0
+        AND CASE WHEN owner IS NULL THEN NOT queued ELSE owner <> who AND via IS NOT NULL END FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
     END IF;
-    IF what = 0 THEN
-        -- A key that nobody has.
-        SELECT fence INTO last FROM @.lock_1
-            WHERE key = k AND owner IS NULL AND kind = 0 AND NOT queued FOR UPDATE;
-        IF FOUND THEN
-            now := clock_timestamp();
-            IF now > not_after THEN
-                PERFORM @.too_late_1();
-            END IF;
-            UPDATE @.lock_1 SET owner = who, fence = last + want, fence_from = last + 1, expires = now + @.ms_1(ttl)
-                WHERE key = k;
-            RETURN 'acquired ' || last + 1;
-        END IF;
+    IF clock_timestamp() > not_after THEN
+        PERFORM @.too_late_1();
+    END IF;
+    IF l.owner IS NULL THEN
+        UPDATE @.lock_1 SET owner = who, fence = l.fence + want, fence_from = l.fence + 1,
+            expires = clock_timestamp() + @.ms_1(ttl) WHERE key = k;
+        RETURN 'acquired ' || l.fence + 1;
+    END IF;
+    IF l.expires > clock_timestamp() THEN
+        RETURN @.busy_1(l.owner, l.expires, clock_timestamp(),
+            @.enqueue_1(k, l.queued, who, what, want, via, claims, entry));
     END IF;
     RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
 END $$;
@@ -126,14 +134,14 @@ BEGIN
         RETURN CASE WHEN is_ours THEN 'held ' ELSE 'acquired ' END || l.fence + 1;
     END IF;
     IF what = 0 OR (l.kind = 0 AND l.owner IS NOT NULL AND l.expires > now) THEN
-        RETURN @.excluded_1(l, who, what, want, via, claims, now, now + @.ms_1(entry));
+        RETURN @.excluded_1(l, who, what, want, via, claims, entry, now);
     END IF;
-    RETURN @.join_1(l, who, what, ttl, via, claims, now, now + @.ms_1(entry));
+    RETURN @.join_1(l, who, what, ttl, via, claims, entry, now);
 END $$;
 
 -- An exclusive lock is asked for, or is in the way.
 CREATE OR REPLACE FUNCTION @.excluded_1(
-    l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
+    l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, entry bigint, now timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     front boolean := true;
@@ -143,7 +151,7 @@ BEGIN
         RETURN 'kind ' || l.kind;
     END IF;
     IF via IS NOT NULL THEN
-        front := @.enqueue_1(l.key, who, what, want, via, claims, now, until);
+        front := @.enqueue_1(l.key, l.queued, who, what, want, via, claims, entry);
     END IF;
     IF l.kind <> 0 THEN
         SELECT owner INTO holder FROM @.holder_1 WHERE key = l.key AND expires > now
@@ -154,7 +162,7 @@ END $$;
 
 -- A shared or limited lock is asked for, and no exclusive one is in the way.
 CREATE OR REPLACE FUNCTION @.join_1(
-    l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, now timestamptz, until timestamptz
+    l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, entry bigint, now timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := now + @.ms_1(ttl);
@@ -173,7 +181,7 @@ BEGIN
             word := 'held ';
         ELSIF NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now) THEN
             IF via IS NOT NULL THEN
-                front := @.enqueue_1(l.key, who, what, 0, via, claims, now, until);
+                front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, entry);
             END IF;
             SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
             RETURN @.busy_1(first.owner, first.expires, now, front);
@@ -191,15 +199,17 @@ BEGIN
 END $$;
 
 -- Whether one more can hold a lock that is shared or limited. Dead holders were removed before.
-CREATE OR REPLACE FUNCTION @.has_room_1(k bytea, what integer) RETURNS boolean LANGUAGE sql AS $$
-    SELECT what < 0 OR (SELECT count(*) FROM @.holder_1 WHERE key = k) < what
-$$;
+CREATE OR REPLACE FUNCTION @.has_room_1(k bytea, what integer) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN what < 0 OR (SELECT count(*) FROM @.holder_1 WHERE key = k) < what;
+END $$;
 
 -- Whether somebody alive stands in front of `who`, or anywhere if `who` does not wait.
-CREATE OR REPLACE FUNCTION @.others_wait_1(k bytea, who text, now timestamptz) RETURNS boolean LANGUAGE sql AS $$
-    SELECT EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND dies > now AND owner <> who AND place <
-        coalesce((SELECT place FROM @.waiter_1 WHERE key = k AND owner = who), 9223372036854775807))
-$$;
+CREATE OR REPLACE FUNCTION @.others_wait_1(k bytea, who text, now timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND dies > now AND owner <> who AND place <
+        coalesce((SELECT place FROM @.waiter_1 WHERE key = k AND owner = who), 9223372036854775807));
+END $$;
 
 -- Takes several unfenced locks, in order, up to and including the first that is not acquired. One line for each.
 CREATE OR REPLACE FUNCTION @.acquire_all_1(

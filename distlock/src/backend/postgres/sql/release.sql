@@ -1,5 +1,10 @@
 -- Release, and what comes after it.
 
+-- Tells one that waits that the key is its own, with this fencing token.
+CREATE OR REPLACE FUNCTION @.tell_1(via bigint, who text, token bigint, k bytea) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_notify('distlock_' || via, who || ' ' || token || ' ' || encode(k, 'hex'))
+$$;
+
 -- Serves the queue of a key whose row the caller has locked: lets in as many from its front as go together with the
 -- holders, and tells them. Writes the row.
 CREATE OR REPLACE FUNCTION @.serve_1(l @.lock_1, now timestamptz) RETURNS void LANGUAGE plpgsql AS $$
@@ -34,8 +39,7 @@ BEGIN
                 INSERT INTO @.holder_1 VALUES (l.key, w.owner, now + @.ms_1(w.claim));
             END IF;
             l.expires := greatest(l.expires, now + @.ms_1(w.claim));
-            PERFORM pg_notify('distlock_' || w.channel,
-                w.owner || ' ' || l.fence + 1 || ' ' || encode(l.key, 'hex'));
+            PERFORM @.tell_1(w.channel, w.owner, l.fence + 1, l.key);
             l.fence := l.fence + w.fences;
             is_free := false;
             EXIT WHEN w.kind = 0;
@@ -53,44 +57,47 @@ CREATE OR REPLACE FUNCTION @.release_1(k bytea, who text, keep bigint, not_after
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     l @.lock_1;
-    now timestamptz;
-    was text := set_config('lock_timeout', '1000', true);
+    w @.waiter_1;
+    was text := set_config('lock_timeout', '1000', true)
+        || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END;
 BEGIN
-    IF keep IS NULL THEN
-        -- Nobody waits: by one statement.
-        UPDATE @.lock_1 SET owner = NULL, expires = clock_timestamp()
-            WHERE key = k AND owner = who AND kind = 0 AND NOT queued AND expires > clock_timestamp();
-        IF FOUND THEN
-            -- It may have waited for the row.
-            IF clock_timestamp() > not_after THEN
-                PERFORM @.too_late_1();
-            END IF;
-            -- A release that is lost in a crash leaves a lock that ends with its ttl.
-            was := set_config('synchronous_commit', 'off', true);
-            RETURN true;
+    -- Nobody waits: by one statement. A release that is lost in a crash leaves a lock that ends with its ttl.
+    UPDATE @.lock_1 SET owner = NULL, expires = clock_timestamp()
+        WHERE key = k AND owner = who AND kind = 0 AND NOT queued AND expires > clock_timestamp() AND keep IS NULL
+        RETURNING set_config('synchronous_commit', 'off', true) INTO was;
+    IF NOT FOUND THEN
+        SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR UPDATE;
+        IF NOT FOUND THEN
+            RETURN false;
         END IF;
     END IF;
-    IF sync IS NOT NULL THEN
-        was := set_config('synchronous_commit', sync, true);
-    END IF;
-    SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR UPDATE;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    now := clock_timestamp();
-    IF now > not_after THEN
+    -- It may have waited for the row.
+    IF clock_timestamp() > not_after THEN
         PERFORM @.too_late_1();
     END IF;
-    IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= now THEN
-        RETURN @.leave_1(l, who, keep, now);
+    IF l.key IS NULL THEN
+        RETURN true;
+    END IF;
+    IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= clock_timestamp() THEN
+        RETURN @.leave_1(l, who, keep, clock_timestamp());
     END IF;
     IF keep IS NOT NULL THEN
-        UPDATE @.lock_1 SET owner = 'dl1:hold', expires = now + @.ms_1(keep), fence_from = l.fence + 1
+        UPDATE @.lock_1 SET owner = 'dl1:hold', expires = clock_timestamp() + @.ms_1(keep), fence_from = l.fence + 1
             WHERE key = k;
         RETURN true;
     END IF;
+    -- To the next in line, if that asks for an exclusive lock: by the fewest statements.
+    DELETE FROM @.waiter_1 WHERE key = k AND kind = 0
+        AND place = (SELECT place FROM @.waiter_1 WHERE key = k ORDER BY place LIMIT 1)
+        RETURNING * INTO w;
+    IF w.dies > clock_timestamp() AND NOT pg_try_advisory_xact_lock_shared(w.channel) THEN
+        UPDATE @.lock_1 SET owner = w.owner, expires = clock_timestamp() + @.ms_1(w.claim),
+            fence = l.fence + w.fences, fence_from = l.fence + 1 WHERE key = k
+            RETURNING @.tell_1(w.channel, w.owner, l.fence + 1, k) INTO was;
+        RETURN true;
+    END IF;
     l.owner := NULL;
-    PERFORM @.serve_1(l, now);
+    PERFORM @.serve_1(l, clock_timestamp());
     RETURN true;
 END $$;
 

@@ -36,7 +36,9 @@ CREATE TABLE IF NOT EXISTS @.waiter_1 (
     channel bigint NOT NULL,
     claim bigint NOT NULL,
     dies timestamptz NOT NULL,
-    PRIMARY KEY (key, place)
+    PRIMARY KEY (key, place),
+    -- Finds a place without a look at those of the key that have gone, which stay in the table until it is vacuumed.
+    UNIQUE (key, owner)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 -- No fencing token of a key that was pruned is above this.
