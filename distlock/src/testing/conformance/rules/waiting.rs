@@ -62,8 +62,9 @@ pub async fn try_acquire_with_a_wait_waits(place: Place) {
 }
 
 pub async fn wait_forever_outlives_the_default_wait(place: Place) {
-    let manager = place.builder().default_wait(Duration::from_millis(50)).connect().await.unwrap();
-    let guard = manager.lock("k").acquire().await.unwrap();
+    // Longer than a busy server takes to answer.
+    let manager = place.builder().default_wait(Duration::from_millis(300)).connect().await.unwrap();
+    let guard = manager.lock("k").wait_forever().acquire().await.unwrap();
     let other = manager.clone();
     let waiter = tokio::spawn(async move { other.lock("k").wait_forever().acquire().await });
     assert!(manager.lock("k").acquire().await.unwrap_err().is_busy());
