@@ -1,5 +1,7 @@
 //! Making a manager, and asking it for locks.
 
+use std::env::VarError;
+
 use super::{LockManager, LockManagerBuilder};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
@@ -126,13 +128,15 @@ impl LockManager {
     #[doc(alias("DISTLOCK_URL", "environment"))]
     pub fn from_env() -> impl Future<Output = Result<Self, LockError>> + Send {
         Box::pin(async {
-            match std::env::var("DISTLOCK_URL") {
-                Ok(url) => LockManager::connect(url).await,
-                Err(error) => Err(LockError::options(format!(
-                    "the environment variable DISTLOCK_URL: {error}; set it to, for example, \
-                     redis://127.0.0.1/"
-                ))),
-            }
+            // The value may contain a password: it is not quoted.
+            let problem = match std::env::var("DISTLOCK_URL") {
+                Ok(url) => return LockManager::connect(url).await,
+                Err(VarError::NotPresent) => "is not set",
+                Err(VarError::NotUnicode(_)) => "is not UTF-8",
+            };
+            Err(LockError::options(format!(
+                "the environment variable DISTLOCK_URL {problem}; set it to, for example, redis://127.0.0.1/"
+            )))
         })
     }
 
