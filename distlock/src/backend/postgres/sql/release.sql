@@ -76,6 +76,7 @@ BEGIN
         PERFORM @.too_late_1();
     END IF;
     IF l.key IS NULL THEN
+        -- The first statement has done it.
         RETURN true;
     END IF;
     IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= clock_timestamp() THEN
