@@ -61,15 +61,14 @@ async fn no_function_is_parsed_with_every_command() {
     for _ in 0..rounds {
         // In each case the first is in the way, and its release lets the other in.
         let cases = [
-            (one.lock("e"), other.lock("e")),
-            (one.lock("s"), other.lock("s").shared()),
-            (one.lock("l").max_holders(1), other.lock("l").max_holders(1)),
+            ("e", one.lock("e"), other.lock("e")),
+            ("s", one.lock("s"), other.lock("s").shared()),
+            ("l", one.lock("l").max_holders(1), other.lock("l").max_holders(1)),
         ];
-        for (first, then) in cases {
+        for (key, first, then) in cases {
             let guard = first.acquire().await.unwrap();
             let waiter = tokio::spawn(then.wait(LONG).acquire());
-            let waits = async || server.rows("SELECT FROM distlock.waiter_1").await.len() == 1;
-            eventually("it waits", waits).await;
+            until_waiting(&one, key, 1).await;
             guard.release().await.unwrap();
             waiter.await.unwrap().unwrap().release().await.unwrap();
         }

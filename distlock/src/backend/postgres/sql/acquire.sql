@@ -18,7 +18,8 @@ END $$;
 -- Puts `who` into the queue of a key whose row the caller has locked, or keeps the place alive. `queued`: whether
 -- somebody may stand there already. Whether nobody alive stands in front.
 CREATE OR REPLACE FUNCTION @.enqueue_1(
-    k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, entry bigint
+    k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, entry bigint,
+    now timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     mine bigint;
@@ -26,14 +27,12 @@ DECLARE
 BEGIN
     -- A place that is lost in a crash is asked for again.
     INSERT INTO @.waiter_1 AS w (key, owner, kind, fences, channel, claim, dies)
-        VALUES (k, who, what, want, via, claims, clock_timestamp() + @.ms_1(entry))
+        VALUES (k, who, what, want, via, claims, now + @.ms_1(entry))
         ON CONFLICT (key, owner) DO UPDATE SET kind = excluded.kind, fences = excluded.fences,
             channel = excluded.channel, claim = excluded.claim, dies = excluded.dies
         RETURNING w.place, set_config('synchronous_commit', 'off', true) INTO mine, was;
     IF queued THEN
-        RETURN NOT EXISTS (
-            SELECT FROM @.waiter_1 WHERE key = k AND place < mine AND dies > clock_timestamp()
-        );
+        RETURN NOT EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND place < mine AND dies > now);
     END IF;
     UPDATE @.lock_1 SET queued = true WHERE key = k;
     RETURN true;
@@ -51,8 +50,7 @@ BEGIN
     RETURN false;
 END $$;
 
--- What `who` is told when somebody else is in the way. Only what is immutable is written into the caller's expression;
--- else it would be parsed with every call (hence the casts to text).
+-- What `who` is told when somebody else is in the way. (Without the cast to text, `||` is not immutable.)
 CREATE OR REPLACE FUNCTION @.busy_1(holder text, ends timestamptz, now timestamptz, front boolean)
 RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'busy ' || greatest(0, extract(epoch FROM ends - now) * 1000000)::bigint::text
@@ -67,8 +65,8 @@ CREATE OR REPLACE FUNCTION @.acquire_1(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     l @.lock_1;
-    was text := set_config('lock_timeout', '1000', true)
-        || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END;
+    now timestamptz;
+    was text := @.settle_1(sync);
 BEGIN
     -- The two most frequent cases of an exclusive lock, by the fewest statements: a key that nobody has, and a place
     -- in the queue.
@@ -77,17 +75,18 @@ BEGIN
     IF NOT FOUND THEN
         RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
     END IF;
-    IF clock_timestamp() > not_after THEN
+    now := clock_timestamp();
+    IF now > not_after THEN
         PERFORM @.too_late_1();
     END IF;
     IF l.owner IS NULL THEN
         UPDATE @.lock_1 SET owner = who, fence = l.fence + want, fence_from = l.fence + 1,
-            expires = clock_timestamp() + @.ms_1(ttl) WHERE key = k;
+            expires = now + @.ms_1(ttl) WHERE key = k;
         RETURN 'acquired ' || l.fence + 1;
     END IF;
-    IF l.expires > clock_timestamp() THEN
-        RETURN @.busy_1(l.owner, l.expires, clock_timestamp(),
-            @.enqueue_1(k, l.queued, who, what, want, via, claims, entry));
+    IF l.expires > now THEN
+        RETURN @.busy_1(l.owner, l.expires, now,
+            @.enqueue_1(k, l.queued, who, what, want, via, claims, entry, now));
     END IF;
     RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
 END $$;
@@ -151,7 +150,7 @@ BEGIN
         RETURN 'kind ' || l.kind;
     END IF;
     IF via IS NOT NULL THEN
-        front := @.enqueue_1(l.key, l.queued, who, what, want, via, claims, entry);
+        front := @.enqueue_1(l.key, l.queued, who, what, want, via, claims, entry, now);
     END IF;
     IF l.kind <> 0 THEN
         SELECT owner INTO holder FROM @.holder_1 WHERE key = l.key AND expires > now
@@ -181,7 +180,7 @@ BEGIN
             word := 'held ';
         ELSIF NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now) THEN
             IF via IS NOT NULL THEN
-                front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, entry);
+                front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, entry, now);
             END IF;
             SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
             RETURN @.busy_1(first.owner, first.expires, now, front);

@@ -7,11 +7,8 @@ DECLARE
     now timestamptz;
     said text := '';
     is_shared boolean;
-    was text := set_config('lock_timeout', '1000', true);
+    was text := @.settle_1(sync);
 BEGIN
-    IF sync IS NOT NULL THEN
-        was := set_config('synchronous_commit', sync, true);
-    END IF;
     FOR i IN 1..cardinality(ks) LOOP
         now := clock_timestamp();
         IF now > not_after THEN
@@ -42,7 +39,7 @@ END $$;
 
 -- Who holds the key: a row for each, and in each how many wait.
 CREATE OR REPLACE FUNCTION @.inspect_1(k bytea)
-RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAGE sql AS $$
+RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAGE sql STABLE AS $$
     SELECT l.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint,
         (SELECT count(*) FROM @.waiter_1 w WHERE w.key = k AND w.dies > t.now)
     FROM (SELECT clock_timestamp() AS now OFFSET 0) t, @.lock_1 l, LATERAL (

@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION @.serve_1(l @.lock_1, now timestamptz) RETURNS void L
 DECLARE
     w @.waiter_1;
     is_free boolean;
+    told text;
 BEGIN
     IF l.kind <> 0 THEN
         DELETE FROM @.holder_1 WHERE key = l.key AND expires <= now;
@@ -27,22 +28,25 @@ BEGIN
         ELSIF w.dies <= now OR pg_try_advisory_xact_lock_shared(w.channel) THEN
             -- Nobody listens any more for what it would be told.
             DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
-        ELSIF is_free OR (w.kind <> 0 AND w.kind = l.kind AND @.has_room_1(l.key, w.kind)) THEN
+        ELSIF is_free AND w.kind = 0 THEN
+            DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
+            UPDATE @.lock_1 SET kind = 0, owner = w.owner, expires = now + @.ms_1(w.claim),
+                fence = l.fence + w.fences, fence_from = l.fence + 1 WHERE key = l.key
+                RETURNING @.tell_1(w.channel, w.owner, l.fence + 1, l.key) INTO told;
+            RETURN;
+        ELSIF w.kind <> 0 AND (is_free OR (w.kind = l.kind AND @.has_room_1(l.key, w.kind))) THEN
             DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
             IF is_free THEN
                 l.kind := w.kind;
-                l.owner := CASE WHEN w.kind = 0 THEN w.owner ELSE '' END;
+                l.owner := '';
                 l.expires := now;
                 l.fence_from := l.fence + 1;
+                is_free := false;
             END IF;
-            IF w.kind <> 0 THEN
-                INSERT INTO @.holder_1 VALUES (l.key, w.owner, now + @.ms_1(w.claim));
-            END IF;
+            INSERT INTO @.holder_1 VALUES (l.key, w.owner, now + @.ms_1(w.claim));
             l.expires := greatest(l.expires, now + @.ms_1(w.claim));
             PERFORM @.tell_1(w.channel, w.owner, l.fence + 1, l.key);
             l.fence := l.fence + w.fences;
-            is_free := false;
-            EXIT WHEN w.kind = 0;
         ELSE
             EXIT;
         END IF;
@@ -57,9 +61,8 @@ CREATE OR REPLACE FUNCTION @.release_1(k bytea, who text, keep bigint, not_after
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     l @.lock_1;
-    w @.waiter_1;
-    was text := set_config('lock_timeout', '1000', true)
-        || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END;
+    now timestamptz;
+    was text := @.settle_1(sync);
 BEGIN
     -- Nobody waits: by one statement. A release that is lost in a crash leaves a lock that ends with its ttl.
     UPDATE @.lock_1 SET owner = NULL, expires = clock_timestamp()
@@ -72,33 +75,24 @@ BEGIN
         END IF;
     END IF;
     -- It may have waited for the row.
-    IF clock_timestamp() > not_after THEN
+    now := clock_timestamp();
+    IF now > not_after THEN
         PERFORM @.too_late_1();
     END IF;
     IF l.key IS NULL THEN
         -- The first statement has done it.
         RETURN true;
     END IF;
-    IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= clock_timestamp() THEN
-        RETURN @.leave_1(l, who, keep, clock_timestamp());
+    IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= now THEN
+        RETURN @.leave_1(l, who, keep, now);
     END IF;
     IF keep IS NOT NULL THEN
-        UPDATE @.lock_1 SET owner = 'dl1:hold', expires = clock_timestamp() + @.ms_1(keep), fence_from = l.fence + 1
+        UPDATE @.lock_1 SET owner = 'dl1:hold', expires = now + @.ms_1(keep), fence_from = l.fence + 1
             WHERE key = k;
         RETURN true;
     END IF;
-    -- To the next in line, if that asks for an exclusive lock: by the fewest statements.
-    DELETE FROM @.waiter_1 WHERE key = k AND kind = 0
-        AND place = (SELECT place FROM @.waiter_1 WHERE key = k ORDER BY place LIMIT 1)
-        RETURNING * INTO w;
-    IF w.dies > clock_timestamp() AND NOT pg_try_advisory_xact_lock_shared(w.channel) THEN
-        UPDATE @.lock_1 SET owner = w.owner, expires = clock_timestamp() + @.ms_1(w.claim),
-            fence = l.fence + w.fences, fence_from = l.fence + 1 WHERE key = k
-            RETURNING @.tell_1(w.channel, w.owner, l.fence + 1, k) INTO was;
-        RETURN true;
-    END IF;
     l.owner := NULL;
-    PERFORM @.serve_1(l, clock_timestamp());
+    PERFORM @.serve_1(l, now);
     RETURN true;
 END $$;
 
@@ -137,11 +131,8 @@ DECLARE
     l @.lock_1;
     now timestamptz;
     held boolean;
-    was text := set_config('lock_timeout', '1000', true);
+    was text := @.settle_1(sync);
 BEGIN
-    IF sync IS NOT NULL THEN
-        was := set_config('synchronous_commit', sync, true);
-    END IF;
     SELECT * INTO l FROM @.lock_1 WHERE key = k FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;

@@ -48,10 +48,18 @@ CREATE TABLE IF NOT EXISTS @.floor_1 (
 CREATE UNIQUE INDEX IF NOT EXISTS floor_1_one ON @.floor_1 ((true));
 INSERT INTO @.floor_1 VALUES (0) ON CONFLICT DO NOTHING;
 
+-- A function in SQL is written into the statement that calls it, if its body is no less immutable than it says; else it
+-- is parsed with every call.
+
 -- Every command that changes something
 -- - is refused if it comes too late, because its sender has given it up;
 -- - waits for a row that somebody else has locked for a second at most (`lock_timeout`);
 -- - counts as committed when the caller says so (`sync` is a `synchronous_commit`; NULL: as the server is set).
+CREATE OR REPLACE FUNCTION @.settle_1(sync text) RETURNS text LANGUAGE sql AS $$
+    SELECT set_config('lock_timeout', '1000', true)
+        || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END
+$$;
+
 CREATE OR REPLACE FUNCTION @.too_late_1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'distlock: the command came too late' USING ERRCODE = 'DL001';
