@@ -18,8 +18,8 @@ END $$;
 -- Puts `who` into the queue of a key whose row the caller has locked, or keeps the place alive. `queued`: whether
 -- somebody may stand there already. Whether nobody alive stands in front.
 CREATE OR REPLACE FUNCTION @.enqueue_1(
-    k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, entry bigint,
-    now timestamptz
+    k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, now timestamptz,
+    until timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     mine bigint;
@@ -27,7 +27,7 @@ DECLARE
 BEGIN
     -- A place that is lost in a crash is asked for again.
     INSERT INTO @.waiter_1 AS w (key, owner, kind, fences, channel, claim, dies)
-        VALUES (k, who, what, want, via, claims, now + @.ms_1(entry))
+        VALUES (k, who, what, want, via, claims, until)
         ON CONFLICT (key, owner) DO UPDATE SET kind = excluded.kind, fences = excluded.fences,
             channel = excluded.channel, claim = excluded.claim, dies = excluded.dies
         RETURNING w.place, set_config('synchronous_commit', 'off', true) INTO mine, was;
@@ -64,29 +64,21 @@ CREATE OR REPLACE FUNCTION @.acquire_1(
     not_after timestamptz, sync text
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    l @.lock_1;
+    last bigint;
     now timestamptz;
     was text := @.settle_1(sync);
 BEGIN
-    -- The two most frequent cases of an exclusive lock, by the fewest statements: a key that nobody has, and a place
-    -- in the queue.
-    SELECT * INTO l FROM @.lock_1 WHERE key = k AND what = 0 AND kind = 0
-        AND CASE WHEN owner IS NULL THEN NOT queued ELSE owner <> who AND via IS NOT NULL END FOR UPDATE;
-    IF NOT FOUND THEN
-        RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
-    END IF;
-    now := clock_timestamp();
-    IF now > not_after THEN
-        PERFORM @.too_late_1();
-    END IF;
-    IF l.owner IS NULL THEN
-        UPDATE @.lock_1 SET owner = who, fence = l.fence + want, fence_from = l.fence + 1,
-            expires = now + @.ms_1(ttl) WHERE key = k;
-        RETURN 'acquired ' || l.fence + 1;
-    END IF;
-    IF l.expires > now THEN
-        RETURN @.busy_1(l.owner, l.expires, now,
-            @.enqueue_1(k, l.queued, who, what, want, via, claims, entry, now));
+    -- An exclusive lock on a key that nobody has: by two statements, which look at no column that they do not need.
+    SELECT fence INTO last FROM @.lock_1
+        WHERE key = k AND what = 0 AND kind = 0 AND owner IS NULL AND NOT queued FOR UPDATE;
+    IF FOUND THEN
+        now := clock_timestamp();
+        IF now > not_after THEN
+            PERFORM @.too_late_1();
+        END IF;
+        UPDATE @.lock_1 SET owner = who, fence = last + want, fence_from = last + 1, expires = now + @.ms_1(ttl)
+            WHERE key = k;
+        RETURN 'acquired ' || last + 1;
     END IF;
     RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
 END $$;
@@ -133,14 +125,14 @@ BEGIN
         RETURN CASE WHEN is_ours THEN 'held ' ELSE 'acquired ' END || l.fence + 1;
     END IF;
     IF what = 0 OR (l.kind = 0 AND l.owner IS NOT NULL AND l.expires > now) THEN
-        RETURN @.excluded_1(l, who, what, want, via, claims, entry, now);
+        RETURN @.excluded_1(l, who, what, want, via, claims, now, now + @.ms_1(entry));
     END IF;
-    RETURN @.join_1(l, who, what, ttl, via, claims, entry, now);
+    RETURN @.join_1(l, who, what, ttl, via, claims, now, now + @.ms_1(entry));
 END $$;
 
 -- An exclusive lock is asked for, or is in the way.
 CREATE OR REPLACE FUNCTION @.excluded_1(
-    l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, entry bigint, now timestamptz
+    l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     front boolean := true;
@@ -150,7 +142,7 @@ BEGIN
         RETURN 'kind ' || l.kind;
     END IF;
     IF via IS NOT NULL THEN
-        front := @.enqueue_1(l.key, l.queued, who, what, want, via, claims, entry, now);
+        front := @.enqueue_1(l.key, l.queued, who, what, want, via, claims, now, until);
     END IF;
     IF l.kind <> 0 THEN
         SELECT owner INTO holder FROM @.holder_1 WHERE key = l.key AND expires > now
@@ -161,7 +153,7 @@ END $$;
 
 -- A shared or limited lock is asked for, and no exclusive one is in the way.
 CREATE OR REPLACE FUNCTION @.join_1(
-    l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, entry bigint, now timestamptz
+    l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, now timestamptz, until timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := now + @.ms_1(ttl);
@@ -180,7 +172,7 @@ BEGIN
             word := 'held ';
         ELSIF NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now) THEN
             IF via IS NOT NULL THEN
-                front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, entry, now);
+                front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, now, until);
             END IF;
             SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
             RETURN @.busy_1(first.owner, first.expires, now, front);
