@@ -6,6 +6,7 @@
 
 mod config;
 mod errors;
+mod known;
 mod link;
 mod listing;
 mod pruning;
@@ -18,6 +19,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 pub(crate) use config::MysqlConfig;
+use known::Known;
 use link::{Answer, Limit, Lines, Link, Statement};
 use mysql_async::Value;
 use statements::{Acquired, Found, Statements, Values, after, column, micros};
@@ -43,6 +45,7 @@ pub(crate) struct MysqlStore {
     statements: Statements,
     link: Link,
     contended: Contended,
+    known: Known,
 }
 
 /// Whether a statement that changed nothing came too late, or had nothing to change.
@@ -54,7 +57,8 @@ enum Missed {
 impl MysqlStore {
     pub(crate) fn new(config: MysqlConfig) -> Self {
         let statements = Statements::new(&config.schema);
-        MysqlStore { config, statements, link: Link::default(), contended: Contended::default() }
+        let (contended, known) = (Contended::default(), Known::default());
+        MysqlStore { config, statements, link: Link::default(), contended, known }
     }
 
     async fn prepared(
@@ -77,34 +81,57 @@ impl MysqlStore {
 
     /// Takes the lock, or says for how long somebody else has it.
     async fn take(&self, lines: &Lines, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
-        let Acquire { key, owner, ttl, fences, .. } = request;
-        let (owner, ttl) = (owner.as_str(), Value::from(micros(*ttl)));
-        let values = |not_after: i64| {
-            let (who, count) = (|| bytes(owner), Value::from(*fences));
-            vec![
-                bytes(key),
-                who(),
-                ttl.clone(),
-                count.clone(),
-                not_after.into(),
-                who(),
-                count,
-                who(),
-                who(),
-                ttl.clone(),
-            ]
-        };
-        let mut is_second = false;
-        loop {
-            let answer = self.prepared(lines, &self.statements.acquire, &values, limit).await?;
-            match Acquired::of(answer.number)? {
-                Acquired::TooLate if is_second => return Err(self.never_in_time()),
-                // It has done nothing. The server's clock was set, or we have slept: look, and ask again.
-                Acquired::TooLate => drop(self.look(lines, key, limit).await?),
-                acquired => return Ok(acquired),
+        if self.known.is(&request.key) {
+            if let Some(acquired) = self.take_row(lines, request, limit).await? {
+                return Ok(acquired);
             }
-            is_second = true;
+            // It has no row any more, or the statement came too late: the other statement says which.
+            self.known.is_gone(&request.key);
         }
+        for _ in 0..2 {
+            if let Some(acquired) = self.take_any(lines, request, limit).await? {
+                self.known.noted(&request.key);
+                return Ok(acquired);
+            }
+            // The server's clock was set, or we have slept: look, and ask again.
+            self.look(lines, &request.key, limit).await?;
+        }
+        Err(self.never_in_time())
+    }
+
+    /// Takes the row of a key that has one.
+    async fn take_row(
+        &self,
+        lines: &Lines,
+        request: &Acquire,
+        limit: Limit,
+    ) -> Result<Option<Acquired>, StoreError> {
+        let values = |not_after: i64| {
+            let mut values = assigned(request);
+            values.extend([bytes(&request.key), not_after.into()]);
+            values
+        };
+        let answer = self.prepared(lines, &self.statements.acquire, &values, limit).await?;
+        Acquired::of(answer.number)
+    }
+
+    /// The same, and makes the row if there is none.
+    async fn take_any(
+        &self,
+        lines: &Lines,
+        request: &Acquire,
+        limit: Limit,
+    ) -> Result<Option<Acquired>, StoreError> {
+        let Acquire { key, owner, ttl, fences, .. } = request;
+        let values = |not_after: i64| {
+            let ttl = micros(*ttl).into();
+            let mut values =
+                vec![bytes(key), bytes(owner.as_str()), ttl, Value::from(*fences), not_after.into()];
+            values.extend(assigned(request));
+            values
+        };
+        let answer = self.prepared(lines, &self.statements.acquire_new, &values, limit).await?;
+        Acquired::of(answer.number)
     }
 
     fn never_in_time(&self) -> StoreError {
@@ -201,7 +228,6 @@ impl LockStore for MysqlStore {
                 }
                 Acquired::Before { first } => return Ok(AcquireReply::AlreadyHeld { fence: Some(first) }),
                 Acquired::Busy { remaining } => remaining,
-                Acquired::TooLate => return Err(self.never_in_time()),
             };
             self.contended.noted(key);
             match self.look(&lines, key, limit).await.map(is_in_the_way) {
@@ -284,6 +310,13 @@ impl LockStore for MysqlStore {
             drop(conn.disconnect().await);
         }
     }
+}
+
+/// The parameters of the assignments in `acquire.sql`.
+fn assigned(request: &Acquire) -> Values {
+    let Acquire { owner, ttl, fences, .. } = request;
+    let who = || bytes(owner.as_str());
+    vec![who(), Value::from(*fences), who(), who(), Value::from(micros(*ttl))]
 }
 
 fn busy((holder, remaining): (String, Duration)) -> AcquireReply {

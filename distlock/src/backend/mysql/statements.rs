@@ -17,7 +17,11 @@ const FREE: &str = "-";
 /// The texts of the statements, which name the tables.
 #[derive(Debug)]
 pub(super) struct Statements {
+    /// owner, tokens, owner, owner, ttl, key, not_after. Of a key that has a row.
     pub(super) acquire: String,
+    /// key, owner, ttl, tokens, not_after, owner, tokens, owner, owner, ttl. Of any key. It reads a second table, for
+    /// which MariaDB takes as long as for the rest of it: so this is for keys of which no row is known.
+    pub(super) acquire_new: String,
     /// ttl, key, owner, not_after.
     pub(super) renew: String,
     /// The next owner, how long it stays, key, owner, not_after.
@@ -49,8 +53,16 @@ impl Statements {
     pub(super) fn new(schema: &Schema) -> Self {
         let acquire: Vec<&str> =
             include_str!("sql/acquire.sql").lines().filter(|line| !line.starts_with("--")).collect();
+        let acquire = acquire.join("\n");
         Statements {
-            acquire: schema.fill(&acquire.join("\n")),
+            acquire: schema.fill(&format!("UPDATE @lock SET\n{acquire}\nWHERE k = ? AND {IN_TIME}")),
+            acquire_new: schema.fill(&format!(
+                "INSERT INTO @lock (k, owner, expires, fence, fence_from)\n\
+                 SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, least + ?, \
+                 LAST_INSERT_ID((least + 1) * 4 + 1) DIV 4 \
+                 FROM @floor WHERE one = 1 AND {IN_TIME}\n\
+                 ON DUPLICATE KEY UPDATE\n{acquire}"
+            )),
             renew: schema.fill(&format!(
                 "UPDATE @lock SET expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
                  WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
@@ -124,24 +136,24 @@ pub(super) fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What the statement `acquire` says by its number.
+/// What the statements `acquire` and `acquire_new` say by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
     Now { first: u64 },
     Before { first: u64 },
     Busy { remaining: Duration },
-    TooLate,
 }
 
 impl Acquired {
-    pub(super) fn of(number: Option<u64>) -> Result<Self, StoreError> {
+    /// `None`: the statement has done nothing. It came too late, or needs a row, and there is none.
+    pub(super) fn of(number: Option<u64>) -> Result<Option<Self>, StoreError> {
         let number = number.unwrap_or(0);
         let value = number / 4;
         match number % 4 {
-            _ if number == 0 => Ok(Acquired::TooLate),
-            1 => Ok(Acquired::Now { first: value }),
-            2 => Ok(Acquired::Before { first: value }),
-            3 => Ok(Acquired::Busy { remaining: Duration::from_micros(value) }),
+            _ if number == 0 => Ok(None),
+            1 => Ok(Some(Acquired::Now { first: value })),
+            2 => Ok(Some(Acquired::Before { first: value })),
+            3 => Ok(Some(Acquired::Busy { remaining: Duration::from_micros(value) })),
             _ => Err(garbled(&number.to_string())),
         }
     }
@@ -218,14 +230,14 @@ mod tests {
 
     #[test]
     fn the_number_of_an_acquisition_says_everything() {
-        assert_eq!(Acquired::of(None).unwrap(), Acquired::TooLate);
-        assert_eq!(Acquired::of(Some(0)).unwrap(), Acquired::TooLate);
-        assert_eq!(Acquired::of(Some(5)).unwrap(), Acquired::Now { first: 1 });
-        assert_eq!(Acquired::of(Some(10)).unwrap(), Acquired::Before { first: 2 });
+        let of = |number| Acquired::of(number).unwrap();
+        assert_eq!((of(None), of(Some(0))), (None, None));
+        assert_eq!(of(Some(5)), Some(Acquired::Now { first: 1 }));
+        assert_eq!(of(Some(10)), Some(Acquired::Before { first: 2 }));
         // A lease that ends at this moment.
-        assert_eq!(Acquired::of(Some(3)).unwrap(), Acquired::Busy { remaining: Duration::ZERO });
+        assert_eq!(of(Some(3)), Some(Acquired::Busy { remaining: Duration::ZERO }));
         let highest = (1 << 53) - 1;
-        assert_eq!(Acquired::of(Some(highest * 4 + 1)).unwrap(), Acquired::Now { first: highest });
+        assert_eq!(of(Some(highest * 4 + 1)), Some(Acquired::Now { first: highest }));
         assert!(Acquired::of(Some(8)).is_err());
     }
 
@@ -252,7 +264,9 @@ mod tests {
     #[test]
     fn no_statement_has_a_comment_in_it() {
         let statements = Statements::new(&Schema::with_prefix("distlock_").unwrap());
-        assert!(!statements.acquire.contains("--") && !statements.acquire.contains('@'));
-        assert_eq!(statements.acquire.matches('?').count(), 10);
+        for (sql, parameters) in [(&statements.acquire, 7), (&statements.acquire_new, 10)] {
+            assert!(!sql.contains("--") && !sql.contains('@'), "{sql}");
+            assert_eq!(sql.matches('?').count(), parameters, "{sql}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
-use distlock_polling_tests::manager;
+use distlock_polling_tests::{LONG, manager};
 
 use crate::tables_of_its_own;
 
@@ -28,10 +28,35 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     let other = manager(&url).await;
     let count = format!("SELECT COUNT(*) FROM {prefix}lock_1");
     eventually("the row is removed", async || server.number(&count).await == 1).await;
-    assert!(token(&other, "old").await > last);
+    // One knows of no row of the key, and one knows the row that was removed.
+    let next = token(&other, "old").await;
+    assert!(next > last);
+    server.run(&format!("DELETE FROM {prefix}lock_1 WHERE k = 'old'")).await;
+    server.run(&format!("UPDATE {prefix}floor_1 SET least = {next}")).await;
+    assert!(token(&first, "old").await > next);
     assert!(token(&other, "new").await > last);
     held.check().unwrap();
     held.release().await.unwrap();
+}
+
+/// MariaDB's mode in which no assignment of a statement sees another one.
+#[tokio::test]
+async fn a_lock_is_acquired_and_kept_from_others_in_whatever_order_the_server_assigns() {
+    let server = MariaDbServer::start();
+    server.run("SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'").await;
+    let (one, other) = (manager(&server.url()).await, manager(&server.url()).await);
+    let mut tokens = Vec::new();
+    // New, of another process, and known.
+    for manager in [&one, &other, &one, &other] {
+        let guard = manager.lock("k").fenced().ttl(LONG).acquire().await.unwrap();
+        tokens.push(guard.fencing_token().unwrap().get());
+        let somebody = if std::ptr::eq(manager, &one) { &other } else { &one };
+        assert!(somebody.lock("k").try_acquire().await.unwrap().is_none());
+        let remaining = one.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+        assert!(remaining > LONG / 2, "{remaining:?}");
+        guard.release().await.unwrap();
+    }
+    assert!(tokens.is_sorted_by(|former, next| former < next), "{tokens:?}");
 }
 
 #[tokio::test]

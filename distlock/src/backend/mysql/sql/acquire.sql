@@ -1,17 +1,14 @@
--- Lets an owner in, or tells that somebody else is in the way. One statement, and one reading of the clock: UTC_TIMESTAMP
--- stands still while a statement waits for a row. So no two parts of it can decide differently, and what it decides by a
--- clock that is a little late keeps others out for longer, never for shorter.
+-- What becomes of the row of a key when an owner asks for it: it is let in, or told that somebody else is in the way.
+-- One reading of the clock: UTC_TIMESTAMP stands still while a statement waits for a row. So no two parts of it can decide
+-- differently, and what it decides by a clock that is a little late keeps others out for longer, never for shorter.
 --
--- Parameters: key, owner, ttl, tokens, not_after; owner, tokens, owner, owner, ttl. Times in microseconds.
+-- Parameters: owner, tokens, owner, owner, ttl. Times in microseconds.
 -- Answers by the number that LAST_INSERT_ID tells without a second statement:
 --   first token * 4 + 1 (acquired) or + 2 (held already), or the remaining time * 4 + 3 (busy).
--- No number: it came too late, and did nothing. A busy row is not changed: nothing is written.
-INSERT INTO @lock (k, owner, expires, fence, fence_from)
-SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, least + ?, LAST_INSERT_ID((least + 1) * 4 + 1) DIV 4
-    FROM @floor
-    WHERE one = 1 AND UTC_TIMESTAMP(6) <= TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND
--- Each assignment sees what those before it have assigned.
-ON DUPLICATE KEY UPDATE
+-- No number: there is no row, or it came too late, and did nothing. A busy row is not changed: nothing is written.
+--
+-- Each assignment may see what those before it have assigned, or not (sql_mode SIMULTANEOUS_ASSIGNMENT): to these, it is
+-- the same.
     fence_from = IF(owner = '-' OR expires <= UTC_TIMESTAMP(6), fence + 1, fence_from),
     fence = CASE LAST_INSERT_ID(IF(
             owner = '-' OR expires <= UTC_TIMESTAMP(6),
@@ -20,4 +17,8 @@ ON DUPLICATE KEY UPDATE
         )) MOD 4
         WHEN 3 THEN fence ELSE fence + ? END,
     owner = IF(owner = '-' OR expires <= UTC_TIMESTAMP(6), ?, owner),
-    expires = IF(owner = ?, GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND), expires)
+    expires = IF(
+        owner = '-' OR expires <= UTC_TIMESTAMP(6) OR owner = ?,
+        GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND),
+        expires
+    )
