@@ -155,7 +155,7 @@ fn link(store: &str, change: LinkChange<'_>) {
     match change {
         LinkChange::Up { start, pushes, .. } => {
             set(names::LINK_UP, true);
-            drop(outages()); // at 0 from now on
+            drop((outages(), counter!(names::FAILED))); // at 0 from now on
             set(names::PUSHES_ON, pushes == Pushes::On);
             if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
                 histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());
