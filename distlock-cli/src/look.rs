@@ -136,7 +136,9 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
 /// Asks a person, if there is one.
 fn confirmed(question: &str) -> Result<bool, Exit> {
     if !std::io::stdin().is_terminal() {
-        return Err(Exit::Usage.because("nobody can be asked here: give --force"));
+        return Err(
+            Exit::Usage.because("standard input is no terminal, so nobody can confirm this: give --force")
+        );
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

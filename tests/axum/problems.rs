@@ -38,7 +38,7 @@ async fn a_busy_lock_is_a_conflict_that_says_when_the_lease_of_its_holder_ends()
             "type": "about:blank",
             "title": "Conflict",
             "status": 409,
-            "detail": "Somebody else is at it. Try again later.",
+            "detail": "The resource is in use. Try again later.",
             "code": "busy",
             "retry_after": after,
         })

@@ -29,8 +29,30 @@ fn included(page: &Path) -> Option<PathBuf> {
         return None;
     }
     let text = read(page);
-    let inner = text.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned();
+    let last = text.lines().last()?;
+    let inner = last.strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned();
     Some(page.parent().expect("a file has a folder").join(inner))
+}
+
+/// Who reads the book's sources does not see what a page includes: a link that the book hides leads there.
+#[test]
+fn a_page_that_includes_a_document_links_to_it() {
+    let mut found = 0;
+    for entry in fs::read_dir(root().join("docs/book/src")).expect("the book") {
+        let page = entry.expect("a page").path();
+        if included(&page).is_none() {
+            continue;
+        }
+        let name = page.file_name().and_then(|name| name.to_str()).expect("a plain name");
+        let link = format!("<a href=\"../../{name}\">docs/{name}</a>");
+        let expected = format!(
+            "<p class=\"elsewhere\">The text of this page is in {link}.</p>\n\n{{{{#include ../../{name}}}}}\n"
+        );
+        assert_eq!(read(&page), expected, "{name}");
+        found += 1;
+    }
+    assert!(found > 10, "{found} pages");
+    assert!(read(&root().join("docs/book/tables.css")).contains("\n.elsewhere {\n    display: none;\n}"));
 }
 
 /// In the book a document stands in another folder: what it links to has to stand there, too.

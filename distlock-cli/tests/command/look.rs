@@ -43,7 +43,10 @@ fn release_asks_unless_it_is_forced() {
     let server = RedisServer::start();
     assert_status(&output(&mut distlock(&server, &["release", "k", "--force"])), 1);
     server.raw(&["SET", "k", "dl1:nightly.0123:4", "PX", "60000"]);
-    assert_status(&output(&mut distlock(&server, &["release", "k"])), 64);
+    let unasked = output(&mut distlock(&server, &["release", "k"]));
+    assert_status(&unasked, 64);
+    assert!(text(&unasked.stderr).contains("no terminal"), "{}", text(&unasked.stderr));
+    assert!(text(&unasked.stderr).contains("--force"), "{}", text(&unasked.stderr));
     assert!(!is_free(&server, "k"));
     let released = output(&mut distlock(&server, &["release", "k", "--force"]));
     assert_status(&released, 0);

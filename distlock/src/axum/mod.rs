@@ -38,7 +38,7 @@
 //! content-type: application/problem+json
 //! retry-after: 5
 //!
-//! {"type":"about:blank","title":"Conflict","status":409,"detail":"Somebody else is at it. Try again later.",
+//! {"type":"about:blank","title":"Conflict","status":409,"detail":"The resource is in use. Try again later.",
 //!  "code":"busy","retry_after":5}
 //! ```
 //!

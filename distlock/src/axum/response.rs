@@ -17,7 +17,7 @@ impl Problem {
     fn of(error: &LockError) -> Problem {
         let (status, code, detail) = match error {
             LockError::Busy { .. } => {
-                (StatusCode::CONFLICT, "busy", "Somebody else is at it. Try again later.")
+                (StatusCode::CONFLICT, "busy", "The resource is in use. Try again later.")
             }
             LockError::Lost { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -131,7 +131,11 @@ impl Observer for Metrics {
                 of.series.held_for(held);
                 of.series.released(word_of_release(outcome));
             }
-            Event::Lost { lock, reason, .. } => self.of(lock.label).series.lost(word_of_reason(reason)),
+            Event::Lost { lock, reason, .. } => {
+                if let Some(word) = word_of_reason(reason) {
+                    self.of(lock.label).series.lost(word);
+                }
+            }
             // The histograms show them.
             Event::LongWait { .. } | Event::LongHold { .. } => {}
             Event::Link { store, change } => link(store, change),
@@ -147,9 +151,11 @@ fn link(store: &str, change: LinkChange<'_>) {
     let set = |name: &'static str, on: bool| {
         gauge!(name, "store" => store.to_owned()).set(if on { 1.0 } else { 0.0 });
     };
+    let outages = || counter!(names::OUTAGES, "store" => store.to_owned());
     match change {
         LinkChange::Up { start, pushes, .. } => {
             set(names::LINK_UP, true);
+            drop((outages(), counter!(names::FAILED))); // at 0 from now on
             set(names::PUSHES_ON, pushes == Pushes::On);
             if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
                 histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());
@@ -159,7 +165,7 @@ fn link(store: &str, change: LinkChange<'_>) {
             set(names::LINK_UP, false);
             set(names::PUSHES_ON, false);
             if outage == OutageIs::New {
-                counter!(names::OUTAGES, "store" => store.to_owned()).increment(1);
+                outages().increment(1);
             }
         }
         LinkChange::Pushes(pushes) => set(names::PUSHES_ON, pushes == Pushes::On),
@@ -196,13 +202,14 @@ fn word_of_how(how: How) -> usize {
 }
 
 /// In [`series::REASONS`].
-fn word_of_reason(reason: LostReason) -> usize {
+fn word_of_reason(reason: LostReason) -> Option<usize> {
     match reason {
-        LostReason::Expired => 0,
-        LostReason::Taken => 1,
-        LostReason::MaxHold => 2,
-        LostReason::Shutdown => 3,
-        LostReason::Released => 4,
+        LostReason::Expired => Some(0),
+        LostReason::Taken => Some(1),
+        LostReason::MaxHold => Some(2),
+        LostReason::Shutdown => Some(3),
+        // What a handle is told that has outlived its section. No event reports it.
+        LostReason::Released => None,
     }
 }
 

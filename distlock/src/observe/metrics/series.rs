@@ -1,4 +1,5 @@
-//! The series of one label: handles that are made when they are first used, and kept.
+//! The series of one label: handles that are made when they are first used, and kept. Those of losses are made at once:
+//! a collector sees the increase from 0 to 1, but not a series that begins with 1.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) enum Outcome {
 const OUTCOMES: [&str; 8] =
     ["acquired", "busy", "unavailable", "invalid", "wrong_kind", "would_deadlock", "closed", "abandoned"];
 pub(super) const HOW: [&str; 6] = ["free", "asked", "granted", "handed_on", "joined", "nested"];
-pub(super) const REASONS: [&str; 5] = ["expired", "taken", "max_hold", "shutdown", "released"];
+pub(super) const REASONS: [&str; 4] = ["expired", "taken", "max_hold", "shutdown"];
 pub(super) const RELEASES: [&str; 6] =
     ["confirmed", "handed_on", "unconfirmed", "after_loss", "dropped", "nested"];
 const WAITS: [&str; 2] = ["acquired", "not_acquired"];
@@ -62,7 +63,7 @@ pub(super) struct Series {
     acquired: [OnceCell<Counter>; HOW.len()],
     held: Gauge,
     hold: OnceCell<Histogram>,
-    lost: [OnceCell<Counter>; REASONS.len()],
+    lost: [Counter; REASONS.len()],
     releases: [OnceCell<Counter>; RELEASES.len()],
     renewals: OnceCell<Counter>,
     renewals_late: OnceCell<Counter>,
@@ -84,7 +85,8 @@ impl Series {
             acquired: Default::default(),
             held: level(names::HELD, Level::Held),
             hold: OnceCell::new(),
-            lost: Default::default(),
+            lost: REASONS
+                .map(|reason| counter!(names::LOST, "label" => label.to_owned(), "reason" => reason)),
             releases: Default::default(),
             renewals: OnceCell::new(),
             renewals_late: OnceCell::new(),
@@ -131,7 +133,9 @@ impl Series {
     }
 
     pub(super) fn lost(&self, reason: usize) {
-        self.one_of(&self.lost, &REASONS, reason, (names::LOST, "reason"), 1);
+        if let Some(counter) = self.lost.get(reason) {
+            counter.increment(1);
+        }
     }
 
     pub(super) fn released(&self, outcome: usize) {

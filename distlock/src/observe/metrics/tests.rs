@@ -150,6 +150,35 @@ fn labels_beyond_a_number_share_one() {
     assert!(found.contains(&("distlock_waiting{label=other}".to_owned(), 5.0)), "{found:?}");
 }
 
+/// Prometheus does not see the increase of a counter whose first sample is 1.
+#[test]
+fn losses_outages_and_failures_are_0_before_the_first_one() {
+    let up = LinkChange::Up { start: LinkStart::AtOnce, former_links_dead: true, pushes: Pushes::On };
+    let snapshots = observe(&[Event::Link { store: "redis at h", change: up }, requested(A, 1)]);
+    let mut zeros: Vec<_> = snapshots
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter(|(_, _, _, value)| *value == DebugValue::Counter(0))
+        .map(|(key, ..)| {
+            let labels: Vec<_> = key.key().labels().map(|label| label.value().to_owned()).collect();
+            format!("{} {}", key.key().name(), labels.join(" ")).trim_end().to_owned()
+        })
+        .collect();
+    zeros.sort();
+    assert_eq!(
+        zeros,
+        [
+            "distlock_failed_total",
+            "distlock_lost_total a expired",
+            "distlock_lost_total a max_hold",
+            "distlock_lost_total a shutdown",
+            "distlock_lost_total a taken",
+            "distlock_outages_total redis at h",
+        ]
+    );
+}
+
 /// A program may install its recorder when locks are held already.
 #[test]
 fn a_recorder_that_comes_late_is_told_what_is_held() {
