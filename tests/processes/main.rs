@@ -29,6 +29,12 @@ fn a_forked_child_is_told_at_once_and_touches_nothing_on_a_server() {
     eventually_blocking("nothing is left", || distlock_tests::residue::keys(&server).is_empty());
 }
 
+/// Commands of stores that their callers poll, as most stores allow.
+#[test]
+fn a_forked_child_touches_no_command_that_its_caller_polls() {
+    went_well(&one_process(&["forked-while-lent"]));
+}
+
 /// A release that has not left the process when it ends would keep the key for 10 minutes.
 #[test]
 fn what_is_dropped_at_the_end_of_a_process_is_released() {

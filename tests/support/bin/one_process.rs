@@ -1,9 +1,11 @@
 //! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
-//! `one-process many-managers COUNT DESCRIPTORS`.
+//! `one-process forked-while-lent`, `one-process many-managers COUNT DESCRIPTORS`.
 //!
 //! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+
+mod lending;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,6 +28,7 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["forked", url] => forked(url),
+        ["forked-while-lent"] => lending::forked_while_lent(),
         ["short-lived", url, way, key] => short_lived(url, way, key),
         ["many-managers", count, descriptors] => {
             many_managers(count.parse().unwrap(), descriptors.parse().unwrap());

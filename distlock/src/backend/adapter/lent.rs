@@ -7,6 +7,9 @@
 //! the caller. A store's future is polled by one of them at a time, with the runtime of the I/O thread entered, and
 //! polled at once by who takes it over.
 
+#[cfg(all(test, distlock_loom))]
+mod loom_tests;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};

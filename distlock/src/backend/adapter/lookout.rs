@@ -11,7 +11,7 @@ use crate::process::Process;
 
 /// How often commands that are lent are looked at. One is taken over at the second look: a store that takes longer
 /// loses nothing by one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
-const TICK: Duration = Duration::from_millis(10);
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
 pub(super) trait Lendable: Send + Sync {

@@ -1,0 +1,456 @@
+//! The take-over of a command, under every order in which its caller, home and the store can meet at it.
+//!
+//! [`Place`] is the real one. Around it are the steps of [`Loan`](super::Loan) and [`Lent`](super::Lent), each of which
+//! locks it where the real one does: what these use (a runtime, a store's future) does not run under loom. A thread
+//! that waits for a wake-up that does not come fails the model: loom notices that no thread can go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Wake, Waker};
+
+use loom::sync::{Condvar, Mutex, MutexGuard};
+use loom::thread;
+
+use super::{After, Found, Place};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}
+
+fn wake(waker: Option<Waker>) {
+    waker.map(Waker::wake);
+}
+
+/// Rung by a waker; one thread waits for it.
+struct Bell {
+    is_rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    fn new() -> Arc<Bell> {
+        Arc::new(Bell { is_rung: Mutex::new(false), changed: Condvar::new() })
+    }
+
+    fn ring(&self) {
+        *lock(&self.is_rung) = true;
+        self.changed.notify_one();
+    }
+
+    fn is_rung(&self) -> bool {
+        *lock(&self.is_rung)
+    }
+
+    fn wait(&self) {
+        let mut is_rung = lock(&self.is_rung);
+        while !*is_rung {
+            is_rung = self.changed.wait(is_rung).unwrap();
+        }
+        *is_rung = false;
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+}
+
+/// What has become of the command and its answer. Not loom's atomics: they are to add no orders.
+#[derive(Default)]
+struct Account {
+    executed: AtomicUsize,
+    /// Commands that were dropped before they were executed.
+    lost: AtomicUsize,
+    answers_dropped: AtomicUsize,
+}
+
+fn add(count: &AtomicUsize) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+fn read(count: &AtomicUsize) -> usize {
+    count.load(Ordering::Relaxed)
+}
+
+/// Made by the store when the command has been executed.
+struct Answer(Arc<Account>);
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        add(&self.0.answers_dropped);
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Ended;
+
+type Said = Result<Answer, Ended>;
+
+/// Wakes whoever polled the command last.
+struct Store(Mutex<Asked>);
+
+struct Asked {
+    is_ready: bool,
+    waker: Option<Waker>,
+}
+
+impl Store {
+    fn is_ready(&self) {
+        let waker = {
+            let mut asked = lock(&self.0);
+            asked.is_ready = true;
+            asked.waker.take()
+        };
+        wake(waker);
+    }
+}
+
+/// The store's future, and the command's turn, for which others wait until it is dropped.
+struct Command {
+    store: Arc<Store>,
+    account: Arc<Account>,
+    is_executed: bool,
+    turn_over: Arc<Bell>,
+}
+
+impl Command {
+    fn poll(&mut self, waker: &Waker) -> Poll<Answer> {
+        let mut asked = lock(&self.store.0);
+        assert!(!self.is_executed, "polled again after it was executed");
+        if !asked.is_ready {
+            asked.waker = Some(waker.clone());
+            return Poll::Pending;
+        }
+        self.is_executed = true;
+        add(&self.account.executed);
+        Poll::Ready(Answer(self.account.clone()))
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        if !self.is_executed {
+            add(&self.account.lost);
+        }
+        // A model that has failed is at its end: what loom would say then would hide the failure.
+        if !std::thread::panicking() {
+            self.turn_over.ring();
+        }
+    }
+}
+
+/// The runtime of the I/O thread.
+struct Runtime {
+    task: Option<Command>,
+    has_ended: bool,
+}
+
+/// As [`Lent`](super::Lent).
+struct Lent {
+    place: Mutex<Place<Command, Said>>,
+    runtime: Mutex<Runtime>,
+    /// Home has something to do: also if the turn is over.
+    bell: Arc<Bell>,
+}
+
+impl Lent {
+    /// A runtime that has ended drops the command, and the teller answers.
+    fn carry_on(&self, command: Command) {
+        let mut runtime = lock(&self.runtime);
+        if !runtime.has_ended {
+            runtime.task = Some(command);
+            drop(runtime);
+            self.bell.ring();
+            return;
+        }
+        drop(runtime);
+        drop(command);
+        self.answer(Err(Ended));
+    }
+
+    fn answer(&self, said: Said) {
+        let (waker, unwanted) = lock(&self.place).answer(said);
+        drop(unwanted);
+        wake(waker);
+    }
+
+    fn call_home(&self) {
+        let command = lock(&self.place).call_home();
+        if let Some(command) = command {
+            self.carry_on(command);
+        }
+    }
+
+    /// What the caller has, or was called home from it.
+    fn end(&self) {
+        let lent = lock(&self.place).end(Err(Ended));
+        if let Some((command, waker)) = lent {
+            drop(command);
+            wake(waker);
+        }
+    }
+
+    /// Polls what was carried home.
+    fn run_task(&self) {
+        let task = lock(&self.runtime).task.take();
+        let Some(mut command) = task else { return };
+        match command.poll(&self.bell.clone().into()) {
+            Poll::Pending => lock(&self.runtime).task = Some(command),
+            Poll::Ready(answer) => self.answer(Ok(answer)),
+        }
+    }
+
+    /// Home works until the turn is over: waits for ever if it does not learn that it has something to do.
+    fn work(&self, account: &Account) {
+        while read(&account.executed) + read(&account.lost) == 0 {
+            self.bell.wait();
+            self.run_task();
+        }
+    }
+
+    /// The runtime ends: it drops its tasks, and the lookout tells the others.
+    fn end_runtime(&self, lookout_has_it: bool) {
+        let task = {
+            let mut runtime = lock(&self.runtime);
+            runtime.has_ended = true;
+            runtime.task.take()
+        };
+        if let Some(command) = task {
+            drop(command);
+            self.answer(Err(Ended));
+        }
+        if lookout_has_it {
+            self.end();
+        }
+    }
+}
+
+/// As [`Loan`](super::Loan).
+struct Loan(Arc<Lent>);
+
+impl Loan {
+    fn poll(&self, waker: &Waker) -> Poll<Said> {
+        let mut mine = Some(waker.clone());
+        let found = lock(&self.0.place).poll(&mut mine);
+        match found {
+            Found::Work(command, former) => {
+                drop(former);
+                self.poll_work(command, mine, waker)
+            }
+            Found::Answer(answer) => Poll::Ready(answer),
+            Found::AtHome => Poll::Pending,
+            Found::Nothing => panic!("a caller that waits has nothing to wait for"),
+        }
+    }
+
+    fn poll_work(&self, mut command: Command, mine: Option<Waker>, waker: &Waker) -> Poll<Said> {
+        let Poll::Ready(answer) = command.poll(waker) else {
+            let after = lock(&self.0.place).put_back(command, mine);
+            return match after {
+                After::Stays => Poll::Pending,
+                After::GoesHome(command) => {
+                    self.0.carry_on(command);
+                    Poll::Pending
+                }
+                After::Ends(command, mine) => {
+                    drop(mine);
+                    drop(command);
+                    Poll::Ready(Err(Ended))
+                }
+            };
+        };
+        lock(&self.0.place).ready();
+        drop(command);
+        Poll::Ready(Ok(answer))
+    }
+
+    /// With another waker at each poll: the last one counts.
+    fn wait(&self) -> Said {
+        loop {
+            let bell = Bell::new();
+            if let Poll::Ready(said) = self.poll(&bell.clone().into()) {
+                return said;
+            }
+            bell.wait();
+        }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let left = lock(&self.0.place).leave();
+        match left {
+            Place::Lent(command, waker) => {
+                drop(waker);
+                self.0.carry_on(command);
+            }
+            Place::Polled(_) => panic!("its only caller polls and drops it"),
+            Place::Home(_) | Place::Answered(_) | Place::Over => {}
+        }
+    }
+}
+
+/// What home does in the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// Carries on what it is given.
+    Works,
+    CallsAndWorks,
+    Ends,
+    /// What is called home is no longer in the lookout's register.
+    CallsAndEnds,
+    CallsWorksAndEnds,
+}
+
+const ENDS: [Home; 3] = [Home::Ends, Home::CallsAndEnds, Home::CallsWorksAndEnds];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreIs {
+    Ready,
+    Silent,
+}
+
+/// A caller meets home and the store, each on a thread of its own. Then everybody is done, or the model fails. Nothing
+/// may be lost, except at the end of home.
+fn meet(
+    home: Home,
+    store_is: StoreIs,
+    caller: impl Fn(Loan, Others) -> Option<Said> + Send + Sync + 'static,
+) {
+    loom::model(move || {
+        let account = Arc::new(Account::default());
+        let store = Arc::new(Store(Mutex::new(Asked { is_ready: false, waker: None })));
+        let bell = Bell::new();
+        let command = Command {
+            store: store.clone(),
+            account: account.clone(),
+            is_executed: false,
+            turn_over: bell.clone(),
+        };
+        let lent = Arc::new(Lent {
+            place: Mutex::new(Place::Lent(command, None)),
+            runtime: Mutex::new(Runtime { task: None, has_ended: false }),
+            bell,
+        });
+        let (at_home, counts) = (lent.clone(), account.clone());
+        let home_thread = thread::spawn(move || {
+            if home != Home::Works && home != Home::Ends {
+                at_home.call_home();
+            }
+            match home {
+                Home::Works | Home::CallsAndWorks => at_home.work(&counts),
+                Home::Ends => at_home.end_runtime(true),
+                Home::CallsAndEnds => at_home.end_runtime(false),
+                Home::CallsWorksAndEnds => {
+                    at_home.run_task();
+                    at_home.end_runtime(false);
+                }
+            }
+        });
+        let mut others = vec![home_thread];
+        if store_is == StoreIs::Ready {
+            others.push(thread::spawn(move || store.is_ready()));
+        }
+        let said = caller(Loan(lent.clone()), Others(others));
+        assert!(matches!(*lock(&lent.place), Place::Over), "something is kept");
+        let (executed, lost) = (read(&account.executed), read(&account.lost));
+        assert_eq!(executed + lost, 1, "the command is executed once, or dropped once");
+        assert!(lost == 0 || ENDS.contains(&home), "the command is lost");
+        if let Some(said) = said {
+            assert_eq!(said.is_ok(), executed == 1, "the caller is told what happened");
+        }
+        assert_eq!(read(&account.answers_dropped), executed, "an answer is kept");
+    });
+}
+
+/// The threads of home and of the store.
+struct Others(Vec<thread::JoinHandle<()>>);
+
+impl Others {
+    fn join(self) {
+        for other in self.0 {
+            other.join().unwrap();
+        }
+    }
+}
+
+fn is_polled_to_its_end(loan: Loan, others: Others) -> Option<Said> {
+    let said = loan.wait();
+    others.join();
+    drop(loan);
+    Some(said)
+}
+
+/// Its runtime is blocked, and goes on when everything else is done.
+fn is_not_polled_for_long(loan: Loan, others: Others) -> Option<Said> {
+    let bell = Bell::new();
+    let first = loan.poll(&bell.clone().into());
+    others.join();
+    if let Poll::Ready(said) = first {
+        return Some(said);
+    }
+    assert!(bell.is_rung(), "its wake-up is lost");
+    let Poll::Ready(said) = loan.poll(Waker::noop()) else { panic!("it is not told") };
+    Some(said)
+}
+
+fn is_dropped(loan: Loan, others: Others) -> Option<Said> {
+    let said = loan.poll(&Bell::new().into());
+    drop(loan);
+    others.join();
+    match said {
+        Poll::Ready(said) => Some(said),
+        Poll::Pending => None,
+    }
+}
+
+fn is_never_polled(loan: Loan, others: Others) -> Option<Said> {
+    drop(loan);
+    others.join();
+    None
+}
+
+#[test]
+fn loom_a_caller_is_answered_whoever_executes_its_command() {
+    for home in [Home::Works, Home::CallsAndWorks] {
+        meet(home, StoreIs::Ready, is_polled_to_its_end);
+    }
+}
+
+/// Home waits for the turn in this model: it would wait for ever for a caller that keeps the command.
+#[test]
+fn loom_others_do_not_wait_for_a_caller_that_is_not_polled() {
+    meet(Home::CallsAndWorks, StoreIs::Ready, is_not_polled_for_long);
+}
+
+#[test]
+fn loom_a_command_goes_on_without_its_caller() {
+    for home in [Home::Works, Home::CallsAndWorks] {
+        meet(home, StoreIs::Ready, is_dropped);
+        meet(home, StoreIs::Ready, is_never_polled);
+    }
+}
+
+#[test]
+fn loom_every_caller_learns_of_the_end() {
+    for home in ENDS {
+        for store_is in [StoreIs::Ready, StoreIs::Silent] {
+            meet(home, store_is, is_polled_to_its_end);
+            meet(home, store_is, is_not_polled_for_long);
+        }
+    }
+}
+
+#[test]
+fn loom_a_caller_that_leaves_at_the_end_keeps_nothing() {
+    for home in ENDS {
+        for store_is in [StoreIs::Ready, StoreIs::Silent] {
+            meet(home, store_is, is_dropped);
+            meet(home, store_is, is_never_polled);
+        }
+    }
+}

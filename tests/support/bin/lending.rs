@@ -1,0 +1,182 @@
+//! A process that forks while its callers poll commands of a store.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use distlock::store::{
+    Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Release, ReleaseReply, Renew, RenewReply,
+    StoreError, StoreEvents, StoredLock,
+};
+use distlock::{LockError, LockManager};
+use fork::Fork;
+use tokio::sync::{Notify, watch};
+
+use super::{AT_ONCE, is_told, watch_out};
+
+/// Polled by its callers. Answers when it is told to.
+#[derive(Clone, Debug)]
+struct Slow(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    answers: watch::Sender<bool>,
+    asked: AtomicUsize,
+    answered: AtomicUsize,
+    /// The I/O thread is to stop at `stopped`, twice: it takes no command over between the two.
+    stop: Notify,
+    stopped: Barrier,
+}
+
+impl Slow {
+    fn new() -> Self {
+        Slow(Arc::new(Shared {
+            answers: watch::Sender::new(false),
+            asked: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+            stop: Notify::new(),
+            stopped: Barrier::new(2),
+        }))
+    }
+
+    async fn say<T>(&self, reply: T) -> Result<T, StoreError> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        let answers = self.0.answers.subscribe().wait_for(|answers| *answers).await.map(drop);
+        answers.map_err(StoreError::unknown)?;
+        self.0.answered.fetch_add(1, Ordering::SeqCst);
+        Ok(reply)
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.0.asked.load(Ordering::SeqCst), self.0.answered.load(Ordering::SeqCst))
+    }
+}
+
+impl LockStore for Slow {
+    fn abilities(&self) -> Abilities {
+        Abilities::default().polled_by_callers()
+    }
+
+    fn describe(&self) -> String {
+        "a slow store".into()
+    }
+
+    async fn acquire(&self, _request: &Acquire) -> Result<AcquireReply, StoreError> {
+        self.say(AcquireReply::Acquired { fence: None }).await
+    }
+
+    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+        self.say(RenewReply::Renewed).await
+    }
+
+    async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+        self.say(ReleaseReply::Released).await
+    }
+
+    async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+        self.say(None).await
+    }
+
+    async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+        self.say(false).await
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        events.up(EarlierCommands::Ended);
+        loop {
+            self.0.stop.notified().await;
+            self.0.stopped.wait();
+            self.0.stopped.wait();
+        }
+    }
+}
+
+/// Held by whatever would wake the caller: a command in the child that is touched lets go of it.
+struct Caller;
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {}
+}
+
+type Asking<T> = Pin<Box<dyn Future<Output = Result<T, LockError>>>>;
+
+struct Lent {
+    caller: Arc<Caller>,
+    acquiring: Asking<distlock::Guard>,
+    inspecting: Asking<bool>,
+    dropped: Asking<bool>,
+}
+
+/// `Pending`: its caller has the command.
+fn poll<T>(asking: &mut Asking<T>, caller: &Arc<Caller>) -> Poll<Result<T, LockError>> {
+    asking.as_mut().poll(&mut Context::from_waker(&Waker::from(caller.clone())))
+}
+
+pub(super) fn forked_while_lent() {
+    let store = Slow::new();
+    let blocking =
+        distlock::blocking::LockManager::builder().store(store.clone()).connect_blocking().unwrap();
+    let manager = LockManager::from(blocking);
+    store.0.stop.notify_one();
+    store.0.stopped.wait();
+    let inspect = |key: &'static str| -> Asking<bool> {
+        let manager = manager.clone();
+        Box::pin(async move { manager.inspect(key).await.map(|found| found.is_some()) })
+    };
+    let mut lent = Lent {
+        caller: Arc::new(Caller),
+        acquiring: Box::pin(manager.lock("acquired").acquire()),
+        inspecting: inspect("inspected"),
+        dropped: inspect("dropped"),
+    };
+    assert!(poll(&mut lent.acquiring, &lent.caller).is_pending());
+    assert!(poll(&mut lent.inspecting, &lent.caller).is_pending());
+    assert!(poll(&mut lent.dropped, &lent.caller).is_pending());
+    assert_eq!(store.counts(), (3, 0));
+    match fork::fork().unwrap() {
+        Fork::Child => {
+            watch_out();
+            in_the_child(lent);
+            assert_eq!(store.counts(), (3, 0));
+            // Without dropping what is around: it is the parent's, and a copy of it.
+            std::process::exit(0);
+        }
+        Fork::Parent(child) => {
+            assert_eq!(fork::waitpid(child).unwrap(), 0, "the child");
+            store.0.stopped.wait();
+            in_the_parent(lent, &store);
+        }
+    }
+    println!("ok");
+}
+
+fn in_the_child(lent: Lent) {
+    let Lent { caller, mut acquiring, mut inspecting, dropped } = lent;
+    let began = Instant::now();
+    let held = Arc::strong_count(&caller);
+    let Poll::Ready(result) = poll(&mut inspecting, &caller) else { panic!("it goes on in the child") };
+    is_told(result);
+    let Poll::Ready(result) = poll(&mut acquiring, &caller) else { panic!("it goes on in the child") };
+    is_told(result);
+    drop((acquiring, inspecting, dropped));
+    assert_eq!(Arc::strong_count(&caller), held, "the parent's command is touched");
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+}
+
+/// All is as before.
+fn in_the_parent(lent: Lent, store: &Slow) {
+    let Lent { acquiring, mut inspecting, dropped, caller } = lent;
+    assert!(poll(&mut inspecting, &caller).is_pending());
+    store.0.answers.send_replace(true);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        assert!(!inspecting.await.unwrap());
+        assert!(!dropped.await.unwrap());
+        let guard = acquiring.await.unwrap();
+        assert_eq!(store.counts(), (3, 3));
+        guard.release().await.unwrap();
+    });
+}
