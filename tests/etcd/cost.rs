@@ -4,13 +4,7 @@ use std::time::Duration;
 
 use distlock_tests::{EtcdServers, until_waiting};
 
-use crate::{LONG, process};
-
-/// The revision of the store: how many transactions have written since it was created.
-fn revision(servers: &EtcdServers) -> u64 {
-    let said = servers.ctl(&["get", "nothing", "-w", "fields"]);
-    said.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().parse().unwrap()
-}
+use crate::{LONG, process, revision};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {

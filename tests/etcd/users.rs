@@ -27,6 +27,14 @@ async fn a_user_needs_one_role_for_one_range_of_keys() {
     let kept = one.lock("kept").min_hold(std::time::Duration::from_secs(1)).acquire().await.unwrap();
     kept.release().await.unwrap();
     assert!(other.force_release("kept").await.unwrap());
+    // More than are sent one by one.
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..30 {
+        asking.spawn(one.lock(format!("k{number}")).acquire());
+    }
+    while let Some(guard) = asking.join_next().await {
+        guard.unwrap().unwrap().release().await.unwrap();
+    }
     servers.has_no_locks("app/locks/");
 
     let elsewhere = refusal(&format!("etcd://app:s3cret@{address}/other")).await;

@@ -3,11 +3,12 @@
 //! The client would spread commands over all members by itself, and go on with one that is stopped or cut off from the
 //! others. So it is given one member at a time; who replaces it is decided in [`supervisor`](super::supervisor).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
     Client, ConnectOptions, Error as ClientError, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper,
-    PutOptions, Txn, TxnResponse, WatchFilterType, WatchOptions, WatchStream,
+    PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
 };
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -16,7 +17,8 @@ use tokio::time::timeout;
 use super::config::Config;
 use super::errors::{Connection, Trouble, needs_no_login};
 use super::keys::session_value;
-use super::transactions::Epoch;
+use super::together::{Batch, Batches, Together, Way};
+use super::transactions::{Epoch, Said};
 
 /// How often the connection is tried while nothing is under way. Servers close connections that are tried more often
 /// than every 5 s (`--grpc-keepalive-min-time`).
@@ -27,6 +29,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(6);
 pub(super) struct Link {
     member: Member,
     pub(super) epoch: Epoch,
+    together: Together,
     /// Hears what is wrong with the connection.
     troubles: mpsc::UnboundedSender<Trouble>,
 }
@@ -137,16 +140,41 @@ impl Member {
         Ok(Heart { keeper, stream, member: self.clone(), epoch: epoch.clone() })
     }
 
-    pub(super) fn into_link(self, epoch: Epoch, troubles: mpsc::UnboundedSender<Trouble>) -> Link {
-        Link { member: self, epoch, troubles }
+    pub(super) fn into_link(
+        self,
+        epoch: Epoch,
+        together: Together,
+        troubles: mpsc::UnboundedSender<Trouble>,
+    ) -> Link {
+        Link { member: self, epoch, together, troubles }
     }
 }
 
 impl Link {
-    pub(super) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Trouble> {
+    pub(super) async fn txn(&self, txn: Txn) -> Result<Said, Trouble> {
         let mut client = self.member.client.kv_client();
         let answer = self.member.answer(client.txn(txn)).await;
-        answer.inspect_err(|trouble| self.heard(trouble))
+        answer.map(|answer| Said::from(&answer)).inspect_err(|trouble| self.heard(trouble))
+    }
+
+    /// About one lock, and sent with others if many are under way.
+    pub(super) async fn txn_of(&self, key: &Arc<str>, txn: Txn) -> Result<Said, Trouble> {
+        match self.together.way(key, txn) {
+            Way::Alone(txn, _permit) => self.txn(txn).await,
+            Way::WithOthers(answered) => {
+                answered.await.unwrap_or_else(|_| Err(self.member.odd("the connection was given up")))
+            }
+            Way::Closed => Err(Trouble::later(format!("{}: the connection was given up", self.member.place))),
+        }
+    }
+
+    /// Sends what waits, one batch after the other. Never ends.
+    pub(super) async fn send_batches(&self, mut batches: Batches) {
+        loop {
+            let batch: Batch = batches.next().await;
+            let said = self.txn(batch.txn()).await;
+            batch.answer(said);
+        }
     }
 
     pub(super) async fn grant(&self, ttl: i64) -> Result<i64, Trouble> {

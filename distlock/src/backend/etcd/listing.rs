@@ -21,8 +21,7 @@ impl EtcdStore {
         let limit = i64::try_from(MOST_PLACES).unwrap_or(i64::MAX);
         let options = GetOptions::new().with_range(end).with_limit(limit);
         let answer = self.ask(&link, Txn::new().and_then([TxnOp::get(start, Some(options))])).await?;
-        let found = answer.op_responses();
-        let kvs: &[KeyValue] = match found.as_slice() {
+        let kvs: &[KeyValue] = match answer.responses.as_slice() {
             [TxnOpResponse::Get(found)] => found.kvs(),
             _ => &[],
         };
@@ -66,7 +65,7 @@ impl EtcdStore {
         for some in clients.chunks(MOST_TOGETHER) {
             let sessions: Vec<String> = some.iter().map(|client| self.config.names.session(client)).collect();
             let answer = self.ask(link, transactions::read(&sessions)).await?;
-            for (client, said) in some.iter().zip(answer.op_responses()) {
+            for (client, said) in some.iter().zip(answer.responses) {
                 let TxnOpResponse::Get(found) = said else { continue };
                 let value = found.kvs().first().and_then(|kv| std::str::from_utf8(kv.value()).ok());
                 if let Some(who) = value.and_then(read_who_text) {

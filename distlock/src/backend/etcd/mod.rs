@@ -12,16 +12,17 @@ mod listing;
 mod session;
 mod supervisor;
 mod tls;
+mod together;
 mod transactions;
 mod url;
 mod waiting;
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Txn, TxnResponse};
+use etcd_client::Txn;
 use tokio::sync::Notify;
 
 use crate::connection::ConnectionOptions;
@@ -32,7 +33,7 @@ use crate::store::{
 use config::Config;
 use errors::Trouble;
 use link::Link;
-use transactions::{Answer, Seen};
+use transactions::{Answer, Said, Seen};
 use waiting::{Turn, Waiting};
 
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
@@ -79,8 +80,13 @@ impl EtcdStore {
         link.ok_or_else(|| StoreError::not_sent(format!("not connected to {}", self.config.describe())))
     }
 
-    async fn ask(&self, link: &Link, txn: Txn) -> Result<TxnResponse, StoreError> {
+    async fn ask(&self, link: &Link, txn: Txn) -> Result<Said, StoreError> {
         link.txn(txn).await.map_err(|trouble| trouble.error)
+    }
+
+    /// About one lock.
+    async fn ask_of(&self, link: &Link, key: &Arc<str>, txn: Txn) -> Result<Said, StoreError> {
+        link.txn_of(key, txn).await.map_err(|trouble| trouble.error)
     }
 
     /// What the answer says, if it was given to the session that we have.
@@ -120,8 +126,8 @@ impl EtcdStore {
         } else {
             transactions::enter(&link.epoch, &prefix, &place)
         };
-        let answer = self.ask(&link, txn).await?;
-        let seen = self.counts(&link, transactions::seen(&answer, &link.epoch, names))?;
+        let answer = self.ask_of(&link, &request.key, txn).await?;
+        let seen = self.counts(&link, transactions::seen(answer, &link.epoch, names, (&place, owner)))?;
         let behind = match seen.position(owner) {
             Some(0) => {
                 let fence = seen.written.filter(|_| request.fences > 0).and_then(|it| u64::try_from(it).ok());
@@ -225,7 +231,11 @@ impl LockStore for EtcdStore {
                 transactions::keep(&link.epoch, &place, lease)
             }
         };
-        let answer = self.ask(&link, txn).await?;
+        let answer = match request.keep {
+            None => self.ask_of(&link, &request.key, txn).await?,
+            // Refused if its lease has ended, and then the others with it.
+            Some(_) => self.ask(&link, txn).await?,
+        };
         let found = self.counts(&link, transactions::done(&answer, &link.epoch))?;
         Ok(if found { ReleaseReply::Released } else { ReleaseReply::NotHeld })
     }

@@ -14,6 +14,7 @@ use super::errors::Trouble;
 use super::keys::PlaceName;
 use super::link::{Heart, Link, Member, Watch};
 use super::session::Session;
+use super::together::{Batches, together};
 use super::waiting::News;
 use crate::backoff::Backoff;
 use crate::store::{EarlierCommands, Grant, StoreEvents};
@@ -44,6 +45,7 @@ struct Established {
     link: Link,
     watch: Watch,
     heart: Heart,
+    batches: Batches,
     interval: Duration,
     troubles: mpsc::UnboundedReceiver<Trouble>,
 }
@@ -84,7 +86,9 @@ impl EtcdStore {
             let mut heart = member.keep_alive(&epoch).await?;
             let interval = session.first_beat(&mut heart, events).await?;
             let (heard, troubles) = mpsc::unbounded_channel();
-            Ok(Established { link: member.into_link(epoch, heard), watch, heart, interval, troubles })
+            let (together, batches) = together();
+            let link = member.into_link(epoch, together, heard);
+            Ok(Established { link, watch, heart, batches, interval, troubles })
         };
         let most = self.config.connect_timeout;
         let silence =
@@ -94,14 +98,15 @@ impl EtcdStore {
 
     /// Until something is wrong.
     async fn serve(&self, established: Established, session: &mut Session, events: &StoreEvents) -> Trouble {
-        let Established { link, watch, heart, interval, mut troubles } = established;
+        let Established { link, watch, heart, batches, interval, mut troubles } = established;
         let name = link.epoch.name.clone();
-        *self.link() = Some(link);
+        *self.link() = Some(link.clone());
         events.up(EarlierCommands::Ended);
         let trouble = tokio::select! {
             trouble = troubles.recv() => trouble.unwrap_or_else(|| Trouble::unknown("the connection was closed")),
             trouble = self.hear(watch, &name, events) => trouble,
             trouble = session.keep_alive(heart, interval, events) => trouble,
+            () = link.send_batches(batches) => Trouble::unknown("no more batches are sent"),
         };
         *self.link() = None;
         self.waiting().clear();

@@ -42,8 +42,14 @@ impl Epoch {
         TxnOp::get(&*self.name, None)
     }
 
-    fn put(&self, place: &str) -> TxnOp {
+    /// Writes a place, and reads what was there.
+    fn put_again(&self, place: &str) -> TxnOp {
         TxnOp::put(place, EXCLUSIVE, Some(PutOptions::new().with_lease(self.lease).with_prev_key()))
+    }
+
+    /// Writes a place that was not there.
+    fn put(&self, place: &str) -> TxnOp {
+        TxnOp::put(place, EXCLUSIVE, Some(PutOptions::new().with_lease(self.lease)))
     }
 }
 
@@ -61,32 +67,66 @@ fn exists(place: &str) -> Compare {
     Compare::create_revision(place, CompareOp::Greater, 0)
 }
 
+/// Of a place that exists: no value equals that of a key that is not there.
 fn is_not_kept(place: &str) -> Compare {
     Compare::value(place, CompareOp::Equal, EXCLUSIVE)
+}
+
+/// What a transaction was answered, sent by itself or as a part of another one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// The revision of the store then: that of the transaction if it has written.
+    revision: Option<i64>,
+    succeeded: bool,
+    pub(super) responses: Vec<TxnOpResponse>,
+}
+
+impl Said {
+    /// The answers to the transactions of which this one was made. Theirs do not name the revision.
+    pub(super) fn parts(self) -> Vec<Said> {
+        let part = |response| match response {
+            TxnOpResponse::Txn(inner) => Some(Said { revision: self.revision, ..Said::from(&inner) }),
+            _ => None,
+        };
+        self.responses.into_iter().filter_map(part).collect()
+    }
+}
+
+impl From<&TxnResponse> for Said {
+    fn from(answer: &TxnResponse) -> Self {
+        Said {
+            revision: answer.header().map(|header| header.revision()),
+            succeeded: answer.succeeded(),
+            responses: answer.op_responses(),
+        }
+    }
 }
 
 /// Takes a place, whether others stand before it or not, or says again that it is wanted: a new revision, for a
 /// fencing token, at the same place.
 pub(super) fn join(epoch: &Epoch, prefix: &str, place: &str) -> Txn {
-    Txn::new().when([epoch.is_ours()]).and_then([epoch.put(place), places(prefix)]).or_else([epoch.look()])
+    Txn::new()
+        .when([epoch.is_ours()])
+        .and_then([epoch.put_again(place), places(prefix)])
+        .or_else([epoch.look()])
 }
 
 /// The same, but a new place is taken only if nobody has one.
 pub(super) fn enter(epoch: &Epoch, prefix: &str, place: &str) -> Txn {
     let again = Txn::new()
         .when([epoch.is_ours(), exists(place)])
-        .and_then([epoch.put(place), places(prefix)])
+        .and_then([epoch.put_again(place), places(prefix)])
         .or_else([epoch.look(), places(prefix)]);
     Txn::new()
         .when([epoch.is_ours(), is_free(prefix)])
-        .and_then([epoch.put(place), places(prefix)])
+        .and_then([epoch.put(place)])
         .or_else([TxnOp::txn(again)])
 }
 
 /// Gives up a place.
 pub(super) fn leave(epoch: &Epoch, place: &str) -> Txn {
     Txn::new()
-        .when([epoch.is_ours(), exists(place), is_not_kept(place)])
+        .when([epoch.is_ours(), is_not_kept(place)])
         .and_then([TxnOp::delete(place, None)])
         .or_else([epoch.look()])
 }
@@ -94,10 +134,7 @@ pub(super) fn leave(epoch: &Epoch, place: &str) -> Txn {
 /// Leaves a place taken for as long as this lease lives.
 pub(super) fn keep(epoch: &Epoch, place: &str, lease: i64) -> Txn {
     let put = TxnOp::put(place, KEPT_PLACE, Some(PutOptions::new().with_lease(lease)));
-    Txn::new()
-        .when([epoch.is_ours(), exists(place), is_not_kept(place)])
-        .and_then([put])
-        .or_else([epoch.look()])
+    Txn::new().when([epoch.is_ours(), is_not_kept(place)]).and_then([put]).or_else([epoch.look()])
 }
 
 /// Gives up the place of any owner, if it is still the one that was seen.
@@ -162,6 +199,13 @@ impl Place {
 }
 
 impl Seen {
+    /// A place that was taken when there was no other one.
+    fn alone((name, owner): (&str, &str), revision: i64) -> Self {
+        let (name, owner) = (name.into(), owner.to_owned());
+        let place = Place { name, owner, create_revision: revision, kept: false };
+        Seen { places: vec![place], written: Some(revision), existed: false }
+    }
+
     /// Before how many others this owner stands behind; `None`: it has no place.
     pub(super) fn position(&self, owner: &str) -> Option<usize> {
         self.places.iter().position(|place| place.owner == owner)
@@ -182,16 +226,17 @@ impl Seen {
     }
 }
 
-/// The answer to [`join`] or [`enter`].
-pub(super) fn seen(answer: &TxnResponse, epoch: &Epoch, names: &Names) -> Answer<Seen> {
-    let revision = answer.header().map(|header| header.revision());
-    let mut responses = answer.op_responses();
-    let mut succeeded = answer.succeeded();
+/// The answer to [`join`] or [`enter`]. `own`: the place that was asked for, and its owner.
+pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, own: (&str, &str)) -> Answer<Seen> {
+    let Said { revision, mut succeeded, mut responses } = answer;
     if let [TxnOpResponse::Txn(inner)] = responses.as_slice() {
-        succeeded = inner.succeeded();
-        responses = inner.op_responses();
+        (succeeded, responses) = (inner.succeeded(), inner.op_responses());
     }
     match responses.as_slice() {
+        [TxnOpResponse::Put(_)] if succeeded => match revision {
+            Some(revision) => Answer::Counts(Seen::alone(own, revision)),
+            None => Answer::Garbled,
+        },
         [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => Answer::Counts(Seen {
             places: found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect(),
             written: revision,
@@ -210,8 +255,8 @@ pub(super) fn seen(answer: &TxnResponse, epoch: &Epoch, names: &Names) -> Answer
 }
 
 /// The answer to [`look`].
-pub(super) fn looked(answer: &TxnResponse, names: &Names) -> Option<Seen> {
-    match answer.op_responses().as_slice() {
+pub(super) fn looked(answer: &Said, names: &Names) -> Option<Seen> {
+    match answer.responses.as_slice() {
         [TxnOpResponse::Get(found)] => Some(Seen {
             places: found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect(),
             written: None,
@@ -222,11 +267,11 @@ pub(super) fn looked(answer: &TxnResponse, names: &Names) -> Option<Seen> {
 }
 
 /// The answer to [`leave`], [`keep`] or [`evict`]: whether they found what they look for.
-pub(super) fn done(answer: &TxnResponse, epoch: &Epoch) -> Answer<bool> {
-    if answer.succeeded() {
+pub(super) fn done(answer: &Said, epoch: &Epoch) -> Answer<bool> {
+    if answer.succeeded {
         return Answer::Counts(true);
     }
-    match answer.op_responses().as_slice() {
+    match answer.responses.as_slice() {
         [TxnOpResponse::Get(session)] if is_session(session.kvs(), epoch) => Answer::Counts(false),
         [TxnOpResponse::Get(_)] => Answer::NotOurSession,
         _ => Answer::Garbled,
@@ -234,9 +279,9 @@ pub(super) fn done(answer: &TxnResponse, epoch: &Epoch) -> Answer<bool> {
 }
 
 /// The answer to [`read`]: which of the places are there, and live with our session.
-pub(super) fn held(answer: &TxnResponse, epoch: &Epoch) -> Vec<bool> {
+pub(super) fn held(answer: &Said, epoch: &Epoch) -> Vec<bool> {
     let is_held = |kv: &KeyValue| kv.lease() == epoch.lease && kv.value() == EXCLUSIVE.as_bytes();
-    let read = answer.op_responses().into_iter().map(|response| match response {
+    let read = answer.responses.iter().map(|response| match response {
         TxnOpResponse::Get(found) => found.kvs().first().is_some_and(is_held),
         _ => false,
     });
