@@ -1,8 +1,8 @@
 //! Transactions that wait until others of this process are answered, and are then sent as one.
 //!
-//! A request costs a member more than what most transactions ask of it. Few are sent by those who ask, at once; while so
-//! many are under way, the others are collected. etcd decides each transaction inside of another one by its own
-//! comparisons, as the store was before the whole of it; so one batch has one transaction of a lock at most.
+//! A request costs a member more than what most transactions ask of it. Few are sent by those who ask, at once; while
+//! these are under way, the others are collected. etcd decides each transaction inside of another one by its own
+//! comparisons, of the store as it was before the whole; so one batch has one transaction of a lock at most.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::transactions::Said;
 
 /// So many requests are under way before others wait: as many as a program with little to do has at a time.
 const ALONE: usize = 4;
-/// The most in one batch. A server takes 128 operations (`--max-txn-ops`), counted as those of the outer transaction and
-/// those of the longest inner one; and while it carries them out it does nothing else.
+/// The most in one batch. A server takes 128 operations (`--max-txn-ops`), counted as those of the outer transaction
+/// and those of the longest inner one; and while it carries them out it does nothing else.
 const MOST: usize = 32;
 
 /// The way of transactions to a member.
