@@ -50,7 +50,7 @@ impl Rig<TcpStream> {
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
         let accepting = thread::spawn(move || listener.accept().unwrap().0);
         let Rig { conduit, pulse, driver, io, server } =
-            Rig::connect(&address, &Tls::default(), accepting, async |stream| Conduit::over(stream));
+            Rig::connect(&address, &Default::default(), accepting, async |stream| Conduit::over(stream));
         Rig { conduit, pulse, driver, io, server: server.join().unwrap() }
     }
 }
