@@ -142,6 +142,8 @@ mod outage;
 mod process;
 mod protocol;
 mod release;
+#[cfg(any(feature = "redis", feature = "mysql", feature = "memcached"))]
+mod remembered;
 mod request;
 mod retry;
 mod scope;

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::config::Config;
 use super::errors::{Connection, Trouble, needs_no_login};
 use super::keys::session_value;
-use super::together::{Batch, Batches, Together, Way};
+use super::together::{Batches, Together, Way};
 use super::transactions::{Epoch, Said};
 
 /// How often the connection is tried while nothing is under way. Servers close connections that are tried more often
@@ -171,9 +171,8 @@ impl Link {
     /// Sends what waits, one batch after the other. Never ends.
     pub(super) async fn send_batches(&self, mut batches: Batches) {
         loop {
-            let batch: Batch = batches.next().await;
-            let said = self.txn(batch.txn()).await;
-            batch.answer(said);
+            let (txn, answers) = batches.next().await.split();
+            answers.tell(self.txn(txn).await);
         }
     }
 

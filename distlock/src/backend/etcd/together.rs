@@ -52,6 +52,9 @@ pub(super) enum Way<'a> {
 /// Transactions that are sent as one.
 pub(super) struct Batch(Vec<Asked>);
 
+/// Those who wait for the answer to a batch.
+pub(super) struct Answers(Vec<oneshot::Sender<Result<Said, Trouble>>>);
+
 pub(super) fn together() -> (Together, Batches) {
     let (waiting, coming) = mpsc::unbounded_channel();
     let alone = Arc::new(Semaphore::new(ALONE));
@@ -110,23 +113,29 @@ impl Batches {
 }
 
 impl Batch {
-    pub(super) fn txn(&self) -> Txn {
-        let all = self.0.iter().map(|asked| TxnOp::txn(asked.txn.clone()));
-        Txn::new().and_then(all.collect::<Vec<_>>())
+    /// What is to be sent, and those who wait for its answer.
+    pub(super) fn split(self) -> (Txn, Answers) {
+        let (inner, answers): (Vec<TxnOp>, _) =
+            self.0.into_iter().map(|asked| (TxnOp::txn(asked.txn), asked.answer)).unzip();
+        (Txn::new().and_then(inner), Answers(answers))
     }
+}
 
+impl Answers {
     /// Tells everybody.
-    pub(super) fn answer(self, said: Result<Said, Trouble>) {
+    pub(super) fn tell(self, said: Result<Said, Trouble>) {
         let count = self.0.len();
-        let parts = said.map(Said::parts);
-        for (at, asked) in self.0.into_iter().enumerate() {
-            let said = match &parts {
-                Ok(parts) if parts.len() == count => Ok(parts[at].clone()),
-                Ok(parts) => Err(Trouble::unknown(format!("{count} questions, {} answers", parts.len()))),
-                Err(trouble) => Err(trouble.clone()),
-            };
+        let parts = said.map(Said::parts).and_then(|parts| match parts.len() {
+            all if all == count => Ok(parts),
+            other => Err(Trouble::unknown(format!("{count} questions, {other} answers"))),
+        });
+        let parts = match parts {
+            Ok(parts) => parts.into_iter().map(Ok).collect(),
+            Err(trouble) => vec![Err(trouble); count],
+        };
+        for (answer, said) in self.0.into_iter().zip(parts) {
             // Who has gone since learns nothing.
-            drop(asked.answer.send(said));
+            drop(answer.send(said));
         }
     }
 }
@@ -179,7 +188,7 @@ mod tests {
         let (together, mut batches) = together();
         let _alone = all_permits(&together);
         let asked = [ask(&together, "a"), ask(&together, "b")];
-        batches.next().await.answer(Err(Trouble::later("the leader changed")));
+        batches.next().await.split().1.tell(Err(Trouble::later("the leader changed")));
         for answered in asked {
             let trouble = answered.await.unwrap().unwrap_err();
             assert!(trouble.error.to_string().contains("the leader changed"));
@@ -191,7 +200,7 @@ mod tests {
         let (together, mut batches) = together();
         let _alone = all_permits(&together);
         let asked = ask(&together, "a");
-        batches.next().await.answer(Ok(Said::default()));
+        batches.next().await.split().1.tell(Ok(Said::default()));
         assert!(asked.await.unwrap().is_err());
     }
 

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use etcd_client::{
-    Compare, CompareOp, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
-    TxnResponse,
+    Compare, CompareOp, GetOptions, GetResponse, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 
 use super::keys::Names;
@@ -192,6 +192,10 @@ impl Place {
         Some(Place { name: kv.key().to_vec(), owner, create_revision: kv.create_revision(), kept })
     }
 
+    fn read_all(found: &GetResponse, names: &Names) -> Vec<Place> {
+        found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect()
+    }
+
     /// Who stands as the holder.
     pub(super) fn holder(&self) -> &str {
         if self.kept { KEPT } else { &self.owner }
@@ -238,16 +242,12 @@ pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, own: (&str, &str)
             None => Answer::Garbled,
         },
         [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => Answer::Counts(Seen {
-            places: found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect(),
+            places: Place::read_all(found, names),
             written: revision,
             existed: put.prev_key().is_some(),
         }),
         [TxnOpResponse::Get(session), TxnOpResponse::Get(found)] if is_session(session.kvs(), epoch) => {
-            Answer::Counts(Seen {
-                places: found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect(),
-                written: None,
-                existed: false,
-            })
+            Answer::Counts(Seen { places: Place::read_all(found, names), written: None, existed: false })
         }
         [TxnOpResponse::Get(_), ..] => Answer::NotOurSession,
         _ => Answer::Garbled,
@@ -257,11 +257,9 @@ pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, own: (&str, &str)
 /// The answer to [`look`].
 pub(super) fn looked(answer: &Said, names: &Names) -> Option<Seen> {
     match answer.responses.as_slice() {
-        [TxnOpResponse::Get(found)] => Some(Seen {
-            places: found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect(),
-            written: None,
-            existed: false,
-        }),
+        [TxnOpResponse::Get(found)] => {
+            Some(Seen { places: Place::read_all(found, names), written: None, existed: false })
+        }
         _ => None,
     }
 }

@@ -6,7 +6,6 @@
 
 mod config;
 mod errors;
-mod known;
 mod link;
 mod listing;
 mod pruning;
@@ -19,13 +18,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 pub(crate) use config::MysqlConfig;
-use known::Known;
 use link::{Answer, Limit, Lines, Link, Statement};
 use mysql_async::Value;
 use statements::{Acquired, Found, Statements, Values, after, column, micros};
 
 use crate::contended::Contended;
 use crate::lock_kind::LockKind;
+use crate::remembered::Remembered;
 use crate::store::{
     Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, List, LockStore, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
@@ -35,6 +34,8 @@ use crate::store::{
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many leases one statement renews.
 const TOGETHER: usize = 100;
+/// Each that is forgotten costs one slower statement.
+const MOST_KNOWN: usize = 16_384;
 const ONE_HOLDER: &str =
     "a row has one holder; several would cost every lock a transaction of more statements";
 
@@ -45,7 +46,8 @@ pub(crate) struct MysqlStore {
     statements: Statements,
     link: Link,
     contended: Contended,
-    known: Known,
+    /// Keys that have a row, as far as this process knows: any process removes rows that are idle for long.
+    known: Remembered<()>,
 }
 
 /// Whether a statement that changed nothing came too late, or had nothing to change.
@@ -57,7 +59,7 @@ enum Missed {
 impl MysqlStore {
     pub(crate) fn new(config: MysqlConfig) -> Self {
         let statements = Statements::new(&config.schema);
-        let (contended, known) = (Contended::default(), Known::default());
+        let (contended, known) = (Contended::default(), Remembered::at_most(MOST_KNOWN));
         MysqlStore { config, statements, link: Link::default(), contended, known }
     }
 
@@ -81,16 +83,16 @@ impl MysqlStore {
 
     /// Takes the lock, or says for how long somebody else has it.
     async fn take(&self, lines: &Lines, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
-        if self.known.is(&request.key) {
+        if self.known.get(&request.key).is_some() {
             if let Some(acquired) = self.take_row(lines, request, limit).await? {
                 return Ok(acquired);
             }
             // It has no row any more, or the statement came too late: the other statement says which.
-            self.known.is_gone(&request.key);
+            self.known.forget(&request.key);
         }
         for _ in 0..2 {
             if let Some(acquired) = self.take_any(lines, request, limit).await? {
-                self.known.noted(&request.key);
+                self.known.set(&request.key, ());
                 return Ok(acquired);
             }
             // The server's clock was set, or we have slept: look, and ask again.
