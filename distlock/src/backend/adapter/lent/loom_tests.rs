@@ -209,8 +209,8 @@ impl Lent {
         }
     }
 
-    /// The runtime ends: it drops its tasks, and the lookout tells the others.
-    fn end_runtime(&self, lookout_has_it: bool) {
+    /// The runtime ends: it drops its tasks.
+    fn end_runtime(&self) {
         let task = {
             let mut runtime = lock(&self.runtime);
             runtime.has_ended = true;
@@ -219,9 +219,6 @@ impl Lent {
         if let Some(command) = task {
             drop(command);
             self.answer(Err(Ended));
-        }
-        if lookout_has_it {
-            self.end();
         }
     }
 }
@@ -343,11 +340,15 @@ fn meet(
             }
             match home {
                 Home::Works | Home::CallsAndWorks => at_home.work(&counts),
-                Home::Ends => at_home.end_runtime(true),
-                Home::CallsAndEnds => at_home.end_runtime(false),
+                Home::Ends => {
+                    at_home.end_runtime();
+                    // The lookout has it still.
+                    at_home.end();
+                }
+                Home::CallsAndEnds => at_home.end_runtime(),
                 Home::CallsWorksAndEnds => {
                     at_home.run_task();
-                    at_home.end_runtime(false);
+                    at_home.end_runtime();
                 }
             }
         });
