@@ -30,6 +30,7 @@ const ROOMS: &[Room] = &[
             "contended.rs",
             "process.rs",
             "nearest.rs",
+            "remembered.rs",
             "backoff.rs",
             "certificates.rs",
         ],
